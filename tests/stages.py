@@ -63,7 +63,6 @@ class Stage:
 
     @property
     def by_pytest(self) -> bool:
-        """True if the stage runs pytest."""
         return self.commands[0][1:3] == [*_PYTEST]
 
     def chosen(self, suite: str, claims: Path | None = None) -> Sequence[Sequence[str]]:

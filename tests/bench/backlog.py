@@ -43,7 +43,6 @@ class WorkedOff:
         return self.cost.per_record(self.warm_records)
 
     def part(self, name: str) -> float:
-        """Return the CPU time per record of one part, such as `jvm` (see `usage.py`), in microseconds."""
         return self.cost.per_record(self.warm_records, name)
 
 

@@ -36,7 +36,7 @@ Record = dict[str, Any]
 
 
 def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_ms: int = NOW_MS) -> Iterator[Record]:
-    """Yield records about producers and consumers in turn, as the monitor writes them. The random seed is fixed."""
+    """Yield records about producers and consumers in turn, as the monitor writes them."""
     random = Random(7)
     ids = {kind: [m.id for m in modes().values() if kind in m.kinds] for kind in ("producer", "consumer")}
     for number in range(clients):
@@ -59,10 +59,7 @@ def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_
 
 
 def groups(number: int, partitions: int = 12, end_ms: int = NOW_MS) -> Iterator[Record]:
-    """Yield records about consumer groups, as the monitor writes them.
-
-    Each group reads a topic of its own; one group in ten lags.
-    """
+    """Yield records about consumer groups, of which one in ten lags."""
     random = Random(11)
     for count in range(number):
         behind = 100_000 if count % 10 == 0 else 50
@@ -80,7 +77,6 @@ def groups(number: int, partitions: int = 12, end_ms: int = NOW_MS) -> Iterator[
 
 
 def records(clients: int, failing: float = FAILING) -> Iterator[tuple[bytes, bytes, int]]:
-    """Yield key, value and timestamp of each record."""
     return map(wire, fleet(clients, failing))
 
 
@@ -167,7 +163,6 @@ def _cpu(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Measure each exporter in a separate process."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.bench_fleet")
     parser.add_argument("--clients", type=int, default=100_000)
     parser.add_argument("--shards", type=int, default=0)

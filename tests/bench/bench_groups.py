@@ -33,7 +33,6 @@ TOGETHER = 200
 
 
 def name(group: int) -> str:
-    """Return the name of a group."""
     return f"group-{group:05}"
 
 
@@ -91,7 +90,6 @@ def median_cost(work: Callable[[], object], times: int = 5) -> tuple[float, floa
 
 
 def resident_mb() -> float:
-    """Return the resident memory of this process in MB."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 

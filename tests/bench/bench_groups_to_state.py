@@ -73,7 +73,6 @@ class States(threading.Thread):
         self._learned: dict[tuple[str, int], float] = {}
 
     def run(self) -> None:
-        """Read until the process ends."""
         for record in self._consumer:
             received = time.monotonic()
             state: dict[str, Any] = json.loads(record.value)
@@ -111,7 +110,6 @@ def durations(port: int) -> dict[str, float]:
 
 
 def main(readings: int) -> None:
-    """Measure; print delays from commit to record, and batch durations. `readings`: past samples of each group."""
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         settings = Settings(kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
         create_ours(settings)

@@ -81,7 +81,6 @@ def main(jvms: int, seconds: int) -> int:
 
 
 def records(servers: str, topic: str) -> Iterator[dict[str, Any]]:
-    """Yield all records of a topic with one partition."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 60)
@@ -94,7 +93,6 @@ def records(servers: str, topic: str) -> Iterator[dict[str, Any]]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

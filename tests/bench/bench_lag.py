@@ -27,7 +27,6 @@ def histories(random_: random.Random) -> Mapping[Partition, Sequence[Observation
 
 
 def measure() -> str:
-    """Return the duration of the evaluation as a line of text."""
     random_ = random.Random(1)
     samples = [histories(random_) for _ in range(20)]
     limits = LagSettings()

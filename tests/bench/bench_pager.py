@@ -53,7 +53,10 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """Share (0 to 1) of the fleet that fails from `minute` on; negative once the first failed client has recovered."""
+    """From `minute` on, the share `abs(failing)` of the fleet fails.
+
+    If `failing` is negative, the client that failed first has recovered.
+    """
 
     minute: float
     failing: float
@@ -154,7 +157,6 @@ class Watch:
 
 
 def title(way: str, body: bytes) -> str:
-    """Return the subject or title of a message. `way`: the channel through which it was sent."""
     if way == "mail":
         return (re.search(rb"^Subject: (.*)$", body, re.MULTILINE) or re.search(rb".*", body))[0].decode()  # type: ignore[index]
     sent: dict[str, Any] = json.loads(body)

@@ -51,7 +51,6 @@ def compare(servers: str, callback: Callable[[Any], None] | None) -> tuple[float
 
 
 def main() -> int:
-    """Measure, and print the sends per CPU second and their ratio."""
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         broker.create_topic("orders")
         broker.create_topic("client-metrics")

@@ -36,7 +36,6 @@ RUNS = 15
 
 
 def main() -> None:
-    """Measure and print."""
     records = []
     for number in range(GROUPS):
         one = group(f"group-{number}", partitions=PARTITIONS)
@@ -88,7 +87,7 @@ class Plain(Collector):
         self._records = records
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Prevents a first collection: prometheus-client skips it if a collector describes itself."""
+        """prometheus-client collects at registration unless a collector describes itself."""
         return []
 
     def collect(self):  # type: ignore[no-untyped-def]
@@ -120,7 +119,6 @@ def timed(what: str, work: Callable[[], object], runs: int = RUNS) -> None:
 
 
 def put(what: str, seconds: float) -> None:
-    """Print one figure."""
     print(f"{what:52}{seconds:9.3f} s")
 
 

@@ -16,7 +16,7 @@ PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressE
 class BatchTime:
     """Times of a batch in seconds; `begin` is epoch seconds.
 
-    `busy` is the time in which at least one stage ran, `tasks` the sum over all tasks.
+    `busy`: time in which at least one stage ran. `tasks`, `shuffle` and `state`: sums over all tasks.
     """
 
     records: int
@@ -34,7 +34,7 @@ class BatchTime:
 
 
 def batches(folder: Path) -> Sequence[BatchTime]:
-    """Return all batches that had records, in order. `folder`: event log of a program with one query."""
+    """Return all batches that had records, in order, from the event log of a program with one query."""
     events = list(_events(folder))
     stages = [_stage(e["Stage Info"]) for e in events if e["Event"] == "SparkListenerStageCompleted"]
     tasks = [e for e in events if e["Event"] == "SparkListenerTaskEnd" and e.get("Task Metrics")]

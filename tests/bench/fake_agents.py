@@ -54,7 +54,6 @@ class Agents(ThreadingHTTPServer):
         self.dump = (text * (DUMP_BYTES // len(text) + 1))[:DUMP_BYTES]
 
     def answer(self, number: int, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a JVM's answer to one request."""
         domain = asked["mbean"].partition(":")[0]
         if asked["type"] == "exec":
             return {"request": asked, "status": 200, "value": self.dump}

@@ -59,7 +59,6 @@ class Lab:
 
     @property
     def servers(self) -> str:
-        """Return the broker's address."""
         return self.broker.bootstrap_servers
 
     def __enter__(self) -> Self:
@@ -75,7 +74,6 @@ class Lab:
         self._temporary.cleanup()
 
     def topics(self, metrics: str = "client-metrics", logs: str = "client-logs", partitions: int = PARTITIONS) -> None:
-        """Create the input topics, so that they can be filled before the monitor starts."""
         for topic in (metrics, logs):
             self.broker.create_topic(topic, partitions, {"retention.ms": str(6 * 3_600_000)})
 
@@ -142,7 +140,7 @@ class Monitor:
         self.process = Process(name, command, folder / "monitor.log", environment=environment)
 
     def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
-        """Wait for a condition. Raises ServiceError, with the last log lines, if the monitor ends or takes too long."""
+        """Wait for a condition; raise ServiceError if the monitor ends or takes too long."""
 
         def looked() -> bool:
             self.checkpoints.look()
@@ -151,7 +149,6 @@ class Monitor:
         self.process.wait_until(looked, seconds)
 
     def wait_for_queries(self) -> None:
-        """Wait until all queries run, but at least until ten seconds after the monitor's start."""
         self.wait_until(lambda: self._up() and time.time() - self.started > 10, START_SECONDS)
 
     def work_off(self, topic: str, records: int, seconds: float) -> None:
@@ -199,11 +196,10 @@ class Monitor:
         return by_name
 
     def rejected(self) -> int:
-        """Return the number of rejected records, according to the monitor's metrics."""
         return round(sum(self.metrics().get("records_rejected_total", {}).values()))
 
     def states(self) -> Mapping[bytes, bytes]:
-        """Return the newest record of every client."""
+        """Return the newest record of every client, by key."""
         return newest(self._servers, self.settings.topics.health)
 
     def _up(self) -> bool:

@@ -62,7 +62,7 @@ def fill(servers: str, topic: str, records: Iterable[tuple[bytes, bytes]], clien
 
 
 def readings(template: Pattern, records: int, clients: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield samples of all clients in turn. Each client's samples are 10 s apart, and end at the current time."""
+    """Yield samples of all clients in turn; each client's samples are 10 s apart and end now."""
     start_ms = round(time.time() * 1000) - records // clients * INTERVAL_MS
     for number in range(records):
         client, reading = number % clients, number // clients
@@ -83,7 +83,7 @@ def ends(servers: str, topic: str) -> int:
 
 
 def newest(servers: str, topic: str) -> dict[bytes, bytes]:
-    """Return key → newest value of a compacted topic, without deleted keys. Raises TimeoutError (see `messages`)."""
+    """Return key → newest value of a compacted topic, without deleted keys."""
     by_key: dict[bytes, bytes] = {}
     for message in messages(servers, topic):
         if (value := message.value()) is None:

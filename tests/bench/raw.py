@@ -33,7 +33,7 @@ class Read:
 
 
 def read(lab: Lab, topic: str, filled: Filled) -> Read:
-    """Measure reading in a separate program. Raises ServiceError, with the end of its output, if the program fails."""
+    """Measure reading in a separate program."""
     output = lab.folder / "raw.txt"
     command = [sys.executable, "-m", "tests.bench.raw", lab.servers, topic, str(filled.records), str(PASSES)]
     process = Process("raw read", command, output)

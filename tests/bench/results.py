@@ -62,26 +62,22 @@ class Kept:
 
     @classmethod
     def read(cls, data: dict[str, Any]) -> Kept:
-        """Return a result from the JSON that `save` wrote."""
         result = data["result"]
         figures = [Figure(**figure) for figure in result["figures"]]
         tables = [Table(**table) for table in result["tables"]]
         return cls(data["name"], Result(figures, result["how"], tables, result["notes"]), data["conditions"])
 
     def as_json(self) -> dict[str, Any]:
-        """Return the result as a JSON object, from which `read` makes the result again."""
         return asdict(self)
 
 
 def folder(quick: bool) -> Path:
-    """Return the folder of results. Quick runs have their own, because they must not replace real results."""
     path = FOLDER / "quick" if quick else FOLDER
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def save(kept: Kept, quick: bool) -> None:
-    """Store a result in place of the measurement's previous one."""
     path = folder(quick) / f"{kept.name}.json"
     path.write_text(json.dumps(kept.as_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

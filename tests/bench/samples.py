@@ -106,7 +106,6 @@ class Packed:
     CLIENT, TIME_NS = b"0123456", 0x1122334455667788
 
     def record(self, values: Values) -> tuple[bytes, bytes]:
-        """Return key and value of one record."""
         time = struct.pack("<Q", values[b"ts_ns"])
         value = self.value.replace(struct.pack("<Q", self.TIME_NS), time)
         return self.key, value.replace(self.CLIENT, b"%07d" % values[b"client"])

@@ -51,7 +51,6 @@ class Template:
         return cls(filled_in(text), filled_in(key), clients)
 
     def record(self, values: Values) -> tuple[bytes, bytes]:
-        """Return key and value of one record."""
         return self.key % values, self.value % values
 
 

@@ -31,7 +31,6 @@ class Cost:
     parts: Mapping[str, float]
 
     def cores(self, *names: str) -> float:
-        """Return the number of cores that the parts `names` kept busy; without names, all parts."""
         return self.cpu(*names) / self.seconds
 
     def per_record(self, records: int, *names: str) -> float:

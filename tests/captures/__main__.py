@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def captured(folder: Path, collector: Path, telegraf: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, content) of all captures. Raises TimeoutError if one does not come."""
+    """Yield (file name, content) of all captures."""
     broker = Broker(folder / "broker").start()
     try:
         create_topics(broker.kafka, [TOPIC, *TOPICS], partitions=1)
@@ -145,7 +145,7 @@ def _of_otlp(broker: Broker, pushes: Sink) -> Iterator[tuple[str, bytes]]:
 
 
 def awaited(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
-    """Wait for records of a topic that contain a word; return offset → record. Raises TimeoutError if none comes."""
+    """Wait for records of a topic that contain a word; return offset → record."""
     captured: dict[int, bytes] = eventually(lambda: read(broker, topic, word), seconds=PATIENCE_SECONDS)
     return captured
 
@@ -177,7 +177,6 @@ class Sink:
 
 @contextlib.contextmanager
 def sink() -> Iterator[Sink]:
-    """Run a sink on loopback."""
     kept = Sink()
 
     class Handler(BaseHTTPRequestHandler):
@@ -322,7 +321,6 @@ def producer(folder: Path, broker: Broker, port: int, ports: Mapping[str, int]) 
 
 @contextlib.contextmanager
 def program(folder: Path, path: Path, arguments: Sequence[str]) -> Iterator[None]:
-    """Run a program during the block; its output goes to a file in the folder."""
     with (
         (folder / f"{path.name}.log").open("wb") as log,
         subprocess.Popen([str(path), *arguments], cwd=folder, stdout=log, stderr=log) as running,
@@ -334,7 +332,6 @@ def program(folder: Path, path: Path, arguments: Sequence[str]) -> Iterator[None
 
 
 def reachable(port: int, path: str) -> bool:
-    """True if a server on this machine answers at this port and path."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5):
             return True

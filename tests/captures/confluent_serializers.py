@@ -52,7 +52,7 @@ JSON_SCHEMA = {"title": "Reading", "type": "object", "properties": {"ts": {"type
 
 
 class Registry:
-    """The registered schemas. Their ids are numbers from 1, in order of registration."""
+    """A schema registry that numbers schemas from 1 in order of registration."""
 
     def __init__(self) -> None:
         self.schemas: list[dict[str, Any]] = []

@@ -35,7 +35,6 @@ FAULTS = 50
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a campaign; return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__.partition("\n")[0])
     parser.add_argument("--faults", type=int, default=FAULTS, metavar="N", help=f"so many faults ({FAULTS})")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="which faults, and when (1)")
@@ -106,7 +105,6 @@ def _tried(todo: Sequence[faults.Fault], outcomes: Outcomes, seed: int) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line on the terminal."""
     print(text, flush=True)
 
 

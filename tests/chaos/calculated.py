@@ -31,7 +31,6 @@ class Rows:
     rows: list[Row] = field(default_factory=list)
 
     def look(self) -> list[Row]:
-        """Return all rows."""
         return self.rows
 
 

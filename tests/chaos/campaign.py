@@ -58,11 +58,9 @@ class Campaign:
 
     @property
     def begin_ms(self) -> int:
-        """Return the start time of the input (epoch ms)."""
         return self._slices[0].begin_ms
 
     def run(self) -> list[Outcome]:
-        """Run the whole campaign."""
         with SchemaRegistry() as registry, Run(self._cluster, registry, "tried", self._folder / "tried") as tried:
             calm = self._calculated(tried.settings)
             tried.monitor.release()

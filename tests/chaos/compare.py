@@ -22,21 +22,15 @@ SHOWN = 4
 
 
 class Table(Protocol):
-    def look(self) -> list[Row]:
-        """Return all rows so far."""
-        ...
+    def look(self) -> list[Row]: ...
 
 
 class Tables(Protocol):
     @property
-    def minutes(self) -> Table:
-        """The minute rows."""
-        ...
+    def minutes(self) -> Table: ...
 
     @property
-    def verdicts(self) -> Table:
-        """The changes of incidents."""
-        ...
+    def verdicts(self) -> Table: ...
 
 
 def minutes(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str]) -> Iterator[str]:
@@ -128,10 +122,7 @@ def strangers(run: Run, slices: Iterable[Slice]) -> Iterator[str]:
 
 
 def shown(run: Run) -> list[str] | None:
-    """Return the differences between the clients' states on the exporter's page and their newest states on the topic.
-
-    If the exporter is not healthy, returns one sentence that says so.
-    """
+    """Return how the clients' states on the exporter's page differ from their newest states on the topic."""
     states = run.shown()
     if states is None:
         return ["the exporter is not healthy"]

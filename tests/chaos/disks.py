@@ -53,14 +53,12 @@ def mounted(folder: Path) -> Iterator[None]:
 
 
 def fill(folder: Path) -> None:
-    """Fill the disk completely."""
     with (folder / BALLAST).open("ab") as ballast:
         free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
         os.posix_fallocate(ballast.fileno(), 0, max(1, free))
 
 
 def empty(folder: Path) -> None:
-    """Free the space that `fill` took."""
     (folder / BALLAST).unlink(missing_ok=True)
 
 

@@ -37,7 +37,6 @@ class Scene:
 
     @property
     def gateway(self) -> Gateway:
-        """Return the gateway to the broker."""
         assert self.run.cluster.gateway is not None
         return self.run.cluster.gateway
 

@@ -53,14 +53,13 @@ class Flood:
     wrong: list[str] = field(default_factory=list)
 
     def check(self, right: bool, line: str) -> None:
-        """Add a line to the results; if not `right`, also to the violations."""
         self.lines.append(line)
         if not right:
             self.wrong.append(line)
 
 
 def run(name: str, share: float, folder: Path) -> Flood:
-    """Run one flood; store the result if `share` is 1. Raises ServiceError if the monitor ends."""
+    """Run one flood; store the result if `share` is 1."""
     flood, load = Flood(name), os.getloadavg()[0]
     with Lab() as lab:
         lab.topics()
@@ -73,7 +72,6 @@ def run(name: str, share: float, folder: Path) -> Flood:
 
 
 def kept(folder: Path) -> Iterator[Flood]:
-    """Yield the results of floods that are stored in the folder."""
     for name in FLOODS:
         file = folder / f"flood-{name}.json"
         if file.exists():
@@ -288,7 +286,6 @@ def records(count: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def fleet(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield samples of all clients in turn, with the current time."""
     template, clients = canonical.producer(), count // FLEET_READINGS
     for number in range(count):
         yield template.record(values(number % clients, number // clients, round(time.time() * 1000)))

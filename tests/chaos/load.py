@@ -69,7 +69,6 @@ class Published:
     unreadable: bool = False
 
     def partition(self, partitions: int) -> int:
-        """Return the record's partition, the same for all records of a client."""
         return zlib.crc32(self.client.encode()) % partitions
 
 
@@ -119,7 +118,6 @@ def _fleet(at: int, begin_ms: int) -> Iterator[Published]:
 
 
 def fleet_client(number: int) -> str:
-    """Return the id of a client of the fleet."""
     return f"client-{number}"
 
 
@@ -195,6 +193,5 @@ def _unreadable(chosen: random.Random, number: int, begin_ms: int) -> Iterator[P
 
 
 def _chatter(begin_ms: int) -> Iterator[Published]:
-    """Yield log lines that do not concern Kafka."""
     for second in range(SECONDS):
         yield Published("logs", begin_ms + 1000 * second, b"GET /orders/7 200 in 4 ms", f"web-{second % 8}")

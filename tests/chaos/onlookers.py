@@ -34,7 +34,6 @@ class Onlookers:
 
     @property
     def sent(self) -> int:
-        """Return the number of records sent so far."""
         return self._load.sent
 
     def stuck(self, since: float, until: float) -> Sequence[tuple[str, float]]:
@@ -42,7 +41,6 @@ class Onlookers:
         return [(_name(client), at) for client, at in self._stuck.items() if since <= at < until]
 
     def settle(self) -> None:
-        """Let no more clients become stuck."""
         self._settled.set()
 
     def __enter__(self) -> Self:

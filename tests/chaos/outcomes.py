@@ -35,12 +35,10 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """True if no difference from the calculated results, and no other problem, has been found so far."""
         return not self.differences
 
     @property
     def line(self) -> str:
-        """Return the outcome as text for the terminal."""
         what = "ok" if self.passed else f"{len(self.differences)} differences"
         restarts = f", {self.restarts} restarts" if self.restarts else ""
         text = f"{self.number + 1:>3}  {self.kind:<20} {self.lasted:5.1f} s"
@@ -59,7 +57,7 @@ class Outcomes:
         self.conditions: dict[str, str] = {}
 
     def resume(self) -> None:
-        """Load the outcomes from the file. Raises InputError if the file belongs to another campaign."""
+        """Load the outcomes from the file; raise InputError if the file belongs to another campaign."""
         if not self._file.exists():
             return
         document = json.loads(self._file.read_text(encoding="utf-8"))
@@ -74,7 +72,6 @@ class Outcomes:
         return [fault for fault in faults if fault.number not in done]
 
     def keep(self, outcome: Outcome) -> None:
-        """Store the current state of an outcome."""
         before = self._of.get(outcome.number)
         if before is not None and before is not outcome:
             outcome.again = before.again + (not before.passed)
@@ -86,5 +83,4 @@ class Outcomes:
 
     @property
     def all(self) -> list[Outcome]:
-        """Return the outcomes in order."""
         return [self._of[number] for number in sorted(self._of)]

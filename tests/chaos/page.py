@@ -11,7 +11,6 @@ from tests.chaos.outcomes import Outcome, Outcomes
 
 
 def text(outcomes: Outcomes, faults: int, skipped: Mapping[str, str], seed: int, floods: Iterable[Flood] = ()) -> str:
-    """Return the page in Markdown. `faults`: planned number of faults."""
     lines = _lines(outcomes.all, faults, skipped, seed, outcomes.conditions)
     return "\n".join([*lines, *_floods(floods)]) + "\n"
 

@@ -32,7 +32,6 @@ class Supervised:
         self._thread.start()
 
     def release(self) -> None:
-        """Start the program, and keep it running."""
         self._wanted.set()
 
     def hold(self) -> None:
@@ -42,7 +41,7 @@ class Supervised:
             self._end()
 
     def abandon(self) -> Process:
-        """Suspend the process, as if its machine froze, and return it; the caller ends it. `release` starts another."""
+        """Suspend the process, as if its machine froze, and return it; the caller ends it."""
         self._wanted.clear()
         with self._lock:
             process, self._process = self._process, None
@@ -61,7 +60,6 @@ class Supervised:
             return process.exit_code
 
     def close(self) -> None:
-        """Kill the program permanently."""
         self._closed.set()
         self.hold()
         self._thread.join()
@@ -73,11 +71,9 @@ class Supervised:
         return [] if leader is None else [process for process in session(leader) if chosen(process[1])]
 
     def pids(self, chosen: Callable[[str], bool]) -> list[int]:
-        """Return the ids of the processes that `chosen` selects."""
         return [pid for pid, _ in self.processes(chosen)]
 
     def kill(self, chosen: Callable[[str], bool]) -> int:
-        """Kill the processes that `chosen` selects, by SIGKILL; return their number."""
         return self.signal(chosen, signal.SIGKILL)
 
     def signal(self, chosen: Callable[[str], bool], number: signal.Signals) -> int:
@@ -89,7 +85,6 @@ class Supervised:
         return len(pids)
 
     def tail(self) -> str:
-        """Return the end of the program's log."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-3000:] if self.log.exists() else ""
 
     def _run(self) -> None:

@@ -69,15 +69,12 @@ class SchemaRegistry:
 
     @property
     def url(self) -> str:
-        """Return the registry's URL."""
         return self._registry.url
 
     def start(self) -> None:
-        """Start answering requests."""
         self._open.enter_context(fake_registry.serving(self._registry, fake_registry.always))
 
     def stop(self) -> None:
-        """Stop answering requests."""
         self._open.close()
 
     def __enter__(self) -> Self:
@@ -180,7 +177,6 @@ class Run:
             return False
 
     def pending(self) -> bool:
-        """True if a batch is planned but not committed."""
         return self.newest("commits") < self.newest("offsets")
 
     def newest(self, kind: str) -> int:
@@ -216,12 +212,10 @@ class Run:
         return admin(self.settings)
 
     def create(self, topic: str, partitions: int) -> None:
-        """Create an input topic."""
         create_topics(self.settings.kafka, [topic], partitions, {"retention.ms": "-1"})
         self.partitions[topic] = partitions
 
     def partitions_of(self, topic: str) -> int:
-        """Return the number of a topic's partitions in the producer's metadata, which this call refreshes."""
         return len(self._producer.list_topics(topic, timeout=ASKED_SECONDS).topics[topic].partitions)
 
     def wait(self, what: str, ready: Callable[[], bool], seconds: float) -> float:

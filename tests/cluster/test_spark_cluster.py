@@ -54,12 +54,10 @@ class Trial:
 
     @property
     def begin_ms(self) -> int:
-        """Return the time at which the input begins (epoch ms)."""
         return self.slices[0].begin_ms
 
     @property
     def end_ms(self) -> int:
-        """Return the time at which the input ends (epoch ms)."""
         return self.slices[-1].end_ms
 
 

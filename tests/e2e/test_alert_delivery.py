@@ -61,7 +61,6 @@ class World:
         }
 
     def suppressed(self, **labels: str) -> bool:
-        """True if Alertmanager has an alert with the given labels and suppresses it."""
         return any(
             alert["status"]["state"] == "suppressed"
             for alert in self.known()
@@ -69,7 +68,6 @@ class World:
         )
 
     def known(self) -> list[dict[str, Any]]:
-        """Return all alerts in Alertmanager."""
         with urllib.request.urlopen(f"{self.alertmanager}/api/v2/alerts", timeout=30) as answer:
             alerts: list[dict[str, Any]] = json.load(answer)
         return alerts
@@ -129,14 +127,12 @@ scrape_configs:
 
 
 def failed_rules(address: str) -> list[str]:
-    """Return the rules that failed in Prometheus' last evaluation, each with its error."""
     with urllib.request.urlopen(f"http://{address}/api/v1/rules", timeout=30) as answer:
         groups = json.load(answer)["data"]["groups"]
     return [f"{rule['name']}: {rule['lastError']}" for of in groups for rule in of["rules"] if rule["health"] == "err"]
 
 
 def scraped(address: str) -> bool:
-    """True if Prometheus has scraped both targets (exporter and monitor)."""
     with urllib.request.urlopen(f"http://{address}/api/v1/query?query=sum(up)", timeout=30) as answer:
         found = json.load(answer)["data"]["result"]
     return bool(found) and found[0]["value"][1] == "2"
@@ -225,7 +221,7 @@ def test_blind_monitor_silences_the_clients_and_speaks_itself(world: World) -> N
 
 
 def quiet(world: World) -> bool:
-    """True if Alertmanager has no alert. Each call renews the exporter's page, which must not become stale."""
+    """True if Alertmanager has no alert; each call renews the exporter's page, which must not become stale."""
     world.client_page = metrics(healthy(end_ms=now_ms()))
     return not world.known()
 

@@ -85,7 +85,6 @@ class Turning:
         self._states.put(key, value, now_ms())
 
     def page(self) -> str:
-        """Return the page to scrape."""
         for place in range(TURN):
             one = self._producers[(self._turn * TURN + place) % len(self._producers)]
             worse = {
@@ -304,6 +303,5 @@ def colour_of(number: Seen) -> str:
 
 
 def hexadecimal(colour: str) -> str:
-    """Return a colour from Grafana or the browser as #RRGGBB."""
     parts = re.fullmatch(r"rgba?\((\d+), (\d+), (\d+)(?:, [\d.]+)?\)", colour)
     return "#" + "".join(f"{int(part):02X}" for part in parts.groups()) if parts else colour.upper()

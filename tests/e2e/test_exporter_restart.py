@@ -57,7 +57,7 @@ class ExporterProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the exporter. At first it serves no clients, like an exporter that is still reading its topic."""
+        """Start the exporter; at first it serves no clients, like an exporter that is still reading its topic."""
         command = [sys.executable, "-m", "tests.support.exporter_process", self.address]
         self._process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)})
 
@@ -97,7 +97,6 @@ scrape_configs:
 
 
 def pages(world: World) -> list[dict[str, Any]]:
-    """Return the alerts of the tested rule (PAGE) from all delivered notifications."""
     alerts = [alert for notification in list(world.received) for alert in notification["alerts"]]
     return [alert for alert in alerts if alert["labels"]["alertname"] == PAGE]
 

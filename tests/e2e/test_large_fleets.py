@@ -23,7 +23,7 @@ THINNED = 10
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
 def test_every_panel_and_rule_is_within_the_limits_of_prometheus(tmp_path: Path) -> None:
-    """Part of the fleet suffices: a query's samples grow at most linearly, as it joins by service, group or client."""
+    """Part of the fleet suffices, because a query's samples grow at most linearly with the fleet."""
     with watching(tmp_path, fleets(PART), busy=True, interval_seconds=5, clusters=CLUSTERS) as prometheus:
         took, groups = [*asking(prometheus, MOMENTS // THINNED)], evaluated(prometheus)
     assert {query.where: query.outcome for query in took if query.outcome != "ok"} == {}

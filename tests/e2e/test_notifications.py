@@ -271,9 +271,7 @@ def _at_least(world: World, way: str, least: int) -> bool:
 def _kinds(bodies: Sequence[bytes]) -> set[str]:
     """Return the different alerts in messages, as "service or cluster · place · name", without "Over: ".
 
-    An alert for a whole cluster replaces alerts of the same name for single services. Alerts for single services appear
-    on a busy machine: the first message of a group may contain only one alert, and its title then names that alert's
-    service.
+    An alert for a whole cluster replaces alerts of the same name for single services.
     """
     texts = [json.loads(body) for body in bodies]
     titles = [text["payload"]["summary"] if "payload" in text else text["attachments"][0]["title"] for text in texts]

@@ -21,13 +21,12 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(UV is None, reason="needs uv"
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Build the distributions of a release."""
     return dist.build(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
 def installed(built: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the wheel with its extra `diagnose`, without Spark; return the folder with the installed programs."""
+    """Install the wheel with its extra `diagnose`, without Spark; return the programs' folder."""
     (wheel,) = (path for path in built if path.suffix == ".whl")
     return dist.install(wheel, tmp_path_factory.mktemp("wheel") / "venv", "[diagnose]")
 

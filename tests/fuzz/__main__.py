@@ -101,7 +101,7 @@ def fuzz(target: str) -> None:
 
 
 def hold(target: str, data: bytes) -> float:
-    """Run a target on an input; return the CPU seconds. Writes a finding if the input violates a property."""
+    """Run a target on an input; return the CPU seconds."""
     from tests.fuzz import targets
 
     begin = time.process_time()
@@ -125,7 +125,7 @@ def blown_up(dice: random.Random, data: bytes, more: int) -> bytes:
 
 
 def found(target: str, data: bytes, why: str) -> None:
-    """Write an input and the reason why it is a finding."""
+    """Write an input and why it is a finding."""
     folder = WORK / target / "findings"
     folder.mkdir(parents=True, exist_ok=True)
     number = len(list(folder.glob("*.txt")))
@@ -162,7 +162,6 @@ def run(target: str, seconds: float) -> None:
 
 
 def kept(target: str) -> Iterator[bytes]:
-    """Yield the target's inputs in the corpus of the repository."""
     file = CORPUS / f"{target}.zip"
     if file.exists():
         with zipfile.ZipFile(file) as archive:

@@ -77,13 +77,11 @@ class SecureBroker:
         admin.close()
 
     def add_user(self, name: str, password: str) -> None:
-        """Add a user without any rights."""
         admin = KafkaAdminClient(bootstrap_servers=[self.inside])
         admin.alter_user_scram_credentials([UserScramCredentialUpsertion(name, ScramMechanism.SCRAM_SHA_512, password)])
         admin.close()
 
     def allow_all(self, name: str) -> None:
-        """Allow a user every operation on every topic and group, and on the cluster."""
         resources = ((ResourceType.TOPIC, "*"), (ResourceType.GROUP, "*"), (ResourceType.CLUSTER, "kafka-cluster"))
         admin = KafkaAdminClient(bootstrap_servers=[self.inside])
         admin.create_acls(
@@ -142,7 +140,7 @@ class SecureBroker:
 
 
 def authority(folder: Path, name: str) -> Path:
-    """Make a certificate authority; return the path of its certificate (PEM). Its key is in the same folder."""
+    """Make a certificate authority, with its key in the same folder; return its certificate (PEM)."""
     store, certificate = folder / f"{name}.p12", folder / f"{name}.pem"
     _keytool(store, *PAIR, "-alias", "ca", "-dname", f"CN={name}", "-ext", "bc=ca:true", "-ext", "ku=keyCertSign")
     _keytool(store, "-exportcert", "-rfc", "-alias", "ca", "-file", str(certificate))

@@ -62,7 +62,6 @@ def jvm(jar_set: str, program: str, folder: Path, options: Mapping[str, str]) ->
 
 
 def all_pushes(settings: Settings) -> list[Snapshot]:
-    """Return all pushes so far, decoded as the monitor decodes them."""
     snapshots: list[Snapshot] = []
     for record in newest(settings, settings.topics.metrics[0], 1000).records:
         decoded = decode_metrics(record, settings, int(time.time() * 1000))

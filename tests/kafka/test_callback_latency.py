@@ -98,7 +98,6 @@ def measurements(broker: Broker, settings: Settings) -> dict[str, Any]:
 
 
 def broker_records(broker: Broker) -> list[Any]:
-    """Return all records of the topic."""
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers)
     partitions = [TopicPartition(TOPIC, number) for number in consumer.partitions_for_topic(TOPIC) or ()]
     consumer.assign(partitions)

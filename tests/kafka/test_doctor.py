@@ -29,13 +29,11 @@ from deploy.demo.topics import create_ours, create_topics
 
 
 def settings_for(broker: Broker, prefix: str) -> Settings:
-    """Return settings with topic names that begin with `prefix`, so that each test has its own topics."""
     topics = TopicSettings((f"{prefix}-metrics",), (f"{prefix}-logs",), f"{prefix}-health", f"{prefix}-rejects")
     return Settings(kafka=broker.kafka, topics=topics)
 
 
 def texts(findings: Iterator[Finding], about: str, state: str) -> list[str]:
-    """Return the texts of the findings with this subject and state."""
     return [finding.text for finding in findings if (finding.about, finding.state) == (about, state)]
 
 
@@ -151,7 +149,6 @@ def test_clocks_are_taken_from_samples_and_not_from_their_senders(broker: Broker
 
 
 def seconds_off(text: str, service: str) -> int:
-    """Return the clock error (s) that the text reports for the service's client."""
     reported = re.search(rf"{service}/h:1/c by (\d+) s", text)
     assert reported is not None, text
     return int(reported[1])

@@ -373,7 +373,6 @@ def test_groups_of_all_types_of_kafka_4_and_members_that_hang(
 
 
 def watch(pid: int) -> list[dict[str, Any]]:
-    """Run `kafka-health watch` on a process for a minute; return the rows of its JSON output."""
     command = [sys.executable, "-m", "clienthealth.ops.cli", "watch", str(pid), "--for", "60", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
@@ -381,7 +380,7 @@ def watch(pid: int) -> list[dict[str, Any]]:
 
 
 def members(broker: Broker, **options: str) -> list[str]:
-    """Return the command that runs a member of each type of group. In names of `options`, `_` stands for a dot."""
+    """Return the command that runs a member of each type of group; in `options`, `_` stands for a dot."""
     named = {"p.client.id": "feed", "c.client.id": "{}-app", "c.group.id": "of-{}", "s.commit.interval.ms": "200"}
     named |= {"s.client.id": "streams-app", "s.application.id": "of-streams"}
     named |= {f"{kind}.bootstrap.servers": broker.bootstrap_servers for kind in "pcs"}

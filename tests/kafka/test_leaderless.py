@@ -47,7 +47,6 @@ class Half:
 
     @property
     def settings(self) -> Settings:
-        """Return the settings that `init` wrote."""
         return load(str(self.config), {})
 
     def leaderless(self) -> set[str]:
@@ -113,7 +112,6 @@ def fill(settings: Settings, group_topic: str) -> None:
 
 
 def commit(servers: str, topic: str, partitions: int) -> None:
-    """Commit offset 0 on each partition, for a group without members."""
     consumer = KafkaConsumer(bootstrap_servers=servers.split(","), group_id=GROUP, enable_auto_commit=False)
     offsets = {TopicPartition(topic, number): OffsetAndMetadata(0, "", -1) for number in range(partitions)}
     consumer.commit(offsets)
@@ -159,7 +157,6 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
 
 
 def run(*arguments: str) -> object:
-    """Run a command; return its exit code."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     return ended.value.code

@@ -73,7 +73,6 @@ class Here:
         return Process(name, ["/bin/sh", "-c", f"exec {command}"], log, self.folder, self.environment)
 
     def clients(self) -> dict[str, Any]:
-        """Return the clients on the status page, by client id."""
         try:
             with urllib.request.urlopen(f"{self.page}/clients.json", timeout=5) as answer:
                 return {record["client"]["client_id"]: record for record in json.loads(answer.read())}

@@ -48,7 +48,6 @@ class Served:
 
 @pytest.fixture
 def topic(broker: Broker, request: pytest.FixtureRequest) -> Settings:
-    """Create an empty topic for this test; return settings with which the exporter reads it."""
     name = request.node.name.replace("_", "-")
     broker.create_topic(name, partitions=3, config={"cleanup.policy": "compact"})
     kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)

@@ -41,13 +41,11 @@ class Lab:
         self._seen: list[dict[str, Any]] = []
 
     def snapshots(self) -> list[dict[str, Any]]:
-        """Return all snapshots that the reporter has written so far."""
         for records in self._reader.poll(200).values():
             self._seen += [{**json.loads(record.value), "key": record.key.decode()} for record in records]
         return self._seen
 
     def await_snapshot(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Wait for a matching snapshot; return the first one."""
         eventually(lambda: any(map(wanted, self.snapshots())))
         return next(filter(wanted, self._seen))
 

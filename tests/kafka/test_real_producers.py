@@ -278,7 +278,6 @@ def non_empty(part: Snapshot | LogLine) -> Row:
 
 
 def now_ms() -> int:
-    """Return the current time (epoch ms)."""
     return int(time.time() * 1000)
 
 
@@ -363,7 +362,6 @@ def of(client: Identity) -> tuple[str | None, ...]:
 
 
 def all_of(servers: str, topic: str) -> list[Any]:
-    """Return all records that the topic holds now."""
     consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest")
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
@@ -426,7 +424,6 @@ def test_the_doctor_names_the_switch_of_an_opentelemetry_agent_of_3_that_has_kaf
     with jvm("test-logback", tmp_path, broker.bootstrap_servers, f"-javaagent:{agent}", *options):
 
         def exported() -> bytes | None:
-            """Return an export made after records were acknowledged."""
             sent = re.split(rb'"acknowledged": [1-9]', (tmp_path / "out").read_bytes(), maxsplit=1)[1:]
             lines = (line for output in sent for line in output.splitlines(keepends=True) if line.endswith(b"\n"))
             return next((line for line in lines if line.startswith(b'{"resourceMetrics"')), None)

@@ -94,7 +94,6 @@ class World:
             victim.wait()
 
     def retention(self) -> dict[str, str]:
-        """Return the retention settings of the topic `orders`, including the broker's defaults."""
         client = admin(self.settings)
         try:
             (by_name,) = client.describe_configs([ConfigResource("TOPIC", "orders")], config_filter="all").values()

@@ -97,7 +97,6 @@ def started(tmp_path: Path, config: Path) -> Iterator[Started]:
 
 
 def until(condition: Callable[[], bool], process: Process) -> None:
-    """Wait for a condition; if it does not become true, fail with the end of the process's log."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
         assert process.alive and time.monotonic() < deadline, process.log.read_text("utf-8", "replace")[-3000:]

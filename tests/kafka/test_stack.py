@@ -55,7 +55,7 @@ def values(settings: Settings, topic: str) -> list[bytes]:
 
 
 def send(settings: Settings, topic: str, *records: bytes) -> None:
-    """Send records and wait until all replicas in sync have acknowledged them."""
+    """Send records; wait until all replicas in sync have them."""
     writer = producer(settings, acks="all")
     for record in records:
         writer.send(topic, record)

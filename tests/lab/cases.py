@@ -48,17 +48,14 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Return the name of the case's folder."""
         return f"{self.number:03}-{self.mechanism.name}-{self.family.name}"
 
     @property
     def client_id(self) -> str:
-        """Return the id of the first client."""
         return self.options[f"{self.mechanism.role[0]}.client.id"]
 
     @property
     def client_ids(self) -> Sequence[str]:
-        """Return the ids of all clients."""
         return self._ids(int(self.options["clients"]))
 
     @property

@@ -88,12 +88,10 @@ class Family:
 
     @property
     def java(self) -> bool:
-        """True if the library runs in a JVM."""
         return self.program not in ("confluent", "kafka_python", "aio")
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Return the version as numbers, for comparisons."""
         return tuple(int(part) for part in self.version.split("."))
 
 

@@ -46,7 +46,6 @@ class Graded:
 
 
 def diagnosed(folder: Path) -> Verdicts:
-    """Return the verdicts of `kafka-health diagnose --json`."""
     command = [sys.executable, "-m", "clienthealth.ops.cli", "diagnose", "--json", str(folder / "seen")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=JUDGE_SECONDS, check=False)
     (folder / "verdicts.jsonl").write_text(done.stdout + done.stderr, encoding="utf-8")

@@ -62,13 +62,12 @@ class Recorded:
 
     @cached_property
     def case(self) -> Mapping[str, Any]:
-        """Return the content of case.json."""
         document: dict[str, Any] = json.loads((self.folder / "case.json").read_text(encoding="utf-8"))
         return document
 
     @cached_property
     def truth(self) -> Sequence[Mapping[str, Any]]:
-        """Return the counts that the program printed until the last recorded data, of the failing clients only."""
+        """Return the failing clients' counts until the last recorded data."""
         lines = map(json.loads, (self.folder / "truth.jsonl").read_text(encoding="utf-8").splitlines())
         return [one for one in lines if one["ts"] <= self.until_ms and one["id"] in self.case["troubled"]]
 
@@ -87,11 +86,7 @@ class Recorded:
 
     @cached_property
     def until_ms(self) -> int:
-        """Return the last time for which anything was recorded.
-
-        The end of the log counts only if a line was logged after the onset. Without one, the log does not show how long
-        it was recorded.
-        """
+        """Return the last recorded time; the log counts only if it has a line after the onset."""
         written = self.case["written"]
         log_ms = self.log_until_ms if any(ts >= self.onset_ms for ts in written["lines"]) else 0
         return max([log_ms, *written["metrics"], *written["dumps"]], default=0)
@@ -133,7 +128,6 @@ class Recorded:
 
     @property
     def java(self) -> bool:
-        """True if the library runs in a JVM."""
         return FAMILIES[self.case["family"]].java
 
     @property

@@ -143,7 +143,6 @@ class Line:
 
     @property
     def at(self) -> datetime:
-        """Return the time as a datetime (UTC)."""
         return datetime.fromtimestamp(self.ts_ms / 1000, UTC)
 
 

@@ -47,7 +47,6 @@ class Mechanism:
     weight: float = 1.0
 
     def suits(self, family: Family) -> bool:
-        """True if the mechanism applies to this family (a program and its libraries)."""
         first, last = self.since
         able = (not self.only or family.program in self.only) and (not family.only or self.name in family.only)
         in_range = not family.java or first <= family.numbers < last

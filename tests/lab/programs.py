@@ -58,7 +58,6 @@ class Program:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def listen(self, copy: Path) -> None:
-        """Read the program's output in a thread."""
         threading.Thread(target=self._listen, args=(copy,), daemon=True).start()
 
     def _listen(self, copy: Path) -> None:
@@ -81,7 +80,6 @@ class Program:
         self.ended.set()
 
     def ask(self, word: str) -> None:
-        """Send a command word to the program."""
         if not self.ended.is_set() and self.process.stdin is not None:
             try:
                 self.process.stdin.write(f"{word}\n")
@@ -90,16 +88,13 @@ class Program:
                 return
 
     def signal(self, number: int) -> None:
-        """Send a signal to the program."""
         if self.process.poll() is None:
             os.kill(self.process.pid, number)
 
     def newest(self) -> dict[str, dict[str, Any]]:
-        """Return the newest counts that the program printed, by client id."""
         return {line["id"]: line for line in list(self.truth)}
 
     def stop(self) -> None:
-        """Kill the program if it still runs."""
         if self.process.poll() is None:
             self.process.kill()
         self.ended.wait(STOP_SECONDS)
@@ -210,7 +205,7 @@ def _paths(name: str) -> list[Path]:
 
 @cache
 def compiled(family: Family) -> Path:
-    """Compile a family's program once; return the folder of its classes. Plain is compiled once for all versions."""
+    """Compile a family's program once; return the folder of its classes."""
     with _COMPILING:
         sources = HERE / "java"
         files = sorted(sources.glob("orders/*.java"))
@@ -231,7 +226,6 @@ def compiled(family: Family) -> Path:
 
 
 def dump_command(case: Case, pid: int) -> Sequence[str]:
-    """Return the command that prints a thread dump."""
     if case.family.java:
         tool, asked = ("jstack", ()) if case.number % 2 else ("jcmd", ("Thread.print", "-l"))
         return [str(Path(java()).resolve().with_name(tool)), str(pid), *asked]

@@ -57,7 +57,6 @@ class Run:
         self.program: Program = start(case, folder / "work", self.servers, self.topics)
 
     def play(self) -> None:
-        """Run the case from start to end, then store it."""
         case = self.case
         try:
             if case.mechanism.role == "consumer":

@@ -101,7 +101,6 @@ class Eyes:
 
 
 def now_ms() -> int:
-    """Return the current time (epoch ms)."""
     return int(time.time() * 1000)
 
 

@@ -53,11 +53,9 @@ class Way:
 
     @property
     def servers(self) -> str:
-        """Return the bootstrap address for the clients."""
         return f"127.0.0.1:{self.front.port}"
 
     def open(self) -> None:
-        """Open both gateways."""
         self.front.open()
         self.node.open()
 
@@ -173,7 +171,6 @@ class World:
             self.broker.create_topic(topic, partitions)
 
     def deny(self, topic: str, operation: ACLOperation) -> None:
-        """Deny an operation on a topic for all users."""
         pattern = ResourcePattern(ResourceType.TOPIC, topic, ACLResourcePatternType.LITERAL)
         admin = KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
         admin.create_acls([ACL("User:*", "*", operation, ACLPermissionType.DENY, pattern)])
@@ -192,7 +189,6 @@ class World:
         consumer.close()
 
     def count(self, topic: str) -> int:
-        """Return the number of records in a topic."""
         consumer = KafkaConsumer(bootstrap_servers=self.broker.bootstrap_servers)
         try:
             partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
@@ -237,7 +233,6 @@ def _deny(scene: Scene) -> None:
 
 
 def _join(polls: int) -> Event:
-    """Return an event in which a second member joins the group, leaves after `polls` polls, and joins again."""
     return Event(
         lambda scene: threading.Thread(target=scene.join, args=(polls,), daemon=True).start(),
         lambda scene: scene.joined.set(),

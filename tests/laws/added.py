@@ -48,11 +48,9 @@ class Copy:
         (self.folder / "tests/recordings").symlink_to(ROOT / "tests/recordings")
 
     def pytest(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run tests of the copied project."""
         return self._python("pytest", "-q", "-p", "no:cacheprovider", *arguments)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run `kafka-health` of the copied project."""
         return self._python("clienthealth.ops.cli", *arguments)
 
     def _python(self, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:

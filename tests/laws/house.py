@@ -18,7 +18,6 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def product() -> list[str]:
-    """Return the modules of `jobs` and `exporters`."""
     return [name for name in modules() if name.startswith(PACKAGES)]
 
 
@@ -37,17 +36,14 @@ def statements(module: str) -> int:
 
 
 def functions(module: str) -> Iterator[Function]:
-    """Return all functions and methods of a module."""
     return (node for node in ast.walk(tree(module)) if isinstance(node, Function))
 
 
 def length(function: Function) -> int:
-    """Return the number of lines of a function, from `def` to its end."""
     return (function.end_lineno or function.lineno) - function.lineno + 1
 
 
 def parameters(function: Function) -> int:
-    """Return the number of parameters besides `self` and `cls`."""
     arguments = function.args
     names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     return sum(name not in ("self", "cls") for name in names)

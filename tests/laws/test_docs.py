@@ -29,7 +29,6 @@ REFERENCE = (ROOT / "deploy/config.reference.toml").read_text("utf-8")
 
 
 def settings() -> Iterator[tuple[str, str, str]]:
-    """Yield section, key and explanation (`reason`) of every setting."""
     for section, kind in typing.get_type_hints(Settings).items():
         for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
             yield section, field.name, field.metadata["setting"].reason
@@ -99,7 +98,6 @@ def test_every_command_is_documented() -> None:
 
 
 def ours() -> list[tuple[str, str]]:
-    """Return page and command line of every `kafka-health …` in a shell block."""
     named = [(page, command) for page, text in pages().items() for command in commands(text)]
     return [(page, command) for page, command in named if "kafka-health" in command.split()[0]]
 

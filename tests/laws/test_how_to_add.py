@@ -39,7 +39,6 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 
 
 def done(copy: Copy, *arguments: str) -> str:
-    """Run a command of the copied package, assert that it succeeds, and return its output."""
     ended = copy.run(*arguments)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout

@@ -64,7 +64,7 @@ def test_every_option_is_read() -> None:
 
 
 def test_every_line_of_no_mode_captures_what_is_read() -> None:
-    """Log lines that belong to no mode are read only for client id, version or options, so they must capture one."""
+    """Log lines that belong to no mode are read only for client id, version or options."""
     wordings = [wording for line in SELF_DESCRIPTIONS for wording in line.wordings]
     assert all(re.search(r"\(\?P<\w+>", wording.pattern) for wording in wordings)
 

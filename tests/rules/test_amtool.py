@@ -42,7 +42,6 @@ def test_config_is_valid(config: str, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def alertmanager(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run an Alertmanager; yield its address."""
     folder, port = tmp_path_factory.mktemp("alertmanager"), free_port()
     program = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
     assert program is not None

@@ -12,7 +12,6 @@ from tests.scenarios._making import Scenario
 
 
 def scenarios() -> dict[str, tuple[Scenario, ...]]:
-    """Return mode → its scenarios."""
     by_mode = {}
     for module in pkgutil.iter_modules(__path__):
         if not module.name.startswith("_"):

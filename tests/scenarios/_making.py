@@ -59,12 +59,10 @@ class Scenario:
 
 
 def fires(name: str, window: ClientWindow) -> Scenario:
-    """Expect the mode to be confirmed."""
     return Scenario(name, "fires", "confirmed", window)
 
 
 def suspects(name: str, window: ClientWindow) -> Scenario:
-    """Expect the mode to be suspected."""
     return Scenario(name, "fires", "suspected", window)
 
 
@@ -79,12 +77,10 @@ def unknown(name: str, window: ClientWindow) -> Scenario:
 
 
 def at(seconds: float) -> int:
-    """Return the time (epoch ms) `seconds` after the beginning of the window."""
     return T0 + round(1000 * seconds)
 
 
 def client(kind: Kind, library: str = "java", version: str | None = "3.9.1") -> Client:
-    """Return the client of all scenarios."""
     return Client("shop", "web-1", "web-1:7", "orders", kind, library, version)
 
 
@@ -150,12 +146,10 @@ def producer(
 
 
 def line(seconds: float, signature: str, text: str = "", thread: str | None = None, **captures: str) -> LogEvent:
-    """Return a log line of the client's process without a client id."""
     return LogEvent(at(seconds), signature, text or signature, thread=thread, captures=captures)
 
 
 def mine(event: LogEvent) -> LogEvent:
-    """Return the log line, now with the client id of `client()`."""
     return replace(event, client_id="orders")
 
 
@@ -169,7 +163,7 @@ def legacy(
     messages: Mapping[str, Callable[[float], float]],
     step: float = 10,
 ) -> list[Reading]:
-    """Return samples of an old Scala consumer. `queues`: topic → queued chunks; `messages`: topic → messages so far."""
+    """Return samples of an old Scala consumer; keys of `queues` and `messages` are topics."""
     readings = []
     for reading in every(step, {"fetch-requests-total": fetches}):
         now = (reading.ts_ms - T0) / 1000
@@ -192,7 +186,7 @@ def consumer(
 
 
 def prefetched(queues: Mapping[str, tuple[float, float]]) -> list[Reading]:
-    """Return samples of a librdkafka consumer. `queues`: topic → (prefetched records, lag)."""
+    """Return samples of a librdkafka consumer; `queues`: topic → (prefetched records, lag)."""
     topics = tuple(
         TopicReading(topic, 0, None, {"queue-records": held, "queue-bytes": held * 100, "records-lag": behind})
         for topic, (held, behind) in queues.items()
@@ -206,7 +200,6 @@ def stuck_at(value: float, since: float) -> Callable[[float], float]:
 
 
 def rising(rate: float = 100) -> Callable[[float], float]:
-    """Return a counter that rises by `rate` a second."""
     return lambda seconds: 1000 + rate * seconds
 
 
@@ -216,29 +209,24 @@ def filling(per_second: float, since: float, most: float) -> Callable[[float], f
 
 
 def still(value: float = 0.0) -> Callable[[float], float]:
-    """Return a metric that does not change."""
     return lambda seconds: value
 
 
 def network(frames: Sequence[str], state: str = "WAITING", cpu: float | None = 900.0) -> Thread:
-    """Return the producer's I/O thread."""
     return Thread(NETWORK, state, tuple(frames), cpu)
 
 
 def caller(number: int, frames: Sequence[str] = AWAIT_UPDATE) -> Thread:
-    """Return an application thread inside send()."""
     return Thread(f"http-{number}", "TIMED_WAITING", tuple(frames), 5.0)
 
 
 def fetcher(
     frames: Sequence[str], connector: str = "orders_web-1-17952-ab12", state: str = "WAITING", cpu: float = 50.0
 ) -> Thread:
-    """Return a fetcher thread of an old Scala consumer."""
     return Thread(f"ConsumerFetcherThread-{connector}-0-0", state, tuple(frames), cpu)
 
 
 def taker(number: int = 0) -> Thread:
-    """Return a consuming thread that waits for data."""
     return Thread(f"consumer-{number}", "WAITING", TAKE, 5.0)
 
 
@@ -247,7 +235,6 @@ ADDRESS = {"address": "kafka-1:9092"}
 
 
 def unknown_topic(count: int, step: float, error: str = "UNKNOWN_TOPIC_OR_PARTITION") -> list[LogEvent]:
-    """Return repeated log lines about a topic that the broker does not know."""
     return [line(5 + step * n, "topic-error-in-metadata", topic="orders-new", error=error) for n in range(count)]
 
 

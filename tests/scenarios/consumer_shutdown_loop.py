@@ -44,12 +44,10 @@ LEAVING = replace(CLOSING, frames=("sun.nio.ch.EPoll.wait", *CLOSING.frames[2:])
 
 
 def closing(*seconds: float, thread: Thread = CLOSING) -> list[ThreadDump]:
-    """Return dumps in which a thread is inside close()."""
     return [dump(s, thread) for s in seconds]
 
 
 def polls(ago: Callable[[float], float]) -> list[Reading]:
-    """Return samples of a Java consumer that reports its time since the last poll."""
     return every(10, {"last-poll-seconds-ago": ago, "records-consumed-total": stuck_at(400, 5)})
 
 

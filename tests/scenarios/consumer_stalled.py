@@ -107,19 +107,16 @@ STREAMS = (
 
 
 def named(client_id: str, readings: Sequence[Reading] = (), dumps: Sequence[ThreadDump] = ()) -> ClientWindow:
-    """Return a window of a consumer with this client id."""
     made = window("consumer", readings, dumps=dumps)
     return replace(made, client=msgspec.structs.replace(made.client, client_id=client_id))
 
 
 def expired(*seconds: float) -> list[LogEvent]:
-    """Return log lines in which the client reports, at these seconds, that its poll interval has expired."""
     text = "consumer poll timeout has expired. This means the time between subsequent calls to poll() was longer than"
     return [mine(line(s + more, "poll-timeout-expired", text)) for s in seconds for more in (0, 0.001)]
 
 
 def worker(frames: Sequence[str]) -> Thread:
-    """Return a listener thread of Spring Kafka with these frames."""
     return Thread("listener-0-C-1", "RUNNABLE", tuple(frames), 900.0)
 
 

@@ -48,19 +48,16 @@ def since(seconds: float, rate: float) -> Callable[[float], float]:
 
 
 def expiries(*seconds: float) -> list[LogEvent]:
-    """Return log lines in which the client reports expired records."""
     text = "Expiring 15 record(s) for ledger-0:60000 ms has passed since batch creation"
     return [mine(line(s, "records-expired", text, records="15", waitMs="60000")) for s in seconds]
 
 
 def unreachable(*seconds: float, node: str = "1") -> list[LogEvent]:
-    """Return log lines in which the client reports a failed connection to broker `node`."""
     text = f"Connection to node {node} (/10.0.0.9:9092) could not be established. Node may not be available."
     return [mine(line(s, "connection-failed", text, node=node, address="/10.0.0.9:9092")) for s in seconds]
 
 
 def rejections(*seconds: float) -> list[LogEvent]:
-    """Return log lines in which a broker rejects the client's login."""
     text = "Connection to node 1 (/10.0.0.9:9092) failed authentication due to: Invalid username or password"
     named = {"node": "1", "address": "/10.0.0.9:9092", "reason": "Invalid username or password"}
     return [mine(line(s, "authentication-failed", text, **named)) for s in seconds]

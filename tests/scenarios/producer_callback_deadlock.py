@@ -84,7 +84,6 @@ def whole(seconds: float, *threads: Thread, deadlocked: tuple[str, ...] = ()) ->
 
 
 def refusal(seconds: float) -> LogEvent:
-    """Return the log line with which the client refuses flush() inside a callback."""
     return mine(line(seconds, "flush-refused-in-callback"))
 
 

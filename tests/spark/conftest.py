@@ -32,7 +32,6 @@ def known_history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="session")
 def reviewed(spark: SparkSession, known_history: str, tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
-    """Return a function that reviews a period of `known_history`."""
     actions = tmp_path_factory.mktemp("actions") / "actions.toml"
     actions.write_text(known_weeks.ACTIONS)
     settings = dataclasses.replace(Settings(), links=LinkSettings(dashboards=known_weeks.DASHBOARDS))

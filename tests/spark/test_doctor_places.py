@@ -85,7 +85,6 @@ def test_without_spark_the_places_are_not_tried(monkeypatch: pytest.MonkeyPatch,
 
 
 def jvms_in(folder: Path) -> list[str]:
-    """Return the process ids of JVMs that were started in a folder."""
     there = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has ended

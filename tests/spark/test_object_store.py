@@ -66,7 +66,6 @@ def store(spark: SparkSession) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def root(spark: SparkSession, store: str) -> str:
-    """Create a history in the store; return its location."""
     history.create(spark, SETTINGS.monitor.history)
     return SETTINGS.monitor.history
 

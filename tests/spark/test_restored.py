@@ -131,7 +131,7 @@ class Installation:
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """Return all files with their contents; files that disappear meanwhile are left out."""
+    """Return each file's content; files that disappear meanwhile are left out."""
     files: dict[Path, bytes] = {}
     for place, _, names in os.walk(folder):
         for path in (Path(place, name) for name in names):

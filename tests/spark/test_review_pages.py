@@ -24,7 +24,7 @@ NOW = timedelta(0)
 
 
 def fault(client: Client, mode: str, start: str, stop: str | None, ends: Change = "closed", day: int = 10) -> Fault:
-    """Return a fault that is confirmed and reported immediately."""
+    """Return a fault that is confirmed and reported as soon as it begins."""
     begin, end = at(day, start), None if stop is None else at(day, stop)
     return Fault(client, mode, begin, end, begin, NOW, {}, ends=ends)
 

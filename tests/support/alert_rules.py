@@ -53,7 +53,6 @@ def every_alert() -> list[Rule]:
 
 
 def recordings() -> dict[str, str]:
-    """Return the recording rules: recorded name → expression."""
     return {rule["record"]: rule["expr"] for rule in _rules() if "record" in rule}
 
 

@@ -54,7 +54,6 @@ RULES: dict[str, Rule] = {}
 
 
 def findings(board: Board) -> list[Finding]:
-    """Return every violation in a dashboard."""
     return [Finding(name, text) for name, rule in RULES.items() for text in rule(board)]
 
 
@@ -121,10 +120,7 @@ def template_label_promql(board: Board) -> Iterator[str]:
 
 @rule
 def template_loaded_once(board: Board) -> Iterator[str]:
-    """Require that variables load only when the dashboard opens, because each load queries all clients.
-
-    Grafana's linter wants a load at each change of the time range.
-    """
+    """Require that variables load only when the dashboard opens, because each load queries all clients."""
     for variable in _query_variables(board):
         if variable.get("refresh") != 1:
             yield f"{variable['name']}: not loaded once, when the dashboard is opened"

@@ -23,7 +23,6 @@ def panels(board: Board) -> Iterator[dict[str, Any]]:
 
 
 def queries(board: Board) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (title of the panel, query)."""
     for panel in panels(board):
         for target in panel.get("targets", []):
             yield panel.get("title", "?"), target
@@ -42,14 +41,13 @@ def expressions(board: Board) -> Iterator[tuple[str, str]]:
 
 
 def label_values(variable: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the selector and the label in a variable's `label_values` query."""
     match = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
     assert match, f"variable {variable['name']} is no label_values(selector, label)"
     return match[1], match[2]
 
 
 def parsed(board: Board, expr: str) -> Any:
-    """Return an expression's syntax tree, with Grafana's variables replaced. Raises ValueError for invalid PromQL."""
+    """Return an expression's syntax tree, with Grafana's variables replaced."""
     constants = {v["name"]: v["query"] for v in board["templating"]["list"] if v["type"] == "constant"}
     for name, value in (BUILT_IN | constants).items():
         expr = expr.replace(f"${name}", value)

@@ -20,7 +20,6 @@ READING_SECONDS = 2.0
 
 
 def main(address: str) -> None:
-    """Serve until killed."""
     host, _, port = address.rpartition(":")
     settings = replace(Settings(), prometheus=PrometheusSettings(host=host, port=int(port)))
     states, began = States(settings), time.monotonic()

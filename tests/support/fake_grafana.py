@@ -31,7 +31,6 @@ class Grafana:
     silent: threading.Event | None = None
 
     def answer(self, method: str, target: str, body: Any) -> Answer:
-        """Return the API's answer to a request."""
         parts = urlsplit(target)
         if not parts.path.startswith(f"{self.prefix}/api/"):
             return NOT_FOUND

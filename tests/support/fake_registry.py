@@ -54,7 +54,6 @@ def _parsed() -> Any:
 
 
 def always(_: str) -> Mapping[str, Any]:
-    """Return the same schema for every request."""
     return {"schema": json.dumps(AVRO)}
 
 

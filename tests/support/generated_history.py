@@ -64,7 +64,6 @@ def write_faults(spark: SparkSession, root: str, faults: Iterable[Fault]) -> Non
 
 
 def verdicts(spark: SparkSession, changes: Iterable[tuple[Transition, datetime]]) -> DataFrame:
-    """Return changes of incidents, each with the time of its judgement, as rows of the history."""
     rows = [(change_row(change, _ms(observed)),) for change, observed in changes]
     return history.verdicts(spark.createDataFrame(rows, "value binary"))
 

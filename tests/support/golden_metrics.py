@@ -419,7 +419,6 @@ GOLDEN: dict[str, list[Row]] = {
 def scraped(
     fmt: str, host: str, port: int, metrics: Mapping[str, float], client: Mapping[str, Any], **more: Any
 ) -> Row:
-    """Return a snapshot scraped from this host and port."""
     return snapshot(fmt, {**client, "host": host, "instance": f"{host}:{port}"}, metrics, **more)
 
 

@@ -23,10 +23,7 @@ NODE, NPM = shutil.which("node"), shutil.which("npm")
 
 @cache
 def modules(drawing: bool = False) -> Path:
-    """Return the folder of Grafana's packages, installed from our lock file into our cache without install scripts.
-
-    The packages for drawing (`devDependencies`) are three quarters of the total; they are installed only if requested.
-    """
+    """Return the folder of Grafana's packages, installed from our lock file into our cache without install scripts."""
     if not (NODE and NPM):
         pytest.skip("needs node and npm")
     folder = jars.cache() / "npm-grafana"

@@ -10,7 +10,6 @@ NOW_MS = 1_795_208_640_000
 
 
 def key(service: str, instance: str, client_id: str) -> bytes:
-    """Return the record key in its wire format."""
     return f"{service}|{instance}|{client_id}".encode("utf-8", "replace")
 
 

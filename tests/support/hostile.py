@@ -103,7 +103,6 @@ class Hostile:
 
 
 def moved(value: bytes, second: int) -> bytes:
-    """Return the sample with its timestamps moved to `second`."""
     iso = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S").encode()
     return value.replace(str(BEGIN).encode(), str(second).encode()).replace(b"2026-11-20T18:40:30", iso)
 
@@ -130,12 +129,7 @@ def good_snapshot(host: str, second: int) -> dict[str, Any]:
 
 
 def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = None) -> Streamed:
-    """Run the monitor for four minutes with a hostile client made from `seed`, then for three minutes without it.
-
-    After these three minutes the client counts as gone. With None as `seed` there is no hostile client.
-
-    `examples`: log lines of client libraries. `push`: a valid KIP-714 push.
-    """
+    """Run the monitor for four minutes with a hostile client (seed None: without it), then until it is gone."""
     monitor = Streamed()
     hostile = None if seed is None else Hostile(seed)
     for second in range(BEGIN + 60, BEGIN + 480, 30):
@@ -154,10 +148,7 @@ def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = Non
 
 
 def repeated(value: bytes, log: bool = False) -> Streamed:
-    """Run the monitor for two minutes in which a client sends `value` every 10 s, and for three minutes without it.
-
-    Then the client counts as gone.
-    """
+    """Run the monitor for two minutes in which a client sends `value` every 10 s, then until the client is gone."""
     monitor = Streamed()
     for second in (*range(BEGIN + 60, BEGIN + 180, 30), *range(BEGIN + 180, BEGIN + 361, 60)):
         raws = [Raw("", moved(value, at), key=b"evil|e:1|e") for at in range(second - 30, second, 10)]

@@ -51,7 +51,6 @@ def recorded(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def made() -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield a row for each hand-made window."""
     for mode, cases in scenarios().items():
         for scenario in cases:
             gone = scenario.window.departed_ms is not None
@@ -60,7 +59,6 @@ def made() -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def text() -> str:
-    """Return the whole matrix."""
     rows = [row for folder in folders() for row in recorded(folder)]
     return "\n".join([HEAD, *_table("Recordings", rows), "", *_table("Hand-made windows", list(made())), ""])
 

@@ -14,7 +14,6 @@ def attribute(key: str, value: str) -> Row:
 
 
 def gauge(name: str, value: Any, at: Any = f"{AT}000000", **attributes: str) -> Row:
-    """Return an OTLP metric with one data point."""
     listed = [attribute(key.replace("_", "-"), text) for key, text in attributes.items()]
     return {"name": name, "gauge": {"dataPoints": [{"attributes": listed, "timeUnixNano": at, "asDouble": value}]}}
 
@@ -53,7 +52,6 @@ def stats(**fields: Any) -> Row:
 
 
 def impossible(fmt: str, names: str) -> Row:
-    """Return the expected reject for a record with metric values that are impossible."""
     return {"format": fmt, "error": f"impossible-value: {names}"}
 
 

@@ -59,20 +59,17 @@ class Lab:
         self.process = Process("monitor", command, self.log, environment=QUICK_START)
 
     def stop(self) -> int | None:
-        """Ask the monitor to end; return its exit code."""
         assert self.process is not None
         self.process.stop(STOP_SECONDS)
         return self.process.exit_code
 
     def close(self) -> None:
-        """Kill the monitor and its workers, which run in their own process group, and close the producer."""
         if self.process is not None:
             self._signal(signal.SIGKILL)
             self.process.kill()
         self.producer.close()
 
     def publish(self, topic: str, *values: bytes) -> None:
-        """Send values to the topic's first partition."""
         for value in values:
             self.producer.send(self.topics[topic], value, partition=0)
         self.producer.flush()
@@ -90,19 +87,16 @@ class Lab:
 
     @contextmanager
     def standing(self) -> Iterator[None]:
-        """Suspend the monitor while the block runs."""
         self._signal(signal.SIGSTOP)
         yield
         self._signal(signal.SIGCONT)
 
     def ends(self, topic: str) -> dict[TopicPartition, int]:
-        """Return the end offsets of the topic's partitions."""
         with closing(KafkaConsumer(bootstrap_servers=self.servers)) as consumer:
             ends: dict[TopicPartition, int] = consumer.end_offsets(self._partitions(topic))
         return ends
 
     def records(self, topic: str) -> list[Any]:
-        """Return all records of a topic so far."""
         records: list[Any] = []
         with closing(KafkaConsumer(bootstrap_servers=self.servers, auto_offset_reset="earliest")) as consumer:
             partitions = self._partitions(topic)
@@ -115,7 +109,7 @@ class Lab:
         return records
 
     def wait(self, ready: Callable[[], bool], seconds: float = 300) -> None:
-        """Wait for a condition while the monitor runs; raise ServiceError, with the end of its log, on failure."""
+        """Wait for a condition while the monitor runs; raise ServiceError if it does not hold in time."""
         assert self.process is not None
         self.process.wait_until(ready, seconds)
 
@@ -134,7 +128,6 @@ class Lab:
 
 
 def create(servers: str, *topics: str) -> None:
-    """Create topics with PARTITIONS partitions each."""
     admin = KafkaAdminClient(bootstrap_servers=servers)
     admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics])
     admin.close()

@@ -281,7 +281,6 @@ class Tried:
                 return "it goes on for ever"
 
     def fails_with(self, mutants: Sequence[Mutant]) -> list[str]:
-        """Return all tests that fail with all these mutants applied."""
         with self._put(mutants):
             done = self._run([self._python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *self._chosen, *LAYERS])
         return sorted(_failing(done.stdout) - self.failing)
@@ -334,7 +333,6 @@ class Results:
         self.noticed: dict[str, str | None] = {row["mutant"]: row["noticed"] for row in rows}
 
     def add(self, mutant: Mutant, noticed: str | None) -> None:
-        """Store and print one result."""
         self.noticed[str(mutant)] = noticed
         with self._file.open("a", encoding="utf-8") as output:
             output.write(json.dumps({"mutant": str(mutant), "noticed": noticed}) + "\n")

@@ -9,12 +9,11 @@ import promql_parser as promql
 
 
 def metrics(expr: str) -> set[str]:
-    """Return the names of all metrics that the expression reads."""
     return {node.name or "" for node in nodes(promql.parse(expr)) if isinstance(node, promql.VectorSelector)}
 
 
 def surviving(expr: str, labels: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """Return the labels that the result can have. `labels`: labels of each metric, without job and instance."""
+    """Return the labels that the result can have, from the labels of each metric."""
     return _surviving(promql.parse(expr), labels)
 
 
@@ -43,7 +42,6 @@ def _children(node: Any) -> list[Any]:
 
 
 def nodes(node: Any) -> Iterator[Any]:
-    """Yield the node and everything below it."""
     yield node
     for child in _children(node):
         yield from nodes(child)

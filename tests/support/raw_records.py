@@ -27,7 +27,6 @@ class Raw:
 
     @property
     def record(self) -> RawRecord:
-        """Return the record in the form that the decoder expects."""
         headers = {name: value.encode() for name, value in self.headers.items()}
         return RawRecord(self.value, Source(self.topic, 0, self.offset), ARRIVED_MS, self.key, headers)
 

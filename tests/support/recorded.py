@@ -52,12 +52,10 @@ class Recorded:
 
     @cached_property
     def client(self) -> Client:
-        """Return the client's identity."""
         return self.bucket.state.all_clients[self.number]
 
     @cached_property
     def readings(self) -> tuple[Reading, ...]:
-        """Return the client's samples."""
         return tuple(
             map(self.bucket.reading, np.flatnonzero(self.bucket.state.readings.client == self.number).tolist())
         )
@@ -94,15 +92,10 @@ class Recorded:
 
 
 def folders(root: Path = RECORDINGS) -> list[Path]:
-    """Return every recording below tests/recordings, sorted by path."""
     return sorted(path.parent for path in root.rglob("truth.json"))
 
 
 def clients(folder: Path, every_ms: int = 0) -> tuple[Recorded, ...]:
-    """Return a recording's clients that report metrics, in order of their instance ids.
-
-    `every_ms` thins the samples to one per that many milliseconds.
-    """
     return _clients(folder, every_ms)
 
 
@@ -129,7 +122,6 @@ def _verdicts(folder: Path, every_ms: int) -> dict[Client, list[Verdict]]:
 
 
 def recorded_bucket(folder: Path, every_ms: int = 0) -> Bucket:
-    """Return the whole recording as one bucket of the monitor's state."""
     return _bucket(folder, every_ms)
 
 
@@ -153,7 +145,7 @@ def _thinned(ref: Ints, ts: Ints, every_ms: int) -> Bools:
 
 
 def sent(record: Read) -> RawRecord:
-    """Return a recorded record as if it had been sent at its time: the recording's, else the one in the record."""
+    """Return the record with its time in the recording, else with the time in its value."""
     return raw_record(replace(record, ts_ms=record.ts_ms or time_of(record.value) or 0))
 
 
@@ -194,7 +186,7 @@ def _packed(folder: Path) -> Packer:
 
 
 def _line(numbered: tuple[int, Read]) -> object:
-    """Return a key that equal log lines share. In a burst, the product also reads only one of several equal lines."""
+    """Return a key that equal log lines share, because the product reads only one of several equal lines in a burst."""
     number, record = numbered
     return (record.instance, record.file, record.value) if record.stream == "logs" else number
 

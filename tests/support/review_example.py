@@ -134,7 +134,7 @@ def theme(client_id: str = "order-producer", evidence: str = "metric: stood stil
 
 
 def everything(name: str, ours: str = "ours") -> Review:
-    """Return a review with rows in every section. Names from clients are `name`; causes and actions are `ours`."""
+    """Return a review with rows in every section; names from clients are `name`, causes and actions are `ours`."""
     ill = dataclasses.replace(service(name, ILL, ILL), owner=Owner(name), target=0.99, lost=Loss((0, 3), "not known"))
     services = [ill, *(service(f"{name} {n}", FINE) for n in range(12))]
     row = ClientRow(name, name, name, "queue", 0.9, topic=name, seconds=30)
@@ -183,10 +183,8 @@ def everything(name: str, ours: str = "ours") -> Review:
 
 
 def html(shown: Review) -> str:
-    """Return the first page of a review (without the details) as HTML."""
     return render.page("review", render.shown(shown))
 
 
 def markdown(shown: Review) -> str:
-    """Return a review as Markdown."""
     return render.text("review", render.shown(shown))

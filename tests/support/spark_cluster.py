@@ -41,7 +41,6 @@ class SparkCluster:
 
     @property
     def url(self) -> str:
-        """Return the master's URL, for submitting programs."""
         return f"spark://127.0.0.1:{self._port}"
 
     @property
@@ -95,11 +94,9 @@ class SparkCluster:
         return None
 
     def alive(self) -> int:
-        """Return the number of workers that the master counts as alive."""
         return int((self.state() or {}).get("aliveworkers", 0))
 
     def executors(self) -> Mapping[int, str]:
-        """Return the executors' JVMs: process id → command line."""
         return {pid: command for worker in self.workers for pid, command in session(worker.pid) if EXECUTOR in command}
 
     def at_work(self) -> int:
@@ -107,7 +104,6 @@ class SparkCluster:
         return sum(any(PYTHON in command for _, command in session(worker.pid)) for worker in self.workers)
 
     def errors(self) -> Sequence[str]:
-        """Return the standard error of each executor so far."""
         return [path.read_text(encoding="utf-8") for path in self.folder.glob("*/app-*/*/stderr")]
 
     def _start(self, name: str, program: str, port: int, web: int, *options: str) -> Process:

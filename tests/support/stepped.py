@@ -180,32 +180,25 @@ class Stepped:
     def batches(
         self, inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
     ) -> list[Published]:
-        """Process all inputs in order of time, in batches of `seconds` seconds.
-
-        `beside`: id of a client that reports only to advance the watermark (see `by_batch`).
-        """
+        """Process all inputs in order of time, in batches of `seconds` seconds."""
         return [self.batch(items, end) for end, items in by_batch(inputs, seconds, beside).items()]
 
     @property
     def state(self) -> BucketState:
-        """Return the state with which the next batch continues."""
         if self._state is None:
             self._state = load(decompressed(self._kept.get[0]), self.settings.monitor.buckets)
         return self._state
 
     @property
     def clients(self) -> dict[str, Recorded]:
-        """Return the clients that report, by client id."""
         grid = grid_of(self.state, self.settings.monitor)
         bucket = Bucket(self.state, self.settings, grid)
         return {client.client_id: Recorded(bucket, number) for number, client in enumerate(self.state.all_clients)}
 
     @property
     def records(self) -> dict[str, dict[str, Any]]:
-        """Return the newest published record of each key."""
         return {key: json.loads(value) for p in self.published for key, value in p.records if value is not None}
 
     @property
     def minutes(self) -> list[dict[str, Any]]:
-        """Return all minute rows."""
         return [row for p in self.published for row in p.minutes]

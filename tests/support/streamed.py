@@ -106,7 +106,6 @@ class Streamed:
 
     @property
     def reasons(self) -> set[str]:
-        """Return the reasons of all rejects."""
         headers = [json.loads(headers or "[]") for rows in self.rows for kind, _, _, headers in rows if kind == REJECT]
         named = [header for reject_headers in headers for header in reject_headers if header["key"] == "reject_reason"]
         return {base64.b64decode(header["value"]).decode().partition(":")[0] for header in named}

@@ -66,7 +66,6 @@ class Entry(NamedTuple):
 
 
 def entries() -> list[Entry]:
-    """Return the lines of `unworded.txt`, except comments."""
     rows = [line.split("\t") for line in LIST.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
     parted = ((library, *decided.partition(": "), literal) for library, decided, literal in rows)
     return [Entry(library, decision, reason, literal) for library, decision, _, reason, literal in parted]

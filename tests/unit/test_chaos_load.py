@@ -69,7 +69,7 @@ def test_a_backlog_of_half_an_hour_in_one_batch_gives_the_same(parts: list[load.
 
 
 def unevenly(parts: Sequence[load.Slice]) -> list[load.Slice]:
-    """Divide the records into three batches. Each partition of each topic is up to ten minutes ahead or behind."""
+    """Divide the records into three batches, in which partitions are up to ten minutes ahead or behind."""
     chosen, batches = random.Random(7), [list[load.Published]() for _ in range(3)]
     third_ms = 1000 * load.SECONDS * len(parts) // 3
     ends: dict[Any, list[int]] = {}

@@ -79,10 +79,7 @@ def test_what_was_before_the_samples_is_refuted_unless_dumps_show_no_call_of_a_c
 
 @pytest.mark.parametrize(("second", "status"), [(55, "unknown"), (20, "confirmed")])
 def test_what_was_logged_just_before_a_window_explains_what_it_begins_with(second: float, status: str) -> None:
-    """The client leaves its group at 61 s. A connection that failed at 55 s may be the cause, one at 20 s is not.
-
-    The window begins at 60 s, after both.
-    """
+    """The client leaves its group at 61 s, after the window has begun at 60 s."""
     bucket = Stepped()
     readings = (snapshot(s, {"last-poll-seconds-ago": 1.0}, "c", "consumer", every=5) for s in (20, 50, 59, 62, 70, 80))
     lines = (logged(second, "connection-failed", "c"), logged(61, "poll-timeout-expired", "c"))

@@ -58,7 +58,6 @@ def transformed() -> dict[str, list[dict[str, list[Any]]]]:
 
 
 def hidden(panel: dict[str, Any]) -> set[str]:
-    """Return the labels that a table leaves out."""
     return {name for one in panel["transformations"] for name in one["options"].get("excludeByName", {})}
 
 

@@ -13,7 +13,6 @@ MAKEFILE = Path(__file__).resolve().parents[2] / "Makefile"
 
 
 def chosen(variable: str) -> list[str]:
-    """Return the client names in a variable of the Makefile."""
     [names] = re.findall(rf"^{variable} := (.*)$", MAKEFILE.read_text(encoding="utf-8"), re.MULTILINE)
     return str(names).split(",")
 

@@ -31,7 +31,6 @@ LOG = log(BLOCKED, 250)
 
 @pytest.fixture(scope="module")
 def log_verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """Return the verdicts on a file with the lines of LOG and nothing around them."""
     file = tmp_path_factory.mktemp("plain") / "app.log"
     file.write_text(LOG)
     return statuses(file)[0]

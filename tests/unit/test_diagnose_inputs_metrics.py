@@ -25,7 +25,6 @@ Row = tuple[int, Mapping[tuple[str, str, str], float]]
 
 @cache
 def plain(recording: str) -> str:
-    """Return the verdict on the recording's metrics without its logs and dumps."""
     return worst(statuses(RECORDINGS / recording / "metrics.jsonl.gz")[0], CALLBACK)
 
 
@@ -215,7 +214,7 @@ def test_readings_without_a_time_are_never_ok(tmp_path: Path) -> None:
 
 
 def scrapes(folder: Path, readings: Sequence[Row], name: str) -> Path:
-    """Write one file per sample in `readings`. `name`: strftime format of the files' names."""
+    """Write one file per sample; `name`: strftime format of the files' names."""
     folder.mkdir()
     for ts, values in readings:
         file = folder / datetime.fromtimestamp(ts / 1000, UTC).strftime(name)

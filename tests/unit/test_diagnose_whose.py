@@ -52,7 +52,6 @@ def test_a_log_is_of_the_process_that_the_metrics_beside_it_name(tmp_path: Path,
 
 
 def reading(second: int, client_id: str = "p") -> str:
-    """Return a sample of a producer that works."""
     metrics = {"select-total": 100.0 * second, "record-send-total": 10.0 * second, "record-error-total": 0.0}
     metrics |= {"buffer-total-bytes": 4e6, "buffer-available-bytes": 4e6, "metadata-age": 1.0 + second % 30}
     grouped = {f"producer-metrics/{name}{{client-id={client_id}}}": value for name, value in metrics.items()}

@@ -171,7 +171,6 @@ def test_dumps_of_all_jvms_by_hand() -> None:
 
 
 def threads(text: str) -> tuple[Thread, ...]:
-    """Return the threads of a text's only dump, in the form in which judges get them."""
     (dump,) = dumps_of(LogLine(ts_ms=TAKEN, dumps=dumps_in(text)), None)
     return dump.threads
 

@@ -35,7 +35,6 @@ ARRIVED_MS = 1795212000000  # 2026-11-20 22:00 UTC
 def raw(
     topic: str, value: bytes | None, offset: int = 0, key: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> RawRecord:
-    """Return a record before decoding. `topic` also identifies the record in results."""
     encoded = {name: text.encode() for name, text in (headers or {}).items()}
     return RawRecord(value, Source(topic, 0, offset), ARRIVED_MS, key, encoded)
 
@@ -401,7 +400,7 @@ KEYS = sorted(
 
 
 def mutated(dice: random.Random) -> bytes:
-    """Return a damaged sample: bytes cut, doubled, overwritten, inserted, or the end cut off."""
+    """Return a damaged sample: bytes cut, doubled, overwritten or inserted, or the end cut off."""
     value = bytearray(dice.choice(ALL_SAMPLES))
     for _ in range(dice.randint(1, 3)):
         at = dice.randrange(len(value) + 1)
@@ -415,7 +414,6 @@ def mutated(dice: random.Random) -> bytes:
 
 
 def anything(dice: random.Random, depth: int = 0) -> Any:
-    """Return a random JSON value."""
     if depth < 3 and dice.random() < 0.4:
         if dice.random() < 0.4:
             return [anything(dice, depth + 1) for _ in range(dice.randint(0, 3))]

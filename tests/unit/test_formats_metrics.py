@@ -29,7 +29,6 @@ def decoded(raw: Raw, settings: Settings | None = None) -> Decoded:
 
 
 def rows(result: Decoded) -> list[Row]:
-    """Return a record's results, without unknown, false and empty fields."""
     return [
         *({**non_empty(snapshot), "format": result.format} for snapshot in result.snapshots),
         *({"format": result.format, "error": error} for error in result.errors),
@@ -131,7 +130,7 @@ def test_without_an_instance_the_host_replaces_it() -> None:
 @pytest.mark.parametrize("header", ["instance", "host"])
 @pytest.mark.parametrize("name", GOLDEN)
 def test_the_key_is_as_fine_as_what_is_judged(name: str, header: str) -> None:
-    """Replicas send the same bytes and differ only in a header. If they are judged separately, their keys differ."""
+    """Replicas send the same bytes and differ only in a header."""
 
     def replica(named: str) -> list[Client]:
         raw = (Raw(r.topic, r.value, r.offset, None, {"service": "shop", header: named}) for r in sample(name))
@@ -152,7 +151,7 @@ def test_the_key_is_as_fine_as_what_is_judged(name: str, header: str) -> None:
     ],
 )
 def test_replicas_on_librdkafka_are_distinguished(headers: dict[str, str], key: bytes | None, instance: str) -> None:
-    """All replicas share librdkafka's handle name. An instance, if known, replaces it; else a host is put before it."""
+    """All replicas share librdkafka's handle name."""
     (record,) = sample("librdkafka_stats_consumer.json")
     (snapshot,) = decoded(Raw(record.topic, record.value, record.offset, key, headers)).snapshots
     assert (snapshot.client.instance, snapshot.client.client_id) == (instance, "ledger")

@@ -32,7 +32,6 @@ def decoded(values: Iterable[object]) -> list[Snapshot]:
 
 
 def state_of(*snapshots: Snapshot) -> dict[str, Any]:
-    """Run the snapshots in one batch; return the record of the only group in them."""
     (state,) = states(snapshots).values()
     return state
 

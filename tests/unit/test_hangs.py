@@ -33,7 +33,6 @@ def cases() -> list[Case]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Unpack all cases."""
     place = tmp_path_factory.mktemp("hangs")
     with tarfile.open(FOLDER / "cases.tar.xz") as packed:
         packed.extractall(place, filter="data")
@@ -41,7 +40,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def accused(path: Path) -> Mapping[str, str]:
-    """Return failure mode → worst status of each mode that is suspected or confirmed."""
     judged, _ = statuses(path)
     return {mode: status for mode in modes() if (status := worst(judged, mode)) in ("suspected", "confirmed")}
 

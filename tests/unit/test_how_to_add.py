@@ -11,7 +11,6 @@ START = 1_795_208_640
 
 
 def record(consumer: str, seconds: int, rebalances: int) -> str:
-    """Return a record in the format that the pages add as an example."""
     document = {"app": "orders", "pod": "p-1", "consumer": consumer, "time": START + seconds, "rebalances": rebalances}
     return json.dumps(document)
 

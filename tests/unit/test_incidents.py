@@ -85,7 +85,7 @@ def test_what_is_over_is_closed_by_the_clock_of_its_client() -> None:
 
 @pytest.mark.parametrize(("status", "change"), [("suspected", "withdrawn"), ("confirmed", "closed")])
 def test_what_another_fault_explains_was_no_fault_of_its_own(status: Status, change: str) -> None:
-    """A callback deadlock explains stalled deliveries, so their incident ends. It explains no stalled consumer."""
+    """A callback deadlock explains stalled deliveries, but no stalled consumer."""
     book = Incidents()
     found: dict[str, Status] = {MODE: "confirmed", "delivery-stalled": status, "consumer-stalled": "confirmed"}
     book.judged(CLIENT, [verdict(found[mode], 40_000, mode=mode) for mode in found], end_ms=60_000)

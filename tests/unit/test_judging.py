@@ -120,7 +120,7 @@ IRREGULAR = (3, 10, 10, 1, 19, 10, 0.5, 9.5, 25, 5, 10, 2, 2, 2, 30, 10, 10, 10,
     ],
 )
 def test_a_healthy_producer_is_never_suspected_because_its_selector_rests(healthy: list[Snapshot]) -> None:
-    """If samples are rare, a window may hold too few, and the verdict is unknown."""
+    """If samples are rare, a window may hold too few of them to judge, so the verdict is unknown."""
     monitor, seen = Stepped(), set[tuple[str, str | None]]()
     for second in range(5, 700, 5):
         arrived = [one for one in healthy if second - 5 <= ((one.ts_ms or 0) - START) / 1000 < second]

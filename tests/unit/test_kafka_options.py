@@ -148,7 +148,6 @@ REFUSED = {
 
 
 def checked(folder: Path, options: dict[str, str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
-    """Return the exit code and the errors of check-config."""
     config = write_settings(folder, {"kafka.options": {json.dumps(name): value for name, value in options.items()}})
     with pytest.raises(SystemExit) as ended:
         main(["check-config", "--config", str(config)])

@@ -1,5 +1,4 @@
-"""Judge pushes made by hand in the format of Kafka's TelemetryMetricNamingConvention and SinglePointMetric (KIP-714).
-"""
+"""Judge pushes (KIP-714) made by hand in the format of Kafka's TelemetryMetricNamingConvention."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ STORM = "2026-11-20 21:21:44,790 INFO  [events-worker] kafka.client.ClientUtils$
 
 
 def drained(file: LogFile) -> list[LogEvent]:
-    """Return all events until three reads in a row give none."""
     events: list[LogEvent] = []
     empty_reads = 0
     while empty_reads < 3:

@@ -41,7 +41,6 @@ def changed() -> dict[str, Any]:
 
 
 def rules(groups: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return every rule with its group's name and interval as JSON, sorted."""
     each = [(group["name"], group.get("interval"), rule) for group in groups for rule in group["rules"]]
     return sorted(json.dumps(one, sort_keys=True) for one in each)
 

@@ -29,7 +29,6 @@ class Monitor:
         self.port = Port(SelfMetrics().registry, lambda: self.last, lambda: self.now)
 
     def probes(self) -> tuple[int, int]:
-        """Return the statuses of /healthz and /readyz."""
         healthz, readyz = (int(self.port(Request(path, {})).status) for path in ("/healthz", "/readyz"))
         return healthz, readyz
 
@@ -89,7 +88,6 @@ def test_an_impossible_time_of_a_record_is_replaced_by_the_time_of_reading(arriv
 
 
 def counted(raw: Raw, arrived_ms: int) -> list[Count]:
-    """Decode a record and return the decoder's counts."""
     (read,) = decoder(Settings(), ("Kafka",))([arrow([raw], arrived_ms)])
     by_bucket = dict(zip(*(column.to_pylist() for column in read.columns), strict=True))
     counts: list[Count] = msgspec.msgpack.decode(by_bucket[COUNTS], type=list[Count])

@@ -32,7 +32,6 @@ ODD = (float("nan"), float("inf"), -1.0, 0.0, 1e300)
 
 @pytest.fixture(autouse=True)
 def shapes(monkeypatch: pytest.MonkeyPatch) -> Shapes:
-    """Start with an empty cache."""
     fresh = Shapes()
     monkeypatch.setattr(otlp_metrics_protobuf, "_SHAPES", fresh)
     return fresh

@@ -107,7 +107,6 @@ class Query:
             self.process(fault)
 
     def run(self) -> None:
-        """Run one process after another until everything is read."""
         for _ in range(1000):
             try:
                 self.process(certain=self.sign == HEAP and self.starts > 0)

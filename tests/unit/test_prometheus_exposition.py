@@ -324,10 +324,7 @@ def test_evidence_is_served_for_the_unhealthy_and_for_five_like_them(client_seri
 
 
 def test_evidence_of_a_verdict_is_its_upper_end_and_reaches_back_to_its_onset() -> None:
-    """The stall began 90 s ago: 90 is served, although the window covers 58 s.
-
-    Of a range (for example, of lost records), the maximum is served.
-    """
+    """The stall began 90 s ago, before the window of 58 s."""
     stalled = verdict("delivery-stalled", "confirmed", since=NOW_MS - 90_000)
     lost = {"lost_bytes": [0, 9_000], "lost_records": [0, 30], "cause": "killed"}
     waiting = verdict("send-blocked-on-metadata", "suspected", detail={"blocked_threads": 7})

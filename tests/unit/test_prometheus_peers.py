@@ -53,7 +53,6 @@ def connected(server: Server) -> socket.socket:
 
 
 def received(connection: socket.socket) -> bytes:
-    """Return everything that the server sends until it closes the connection."""
     data = b""
     try:
         while piece := connection.recv(65_536):

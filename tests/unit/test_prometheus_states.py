@@ -72,7 +72,6 @@ OTHER = record(client_id="another")
 
 
 def other_writes(states: States, clock: Clock) -> None:
-    """Simulate that the monitor continues: it writes a record for another client."""
     put(states, OTHER, at_ms=round(1000 * clock.now))
 
 

@@ -142,7 +142,6 @@ HASH = "$2b$04$h4sFzPqsfKDbzhZJ3yqqw.uqsSCt.08LYwv/qSxeGJk8uJv0ttSM6"
 
 
 def config(folder: Path, text: str) -> PrometheusSettings:
-    """Return settings with this `web.config.file`."""
     file = folder / "web-config.yml"
     file.write_text(text, "utf-8")
     return replace(LOCAL, web_config_file=str(file))

@@ -46,7 +46,6 @@ def push(**headers: str) -> Raw:
 
 
 def read(raw: Raw, identity: IdentitySettings | None = None) -> Snapshot:
-    """Return the only snapshot of a push."""
     settings = replace(Settings(), identity=identity or IdentitySettings())
     decoded = decode_metrics(raw.record, settings, ARRIVED_MS)
     assert decoded.errors == []
@@ -80,7 +79,7 @@ def test_brokers_since_4_2_send_the_push_interval(header: str, interval_ms: int)
 
 @pytest.mark.parametrize("metric", ["", "org.apache.kafka.admin.client.connection.count"])
 def test_a_push_of_an_admin_client_holds_nothing_and_is_no_reject(metric: str) -> None:
-    """An admin client pushes no metrics that we use. Without our plugin's headers, such a record is a reject."""
+    """An admin client pushes no metrics that we use."""
     data = MetricsData()
     if metric:
         point = data.resource_metrics.add().scope_metrics.add().metrics.add(name=metric).gauge.data_points.add()

@@ -66,10 +66,7 @@ def test_objectives_are_summed_per_service_and_period_worst_first() -> None:
 
 
 def test_each_service_is_held_against_the_target_of_its_owner() -> None:
-    """One minute in ten is unhealthy: too much for a target of 99.5 %, but half the budget of a target of 80 %.
-
-    The service `alone` has no owner, so the general target applies.
-    """
+    """The service `alone` has no owner, so the general target applies."""
     payments, batch = Owner("payments", "1", "payments-oncall"), Owner("batch", slo_target=0.8)
     owners = Owners([Row(payments, ("orders",), (), ""), Row(batch, ("nightly",), (), "")])
     rows = [

@@ -69,16 +69,12 @@ def in_the_text(text: str) -> list[str]:
 
 
 def plain(line: str) -> str:
-    """Return a line's letters and digits, with `|` between cells.
-
-    The last cell of a long row, the trend, is left out: the page has a plot there, and the text has numbers.
-    """
+    """Return a line's letters and digits, with `|` between cells, without the trend, which the page draws as a plot."""
     cells = line.replace("\\|", "").strip().removeprefix("|").removesuffix("|").split("|")
     return "|".join(re.sub(r"\W+", "", cell) for cell in (cells[:-1] if len(cells) > 10 else cells))
 
 
 def different(pages: list[str], text: str) -> tuple[list[str], list[str]]:
-    """Return the lines that only the page has, and the lines that only the text has."""
     shown, written = [line for page in pages for line in on_the_page(page)], in_the_text(text)
     return [line for line in shown if line not in written], [line for line in written if line not in shown]
 

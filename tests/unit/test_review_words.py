@@ -256,7 +256,7 @@ def test_pages_are_listed_by_service_and_by_night_without_zeros() -> None:
 
 
 def test_needless_pages_are_held_against_a_budget_and_named() -> None:
-    """Three pages needed no action; two are allowed. A page at night is named even within the budget."""
+    """Three pages needed no action; two are allowed."""
     night = date(2026, 11, 10)
     pages = [
         paged("billing", 9, 23, night, minutes=5),

@@ -59,7 +59,6 @@ def documents(draw: st.DrawFn) -> str:
 
 
 def written(value: Any) -> str:
-    """Return a value in TOML syntax."""
     if isinstance(value, list):
         return f"[{', '.join(map(written, value))}]"
     if isinstance(value, dict):

@@ -30,7 +30,6 @@ RECORDED = 1795407219
 
 @cache
 def diagnosed(folder: Path) -> dict[tuple[str, str], Verdict]:
-    """Return (client id, mode) → verdict by `diagnose`."""
     diagnosis = examine([folder], Settings())
     return {(client.client_id, v.mode): v for client, verdicts in diagnosis.clients for v in verdicts}
 
@@ -67,7 +66,7 @@ def test_a_producer_in_a_process_that_keeps_logging_has_not_ended() -> None:
 
 
 def test_a_dump_without_a_time_takes_it_from_its_name(tmp_path: Path) -> None:
-    """py-spy prints no time. A time in a file's name is ignored if it is in another zone than all other times."""
+    """py-spy prints no time."""
     folder = RECORDINGS / "librdkafka-hangs"
     for hour, status in (("04", "suspected"), ("09", "unknown")):
         copy = tmp_path / f"shop{hour}"
@@ -140,7 +139,6 @@ def test_the_stream_gives_the_same(name: str, client: str, expected: tuple[str, 
 
 
 def consumer(second: float, client_id: str = "in", lag: float = 50.0, instance: str = "h:1") -> Snapshot:
-    """Return a sample of a librdkafka consumer that consumes, with this lag."""
     metrics = {"records-consumed-total": 10.0 * second, "assigned-partitions": 1.0}
     topics = [TopicMetrics("t", 0, metrics={"records-lag": lag, "position": 10 * second})]
     client = Identity("shop", "h", instance, client_id, "consumer", "librdkafka", None)

@@ -32,13 +32,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"
 
 
 def starting(pids: Path, then: str) -> Sequence[str]:
-    """Return the command of a program that starts other processes and then runs `then`."""
     pids.touch()
     return [sys.executable, "-c", STARTS.format(pids=pids, then=then)]
 
 
 def running(pids: Path) -> list[str]:
-    """Return the process ids in the file `pids` that still exist."""
     return [pid for pid in pids.read_text("utf-8").split() if Path(f"/proc/{pid}").exists()]
 
 

@@ -34,7 +34,6 @@ def get(
     settings: Settings | None = None,
     query: Mapping[str, str] | None = None,
 ) -> str:
-    """Return a page as the server sends it."""
     chosen = settings or Settings()
     states = States(chosen, clock=lambda: NOW)
     for one in records:
@@ -70,7 +69,6 @@ def parsed(page: str) -> _Text:
 
 
 def text(page: str) -> str:
-    """Return the text that a reader sees, on one line."""
     return re.sub(r"\s+", " ", " ".join(parsed(page).words))
 
 

@@ -68,7 +68,6 @@ def working(second: float, **other: float) -> Snapshot:
 
 
 def standing(second: float) -> Snapshot:
-    """Return a sample of the producer (`working`) while its callback hangs: no count changes, the buffer is full."""
     return snapshot(second, {**working(300).metrics, "buffer-available-bytes": 0, "waiting-threads": 2})
 
 

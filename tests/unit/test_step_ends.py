@@ -28,7 +28,7 @@ def reading(second: float, instance: str, used: float = 0.0, client_id: str = "p
 
 
 def run(monitor: Stepped, inputs: Sequence[Any], until: int) -> None:
-    """Give the monitor all inputs in order. A client of another host keeps reporting, so that the watermark rises."""
+    """Give the monitor all inputs in order, beside another client that advances the watermark."""
     others = [
         snapshot(second, {"select-total": 1000 + second}, OTHER, instance="o:1", host="o")
         for second in range(0, until, 10)
@@ -41,14 +41,12 @@ def changes(monitor: Stepped, mode: str = NOT_CLOSED) -> list[Transition]:
 
 
 def verdict(monitor: Stepped, key: str, mode: str = NOT_CLOSED) -> dict[str, Any]:
-    """Return the newest verdict on a client."""
     mode_verdicts = [v for v in monitor.records[key]["verdicts"] if v["mode"] == mode]
     assert len(mode_verdicts) == 1
     return dict(mode_verdicts[0])
 
 
 def forced_close(second: float, instance: str | None = None) -> list[Any]:
-    """Return the log lines of a producer that is closed with a time limit and exceeds it."""
     return [
         logged(second, "producer-closing", "p", instance=instance, timeout="5000"),
         logged(second + 5, "producer-force-close", "p", instance=instance, timeout="5000"),
@@ -113,7 +111,7 @@ def test_an_agent_that_fails_alone_proves_nothing_whatever_waits_in_the_buffer()
 
 
 def test_a_forced_close_on_a_node_with_two_pods_accuses_one_of_them() -> None:
-    """The pods share client id and host, and log lines name no pod. The one with the fuller buffer is accused."""
+    """The pods share client id and host, and log lines name no pod."""
     monitor = Stepped()
     inputs = [reading(s, "a", 4e6) for s in range(0, 100, 10)] + [reading(s, "b", 1e3) for s in range(3, 110, 10)]
     inputs += [*forced_close(100), logged(0, "producer-config", "p"), logged(1, "producer-config", "p")]
@@ -124,7 +122,7 @@ def test_a_forced_close_on_a_node_with_two_pods_accuses_one_of_them() -> None:
 
 
 def test_a_service_with_short_lived_clients_opens_no_tickets() -> None:
-    """A client id has a new process every 40 s. Each closes properly with records in flight, which is no failure."""
+    """Each process lasts 40 s and closes properly with records in flight."""
     monitor = Stepped()
     inputs: list[Any] = []
     for begin in range(0, 20 * 40, 40):
@@ -198,7 +196,7 @@ def test_a_successor_that_logs_keeps_no_incident_of_its_predecessor_open() -> No
 
 
 def test_what_was_killed_on_its_host_before_its_last_reading_was_another() -> None:
-    """An idle pod is OOM-killed at 100 s. This proves nothing about a busy pod there that stops reporting at 300 s."""
+    """An idle pod is OOM-killed at 100 s; a busy pod on the same host reports until 300 s."""
     monitor = Stepped()
     idle = [
         snapshot(s, {"buffer-total-bytes": BUFFER, "buffer-available-bytes": BUFFER}, "q") for s in range(0, 100, 10)

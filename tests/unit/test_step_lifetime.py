@@ -26,12 +26,11 @@ def incident_changes(monitor: Stepped, mode: str) -> list[tuple[str, str]]:
 
 
 def at(change: Transition) -> float:
-    """Return the time of a change in seconds after START."""
     return (change.ts_ms - START) / 1000
 
 
 def producer(second: int, stuck_since: int, until: int) -> dict[str, float]:
-    """Return a producer's sample. Its I/O thread is stuck in [stuck_since, until); within 30 s the buffer is full."""
+    """Return a producer's sample; its I/O thread is stuck in [stuck_since, until)."""
     standing = stuck_since <= second < until
     moved = min(second, stuck_since) + max(0, second - until)
     free = max(0.0, BUFFER * (1 - max(0, second - stuck_since) / 30)) if standing else BUFFER

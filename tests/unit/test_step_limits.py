@@ -17,7 +17,6 @@ from tests.support.stepped import START, Stepped, logged, snapshot
 
 
 def limited(**limits: int) -> Settings:
-    """Return settings with one bucket and these limits."""
     return Settings(monitor=dataclasses.replace(MonitorSettings(buckets=1, publish_seconds=0), **limits))  # type: ignore[arg-type]
 
 
@@ -177,7 +176,6 @@ def test_events_of_all_processes_are_bounded_and_the_loud_pay_first() -> None:
 
 
 def on_host(entry: LogEntry, host: str) -> LogEntry:
-    """Return the entry as logged by a process on another host."""
     return LogEntry(entry.service, host, entry.instance, entry.event)
 
 

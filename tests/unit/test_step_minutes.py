@@ -85,7 +85,7 @@ def test_the_rows_are_the_same_in_batches_of_any_length(seconds: float) -> None:
 
 
 def test_minutes_of_clients_that_fall_silent_with_all_others_are_written_though_nothing_comes_after() -> None:
-    """A minute is written when no more records of it can come. Records may be 120 s late; batches come every 15 s."""
+    """Records may be 120 s late, and batches come every 15 s."""
     monitor = Stepped()
     monitor.batches(minutes_of(), 10)
     assert len(monitor.minutes) == 3 * 12

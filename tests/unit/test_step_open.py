@@ -41,10 +41,7 @@ class Monitor:
         monkeypatch.setattr("clienthealth.spark.stepping.time.time", lambda: START / 1000 + self.now)
 
     def run(self, inputs: Iterable[Snapshot | LogEntry], until: float, since: float, step: float = 10) -> None:
-        """Run all inputs in order, in batches of `step` seconds.
-
-        A client on another host reports in [since, until), so that the watermark advances.
-        """
+        """Run all inputs in batches of `step` s; another client reports in [since, until) to advance the watermark."""
         others = (
             snapshot(since + n * step, {"select-total": n}, "other", instance="o:1", host="o")
             for n in range(int((until - since) / step))
@@ -61,11 +58,9 @@ class Monitor:
                     self.changes.append((self.now, *what, (row["ts"] - START) / 1000))
 
     def of(self, client_id: str) -> list[tuple[str, str]]:
-        """Return the changes of the client's incidents: (mode, kind of change) of each, in order of time."""
         return [(mode, change) for _, client, mode, change, _ in self.changes if client == client_id]
 
     def shown(self, client_id: str, at: float) -> Mapping[str, Any] | None:
-        """Return the client's newest record on `client-health` at second `at`."""
         return next((v for t, key, v in self.records[::-1] if t <= at and key.endswith(f"|{client_id}")), None)
 
     @property

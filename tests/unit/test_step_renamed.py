@@ -14,7 +14,7 @@ NOT_CLOSED, DEADLOCK = "producer-not-closed", "producer-callback-deadlock"
 
 
 def producer(second: float, instance: str, born: float = 0, stuck_since: float = 1e9, delta: bool = False) -> Any:
-    """Return a sample of a busy producer, a quarter of its buffer in use; its I/O thread works until `stuck_since`."""
+    """Return a sample of a busy producer; its I/O thread works until `stuck_since`."""
     went = min(second, stuck_since) - born
     filled = 8e6 + max(0, second - stuck_since) * BUFFER / 60
     metrics = {

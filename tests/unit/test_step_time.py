@@ -17,7 +17,6 @@ HONEST = [f"client-{n}" for n in range(20)]
 
 
 def metrics(second: float) -> dict[str, float]:
-    """Return metrics of a healthy producer."""
     return {
         "select-total": 100 * second + 100_000,
         "io-time-ns-total": 1e8 * (second + 10_000),
@@ -65,7 +64,6 @@ def records_of_the_honest(published: list[Published]) -> list[list[tuple[str, by
 
 @cache
 def undisturbed() -> list[Published]:
-    """Return what is published if only clients with correct clocks report."""
     return stepped({n: in_order(of) for n, of in by_batch(honest(600)).items()}, range(60))[1]
 
 

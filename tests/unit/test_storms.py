@@ -63,7 +63,6 @@ class Decoded:
 
     @property
     def repeats(self) -> Counter[str]:
-        """Return the number of lines counted for each process."""
         by_host: Counter[str] = Counter()
         for entry in self.log_entries:
             by_host[entry.host] += entry.repeats

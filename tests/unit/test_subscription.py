@@ -61,7 +61,6 @@ class Cluster:
 
 
 def findings(*reporters: str | None, subscriptions: dict[str, dict[str, str]] | Exception) -> list[tuple[str, str]]:
-    """Return state and text of the findings on brokers with these reporters and subscriptions."""
     client = cast("KafkaAdminClient", Cluster(list(reporters), subscriptions))
     checked = brokers.clients_asked(Settings(), client, range(1, len(reporters) + 1))
     return [(finding.state, finding.text) for finding in checked]

@@ -90,7 +90,6 @@ CASES = {
 def queueing(
     client_id: str, kind: Kind, *topics: TopicReading, limit: float | None = None, **config: str
 ) -> ClientWindow:
-    """Return a window with one sample that contains queue figures."""
     metrics: dict[str, float] = {}
     if kind == "producer":
         metrics = {"queue-records": 12.0} | ({} if limit is None else {"queue-records-limit": limit})
@@ -167,7 +166,6 @@ def rows() -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def reported(rows: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, list[dict[str, Any]]]:
-    """Return the lag that consumers report, by client."""
     return {client: rows[client]["lag"] for client in CASES}
 
 

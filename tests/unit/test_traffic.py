@@ -40,7 +40,6 @@ def scraped(recording: str, delta: bool = False) -> dict[tuple[str, str, str | N
 
 
 def exposed(states: States) -> dict[tuple[str, str, str | None], float]:
-    """Return what Prometheus scrapes for these states."""
     lines = b"".join(Exporter(Settings(), states, lambda: None).metrics()).decode().splitlines()
     matches = [match.groups() for line in lines if (match := _LINE.fullmatch(line))]
     return {(client_id, name, label): float(value) for name, client_id, label, value in matches}
@@ -91,7 +90,6 @@ def test_a_metric_that_no_client_has_gives_no_series() -> None:
 
 
 def measured(kind: str, *readings: Mapping[str, float]) -> Mapping[str, object]:
-    """Return the indicators of a window with a sample every ten seconds."""
     client = Client(service="s", host="h", instance="i", client_id="c", kind=kind)  # type: ignore[arg-type]
     rows = tuple(Reading(START + 10_000 * at, metrics) for at, metrics in enumerate(readings))
     (indicators,) = client_indicators(ClientWindow(client, START, START + 60_000, rows).table, LagSettings())
@@ -112,7 +110,7 @@ def test_times_are_seconds_and_rates_are_of_the_window() -> None:
 
 
 def test_compression_and_authentications_that_brokers_refuse() -> None:
-    """Compression is compressed by original size; refused authentications are per second."""
+    """Expected values: ratio of compressed to original size, and failed authentications per second."""
     refused = [{"failed-authentication-total": total, "compression-rate-avg": 0.25} for total in (2.0, 2.0, 5.0)]
     producer = measured("producer", *refused)
     assert (producer["compression_ratio"], producer["failed_authentication_rate"]) == (0.25, 3 / 20)

@@ -107,7 +107,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def exit_code(*arguments: str) -> int:
-    """Return the exit code of the command."""
     with pytest.raises(SystemExit) as ended:
         main(["watch", *arguments])
     return int(str(ended.value.code))
@@ -468,7 +467,6 @@ def test_a_process_that_ends_while_it_is_watched_is_reported_to_have_ended(tmp_p
 
 
 def has_agent(pid: int) -> bool:
-    """True if the agent's own launcher reports that the process has an agent."""
     command = [java(), "-jar", str(agent_jar(None)), "status", str(pid)]
     return subprocess.run(command, capture_output=True).returncode == 0
 

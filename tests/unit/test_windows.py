@@ -41,7 +41,6 @@ def windows(inputs: Iterable[Snapshot | LogEntry]) -> dict[tuple[str, int], Clie
 
 
 def indicators(*snapshots: Snapshot, client_id: str = "p") -> dict[str, Any]:
-    """Return the measurements (`indicators`) of the client's window that begins at START."""
     (measured,) = client_indicators(windows(snapshots)[client_id, 0].table, LagSettings())
     return measured
 
@@ -116,10 +115,7 @@ WAITING = (
 
 @pytest.mark.parametrize("ill", [False, True])
 def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_instance(ill: bool) -> None:
-    """After the dump, pushes come under another instance, set by our broker plugin, and the incident moves there.
-
-    `ill`: the producer keeps waiting, its metrics show this, and the incident stays open.
-    """
+    """`ill`: the producer keeps waiting, its metrics show this, and the incident stays open."""
     monitor = Stepped()
     for second in range(0, 600, 10):
         batch: list[Any] = [

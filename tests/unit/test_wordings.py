@@ -77,7 +77,6 @@ class Entry(NamedTuple):
 
 
 def entries() -> Iterator[Entry]:
-    """Yield every log pattern in every file."""
     files: dict[str, Mapping[str, Meaning]] = {
         f"modes/{folder}/mode.toml": mode_file(f"{MODES}/{folder}/rules.py").lines
         for folder in (mode.replace("-", "_") for mode in modes())
@@ -125,7 +124,6 @@ ENTRIES = tuple(entries())
 
 
 def words_in(line: str) -> list[str]:
-    """Return the ids of the patterns that match a line, whatever program logged it."""
     return [wording.id for wording, _ in catalogue().matches(line, None)]
 
 

@@ -29,7 +29,6 @@ class Scope:
         return self.records or (usual // 10 if self.quick else usual)
 
     def seconds(self, usual: float, quick: float) -> float:
-        """Return the duration of an observation: `quick` in a quick run, else `usual`."""
         return quick if self.quick else usual
 
     def batch(self, records: int) -> int | None:

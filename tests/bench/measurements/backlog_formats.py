@@ -33,7 +33,6 @@ FORMATS: Mapping[str, _Format] = {
 
 
 def measure(scope: Scope) -> Result:
-    """Measure each format on a separate broker."""
     figures, rows = [], []
     for name, wanted in FORMATS.items():
         template = wanted.template()

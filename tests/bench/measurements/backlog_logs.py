@@ -15,7 +15,6 @@ NOISE, STORM, TARGET = 2_400_000, 600_000, 150_000
 
 
 def measure(scope: Scope) -> Result:
-    """Measure each kind of log lines on a separate broker."""
     kinds = (
         ("log lines with nothing of Kafka, lines/s", noise, NOISE, TARGET),
         ("the same in Filebeat's JSON, lines/s", wrapped, NOISE, None),

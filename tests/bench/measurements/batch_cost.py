@@ -28,7 +28,6 @@ class Run:
     memory_mb: float
 
     def row(self, name: str) -> list[str]:
-        """Return the costs as a table row that begins with `name`."""
         batch = [f"{self.batch.cpu(*parts):.3f}" for parts in (MONITOR, *((part,) for part in MONITOR))]
         start = [f"{self.start.seconds:.1f}", f"{self.start.cpu(*MONITOR):.1f}"]
         return [name, *batch, f"{self.batch.seconds:.2f}", *start, f"{self.memory_mb:,.0f}"]

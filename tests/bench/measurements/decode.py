@@ -45,10 +45,7 @@ def measure(scope: Scope) -> Result:
 
 
 def multiple() -> float:
-    """Return how many times faster OTLP is decoded from protobuf than from JSON.
-
-    Many passes alternate between the two, and the fastest pass of each counts.
-    """
+    """Return how many times faster OTLP is decoded from protobuf than from JSON, by the fastest pass of each."""
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.decode import decode_metrics
 
@@ -68,7 +65,7 @@ def multiple() -> float:
 
 
 def decode_rate(name: str, quickly: bool = False) -> float:
-    """Return the number of records that one process decodes per second. `quickly`: use the fast path `decode.fast`."""
+    """Return the number of records that one process decodes per second."""
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.decode import decode_metrics, fast, latest_ms
 

@@ -22,7 +22,7 @@ ANSWERS = {0, 1, 3}
 
 
 def measure(scope: Scope) -> Result:
-    """Measure wall times of the whole command. The PATH is empty, so that the command finds no Java."""
+    """Measure wall times of the whole command with an empty PATH, so that it finds no Java."""
     runs = 3 if scope.quick else RUNS
     dump = _median(DUMP, runs)
     folders = {path.name: _median(path, runs) for path in sorted(FOLDERS.iterdir()) if path.is_dir()}

@@ -49,7 +49,6 @@ class Moment:
 
     @classmethod
     def of(cls, broker: Broker, topic: str) -> Self:
-        """Return the totals up to now."""
         threads = Path(f"/proc/{broker.pid}/task").iterdir()
         cpu = sum(_cpu(thread) for thread in threads if (thread / "comm").read_text().strip() in PLUGIN_THREADS)
         files = (broker.folder / "data" / f"{topic}-0").glob("*.log")

@@ -43,7 +43,6 @@ class Scaled:
 
     @property
     def rate(self) -> float:
-        """Return records per second."""
         return sum(b.records for b in self.times) / sum(b.seconds for b in self.times)
 
     def share(self, name: str) -> float:

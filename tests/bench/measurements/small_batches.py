@@ -42,7 +42,6 @@ class Bursts:
 
 
 def measure(scope: Scope) -> Result:
-    """Measure each burst size on a separate broker."""
     figures, rows = [], []
     for size, target in TARGETS.items():
         with Lab() as lab:

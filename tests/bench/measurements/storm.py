@@ -55,7 +55,7 @@ class Fleet:
         return bool(self.heals) and now >= self.heals + HEALING_SECONDS * client / CLIENTS
 
     def page(self) -> str:
-        """Return the fleet's metrics in the format of the Prometheus exporter."""
+        """Return the fleet's metrics in Prometheus' text format."""
         ill = [client for client in range(CLIENTS) if self.ill(client)]
         return "".join(f"{line}\n" for line in self._lines(ill))
 

@@ -144,11 +144,9 @@ class Written:
 
     @property
     def times_a_day(self) -> float:
-        """Return how often the time for which the monitor ran (`seconds`) fits into a day."""
         return 86_400 / self.seconds
 
     def a_day(self, has: tuple[int, int]) -> tuple[float, float]:
-        """Extrapolate `has`, the (files, bytes) written in `seconds` s, to a day."""
         return has[0] * self.times_a_day, has[1] * self.times_a_day
 
 
@@ -275,10 +273,7 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
 
 
 def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
-    """Write a Parquet file as Spark does, but with the column `minute` uncompressed.
-
-    So `generate` can replace the times in this column's Parquet dictionary.
-    """
+    """Write a Parquet file like Spark, but with the column `minute` uncompressed, so that `generate` can replace it."""
     path = table / f"day={day}" / f"{name}-0.parquet"
     path.parent.mkdir(exist_ok=True, parents=True)
     compression = {name: "NONE" if name == "minute" else "SNAPPY" for name in _leaves(rows.schema)}

@@ -46,9 +46,7 @@ class PeerPass:
 
 
 def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPass:
-    """Run the Kafka Streams program on the topic. Raises ServiceError if it fails or does not end within ten
-    minutes (LIMIT_SECONDS).
-    """
+    """Run the Kafka Streams program on the topic; raise ServiceError if it does not end within LIMIT_SECONDS."""
     process = started(lab, name, topic, filled.records, threads)
     try:
         with Usage({"peer": process.pid, "broker": lab.broker.pid}) as usage:

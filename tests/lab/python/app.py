@@ -53,7 +53,6 @@ class Truth:
         ALL.append(self)
 
     def during(self, what: str, act: Callable[[], Any]) -> Any:
-        """Run a call and record its duration."""
         self.calls[what] = time.time()
         try:
             return act()
@@ -74,7 +73,6 @@ class Truth:
             happen(self)
 
     def failure(self, error: object) -> None:
-        """Count a failed record by its kind."""
         text = f"{type(error).__name__} {error}"
         self.counts["failed"] += 1
         if "BufferError" in text or "queue full" in text.lower() or "allocate" in text:
@@ -89,7 +87,6 @@ class Truth:
         return self.mine and where == WHERE and GO.is_set() and not OVER.is_set()
 
     def line(self) -> str:
-        """Return all counts as JSON."""
         now = time.time()
         ages = {f"{what}_ms": int(1000 * (now - self.calls.get(what, now))) for what in self.longest}
         longest = {f"longest_{what}_ms": int(1000 * most) for what, most in self.longest.items()}
@@ -99,20 +96,17 @@ class Truth:
 
 
 def say(text: str) -> None:
-    """Print a whole line on standard output."""
     with OUT:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
 
 
 def tell() -> None:
-    """Print the counts of each client, one line each."""
     for truth in ALL:
         say(f"TRUTH {truth.line()}")
 
 
 def wait_for_answer() -> None:
-    """Wait forever."""
     threading.Event().wait()
 
 
@@ -124,7 +118,6 @@ def ask_ledger() -> None:
 
 
 def reconcile() -> None:
-    """Compute forever."""
     total = 0
     while total != -1:
         total = abs(hash((total, "entry")))
@@ -140,21 +133,18 @@ def back_off(ms: int) -> None:
 
 
 def retry_for_ever() -> None:
-    """Retry forever."""
     for attempt in range(1, 1_000_000):
         log.warning("ledger does not answer, attempt %d", attempt)
         time.sleep(MS / 1000)
 
 
 def enqueue() -> None:
-    """Block on a full queue that is never read."""
     full: queue.Queue[str] = queue.Queue(1)
     full.put("full")
     full.put("entry")
 
 
 def update() -> None:
-    """Block on a lock that is never released."""
     lock = threading.Lock()
     lock.acquire()
     with lock:
@@ -188,12 +178,10 @@ def happen(truth: Truth) -> None:
 
 
 def number_of(name: str, default: str) -> float:
-    """Return an option as a number."""
     return float(GIVEN.get(name, default))
 
 
 def due(truth: Truth) -> int:
-    """Return how many records to send next."""
     active = truth.mine and GO.is_set() and not OVER.is_set()
     if active and TROUBLE == "burst" and not truth.once:
         truth.once = True
@@ -202,21 +190,18 @@ def due(truth: Truth) -> int:
 
 
 def target(truth: Truth) -> dict[str, Any]:
-    """Return the topic (and partition) of the next record."""
     wrong = truth.mine and GO.is_set() and not OVER.is_set()
     topic = GIVEN["wrong.topic"] if wrong and TROUBLE == "topic" else GIVEN["topic"]
     return {"topic": topic, **({"partition": 17} if wrong and TROUBLE == "partition" else {})}
 
 
 def accepted(truth: Truth) -> None:
-    """Count one more attempted record."""
     truth.counts["attempted"] += 1
     if truth.counts["attempted"] % int(GIVEN.get("every", "50")) == 0:
         log.info("order %d accepted", truth.counts["attempted"])
 
 
 def handle(truth: Truth, topic: str) -> None:
-    """Handle one record of a topic."""
     truth.place = "handler"
     time.sleep(number_of("handle.ms", "5") / 1000)
     slow = GIVEN.get("slow.topic", "")
@@ -227,7 +212,6 @@ def handle(truth: Truth, topic: str) -> None:
 
 
 def options(kind: str, truth: Truth) -> dict[str, str]:
-    """Return the options of a client."""
     chosen = {name[2:]: value for name, value in GIVEN.items() if name.startswith(f"{kind[0]}.")}
     return {**chosen, "client.id": truth.id}
 
@@ -250,14 +234,12 @@ def listen() -> None:
 
 
 def tell_for_ever() -> None:
-    """Print counts twice a second."""
     while True:
         tell()
         time.sleep(0.5)
 
 
 def background(*acts: Callable[[], None]) -> None:
-    """Run functions in threads that end with the process."""
     for act in acts:
         threading.Thread(target=act, name=f"{GIVEN.get('thread', 'worker-')}{act.__name__}", daemon=True).start()
 
@@ -282,7 +264,6 @@ def finish(close: Callable[[str], None]) -> None:
 
 
 def main() -> None:
-    """Run the client as the options demand, until it ends."""
     logging.Formatter.converter = time.gmtime
     layout = GIVEN["layout"] or "%(asctime)s %(levelname)-5s [%(threadName)s] %(name)s - %(message)s"
     logging.basicConfig(filename="app.log", level=logging.INFO, format=layout)
