@@ -48,17 +48,15 @@ STANDING: Mapping[str, float] = {
     "reply-queue": 0.0,
     **{f"other-metric-{n}-avg": 1.25 for n in range(8)},
 }
-#: All metrics of a producer.
 PRODUCER: Mapping[str, Any] = {**MOVING, **STANDING}
 
 
 def producer() -> Template:
-    """Return the template of a producer's snapshot."""
     return Template.of(_snapshot("order-producer", "producer", PRODUCER), f"{KEY}order-producer")
 
 
 def consumer() -> Template:
-    """Return the template of a consumer's snapshot, with three partitions of a topic."""
+    """Return the template of a consumer's snapshot with three partitions."""
     metrics: dict[str, Any] = {
         "select-total": "<<<selects>>>",
         "records-consumed-total": "<<<sent>>>",
@@ -80,7 +78,7 @@ def consumer() -> Template:
 
 
 def group() -> Template:
-    """Return the template of a consumer group's snapshot, as `export groups` writes it; the group has no lag."""
+    """Return the template of a snapshot as `export groups` writes it."""
     metrics = {
         "committed-offset": "<<<sent>>>",
         "commit-timestamp-ms": "<<<ts_ms>>>",

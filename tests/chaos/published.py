@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 Row = Mapping[str, Any]
-#: Time limit for an answer of the broker.
 ANSWER_SECONDS = 20.0
 LOOK_SECONDS = 0.1
 
@@ -86,7 +85,6 @@ class Ends:
         return {p.partition: self._consumer.get_watermark_offsets(p, timeout=ANSWER_SECONDS)[1] for p in places}
 
     def close(self) -> None:
-        """Close the consumer."""
         self._consumer.close()
 
 
@@ -116,7 +114,6 @@ class Topic:
         return self.records
 
     def close(self) -> None:
-        """Close the consumer."""
         self._consumer.close()
 
 

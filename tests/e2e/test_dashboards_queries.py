@@ -67,7 +67,6 @@ PANELS = [
     if "targets" in panel
 ]
 
-#: Panels that are empty while nothing is wrong.
 EMPTY_WHEN_HEALTHY = {
     "Authentications refused",
     "Changes of verdicts",
@@ -108,7 +107,6 @@ class Prometheus:
         return [one for one in result if any(value != "NaN" for _, value in one.get("values", [one.get("value")]))]
 
     def label_values(self, selector: str, label: str) -> list[str]:
-        """Return the values of a dashboard variable; they are requested as Grafana requests them."""
         values: list[str] = self._get(f"label/{label}/values", {"match[]": selector})
         return values
 
@@ -139,9 +137,6 @@ def empty(prometheus: Prometheus, board: Board, choice: Mapping[str, str] | None
     }
 
 
-# ---- fleets
-
-#: Details of verdicts, by mode.
 DETAILS: Mapping[str, Mapping[str, Any]] = {
     "send-blocked-on-metadata": {"cause": "topic-missing", "blocked_threads": 7},
     "producer-not-closed": {"cause": "killed", "lost_bytes": [0, 48_000], "lost_records": [0, 120]},
@@ -379,9 +374,6 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
 def fine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     with watching(tmp_path_factory.mktemp("fine"), fit(), busy=False) as prometheus:
         yield prometheus
-
-
-# ---- tests
 
 
 @pytest.mark.parametrize("name", BOARDS)

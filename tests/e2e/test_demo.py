@@ -59,7 +59,6 @@ pytestmark = [
 
 
 DEADLOCK = "producer-callback-deadlock"
-#: Failure modes of the default clients.
 SHOWN = {client.mode for client in CLIENTS.values() if client.default and client.mode}
 #: Modes that may be suspected, too: the deadlocked client's broker is down for a while, and then deliveries do stall.
 IN_AN_OUTAGE = {"delivery-stalled"}
@@ -84,11 +83,9 @@ class Demo:
 
     @property
     def printed(self) -> str:
-        """Return what the demo has printed so far."""
         return self.output.read_text(encoding="utf-8")
 
     def result(self) -> dict[str, dict[str, Any]]:
-        """Return client name → the client's entry in the demo's result.json."""
         courses = json.loads((self.folder / "result.json").read_text(encoding="utf-8"))
         return {course["client"]: course for course in courses}
 
@@ -106,7 +103,6 @@ class Demo:
         return pids
 
     def pages(self) -> list[dict[str, Any]]:
-        """Return the alerts that reached the demo's pager."""
         return [json.loads(line) for line in (self.folder / "pages.jsonl").read_text(encoding="utf-8").splitlines()]
 
     def review(self, out: Path) -> Any:
@@ -155,7 +151,6 @@ class Demo:
         return series + [words for words in ("% used", "% full", " records") if words not in page]
 
     def wait_until_nothing_is_left(self, seconds: float = 60.0) -> None:
-        """Wait until all processes are gone."""
         deadline = time.monotonic() + seconds
         while left := self.left():
             assert time.monotonic() < deadline, f"left behind: {left}"
@@ -170,7 +165,6 @@ class Demo:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return the folder for the demo's state."""
     return tmp_path / "run"
 
 

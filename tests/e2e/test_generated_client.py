@@ -15,7 +15,6 @@ from tests.unit.test_mcp import KEY, exporter
 
 UV = shutil.which("uv") or shutil.which("uv", path=str(ROOT / ".cache" / "uv" / "bin"))
 pytestmark = [pytest.mark.long, pytest.mark.skipif(UV is None, reason="needs uv")]
-#: A program that uses the generated package.
 PROGRAM = """
 import sys
 from generated import Client
@@ -33,7 +32,6 @@ with Client(base_url=sys.argv[1]) as client:
 
 
 def run(folder: Path, *command: str) -> str:
-    """Run a program in `folder`, with the virtual environment there on its PATH; return what it printed."""
     programs = {**os.environ, "PATH": f"{folder}/venv/bin:{os.environ['PATH']}"}
     done = subprocess.run(command, cwd=folder, env=programs, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -77,9 +77,6 @@ class MistakeError(BaseException):
     """Raised for an exception in a format's code, which the decoder would turn into the reject reason `wrong-types`."""
 
 
-# Checks of decoded data: records, snapshots, lines, dumps.
-
-
 def check(decoded: Decoded) -> None:
     """Assert that a decoded record has data or known reasons for its rejection, and only valid data."""
     assert decoded.snapshots or decoded.lines or decoded.errors, "a record was skipped without a reason"
@@ -128,14 +125,12 @@ def check_line(line: LogLine) -> None:
 
 
 def check_identity(client: Identity) -> None:
-    """Assert that a client's key contains its identity."""
     ref = client.service or "", client.instance or "", client.client_id or ""
     assert key_parts(Client(ref[0], client.host or "", ref[1], ref[2]).key) == ref
     check_texts([getattr(client, name) for name in client.__struct_fields__])
 
 
 def check_dump(dump: Dump) -> None:
-    """Assert that a dump's time and its threads' CPU times are plausible, and that its texts can be encoded."""
     assert dump.ts_ms is None or dump.ts_ms >= EARLIEST_MS, dump.ts_ms
     for thread in dump.threads:
         assert thread.cpu_ms is None or 0 <= thread.cpu_ms < math.inf
@@ -143,11 +138,8 @@ def check_dump(dump: Dump) -> None:
 
 
 def check_texts(texts: Sequence[str | None]) -> None:
-    """Assert that all texts can be encoded as UTF-8."""
     assert all(text is None or text.encode() is not None for text in texts)
 
-
-# A target that decodes records.
 
 #: Functions that wrap a payload, some with a schema id: the registry has schemas 7 (Avro) and 8 (protobuf), no 9.
 AROUND: tuple[Callable[[bytes], bytes], ...] = (
@@ -215,9 +207,6 @@ def _of_records() -> Iterator[bytes]:
             yield bytes([around, headers]) + value
 
 
-# Targets that read texts: log lines, thread dumps, names of MBeans.
-
-
 def texts(data: bytes) -> None:
     """Read a text as a log record, line by line, as a dump, and as names of MBeans and clients."""
     text = data[2:].decode("utf-8", "replace")
@@ -263,7 +252,6 @@ def check_events(events: Sequence[LogEvent]) -> None:
 
 
 def check_judged(dumps: Sequence[ThreadDump]) -> None:
-    """Assert that there are at most 64 dumps (MAX_DUMPS), with finite CPU times ≥ 0 of their threads, if known."""
     assert len(dumps) <= MAX_DUMPS
     assert all(thread.cpu_ms is None or 0 <= thread.cpu_ms < math.inf for dump in dumps for thread in dump.threads)
 
@@ -318,8 +306,6 @@ def _of_texts() -> Iterator[bytes]:
     for wording in catalogue().wordings:
         yield b"\0\0" + f"2026-11-20 18:40:30,123 WARN [main] {wording.literal} clientId=c, x".encode()
 
-
-# A target that diagnoses attachments: files that people send with a ticket.
 
 FILES = (
     "app.log",
@@ -421,9 +407,6 @@ def _of_attachments() -> Iterator[bytes]:
             yield b"\3\4" + b"> " + value.replace(b"\n", b"\n> ")
 
 
-# A client that repeats one record and then goes, beside other clients.
-
-
 def lives(data: bytes) -> None:
     """Let a client repeat a record, then stay silent until it counts as gone; results of others must not change."""
     monitor = hostile.repeated(data[2:], bool(data[0] & 1))
@@ -470,7 +453,6 @@ def holds(target: Target, data: bytes) -> None:
 
 
 def warm() -> None:
-    """Load the modules of all formats, which are otherwise loaded at first use."""
     for stream in decode.STREAMS:
         formats(stream)
 

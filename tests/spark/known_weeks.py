@@ -48,7 +48,6 @@ GROUP = Client("consumer-groups", "", "default", "indexers", "group", None, None
 
 
 def at(day: int, clock: str = "00:00") -> datetime:
-    """Return a time in November 2026 (UTC)."""
     return datetime.fromisoformat(f"2026-11-{day:02d}T{clock}").replace(tzinfo=UTC)
 
 
@@ -108,7 +107,6 @@ FAULTS = (
     Fault(ORDERS, DEADLOCK, at(3, "12:00"), at(3, "12:20"), None),
     Fault(ORDERS, DEADLOCK, at(3, "12:00") - 2 * WEEK, at(3, "12:50") - 2 * WEEK, at(3, "12:00") - 2 * WEEK),
 )
-#: Actions that were planned after the incidents.
 ACTIONS = """
 [[action]]
 title = "Move the confirmation mail out of the producer callback"

@@ -41,19 +41,17 @@ def worst(by_client: Statuses, mode: str) -> str:
 
 
 def of(verdicts: Iterable[Verdict]) -> dict[str, str]:
-    """Return mode → status."""
     return {v.mode: v.status for v in verdicts}
 
 
 @cache
 def log(recording: str, lines: int | None = None) -> str:
-    """Return a recording's log, or its first `lines` lines."""
     packed = RECORDINGS / recording / "app.log.gz"
     return "".join(gzip.decompress(packed.read_bytes()).decode().splitlines(keepends=True)[:lines])
 
 
 def unpacked(recording: str, into: Path) -> Path:
-    """Unpack a recording with all its files below `into`; return its folder."""
+    """Unpack a recording with all its files into a folder below `into`."""
     folder = into / Path(recording).name
     folder.mkdir(parents=True)
     for file in sorted((RECORDINGS / recording).iterdir()):
@@ -238,7 +236,6 @@ def _nested(folder: Path) -> bytes:
     return out.getvalue()
 
 
-#: File ending → function that packs a folder into an archive of that type.
 def _mail(folder: Path) -> bytes:
     mail = EmailMessage()
     mail["From"], mail["Subject"] = "ops@example.org", "the producer hangs"
@@ -249,6 +246,7 @@ def _mail(folder: Path) -> bytes:
     return mail.as_bytes()
 
 
+#: File ending → function that packs a folder into an archive of that type.
 ARCHIVES: dict[str, Callable[[Path], bytes]] = {
     "zip": _zip,
     "tar": _tar,

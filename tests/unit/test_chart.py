@@ -88,7 +88,6 @@ FILES_OF_02: Mapping[str, Any] = {
     "image": {"tag": "latest"},
     "monitor": {"persistence": {"existingClaim": "kafka-client-health-state"}},
 }
-#: The chart's values for different installations, by name.
 INSTALLATIONS: Mapping[str, Mapping[str, Any]] = {
     "default": DEFAULT,
     "full": FULL,
@@ -136,13 +135,11 @@ pytestmark = pytest.mark.skipif(helm.installed() is None, reason=helm.MISSING)
 
 
 def run(*arguments: str, values: Mapping[str, Any] = DEFAULT) -> subprocess.CompletedProcess[str]:
-    """Run Helm once, with values on standard input."""
     command = [str(helm.installed()), *arguments, *(["--values", "-"] if values else [])]
     return subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False, timeout=300)
 
 
 def rendered(values: Mapping[str, Any] = DEFAULT, chart: Path = CHART) -> list[Resource]:
-    """Return what the chart installs as release kafka-client-health in namespace health."""
     return _rendered(json.dumps(values), chart)
 
 
@@ -168,7 +165,6 @@ def pods(resources: list[Resource]) -> Iterator[tuple[str, Resource]]:
 
 
 def settings(resources: list[Resource], folder: Path) -> Settings:
-    """Return the settings that the pods read from the chart's ConfigMap."""
     path = folder / "health.toml"
     path.write_text(one(resources, "ConfigMap", "kafka-client-health")["data"]["health.toml"], "utf-8")
     return load(str(path), environ={})

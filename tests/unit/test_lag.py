@@ -27,7 +27,6 @@ GROUP = "invoices"
 
 
 def seen(rows: Sequence[tuple[float, int | None, int | None]], start: int | None = 0) -> list[Observation]:
-    """Return observations from (second, committed, end)."""
     return [(round(t * 1000), committed, end, start, None) for t, committed, end in rows]
 
 
@@ -56,7 +55,7 @@ def at(partition: int, committed: int | None, end: int | None, topic: str = "ord
     }
 
 
-# The four defects of Burrow listed in lag.md
+# lag.md lists the defects of Burrow that the next four tests check.
 
 
 def test_a_single_commit_is_unknown_and_not_stop() -> None:
@@ -86,9 +85,6 @@ def test_a_slow_topic_is_not_stop() -> None:
     lag = partition_lag(seen([*commits, (900, 2, 3)]), LIMITS)
     assert lag.records == 1
     assert lag.state in ("OK", "UNKNOWN")
-
-
-# Tests of a partition's state
 
 
 def test_stop_lasts_when_the_last_commit_has_left_the_window() -> None:
@@ -143,9 +139,6 @@ def test_slow_but_steady_is_ok_and_allowed_lag_is_ok() -> None:
     climbing = seen([(10.0 * i, 100 * i, 100 * i + 100 + 50 * i) for i in range(10)])
     assert partition_lag(climbing, LIMITS, allowed=0).state == "WARN"
     assert partition_lag(climbing, LIMITS, allowed=550).state == "OK"
-
-
-# Tests of a partition's figures
 
 
 def test_records_seconds_age_and_retention() -> None:
@@ -205,9 +198,6 @@ def test_what_cannot_be_read_is_absent() -> None:
     no_commit = partition_lag(seen([(0, None, 5)]), LIMITS)
     for lag in (no_end, no_commit):
         assert (lag.records, lag.seconds, lag.quality, lag.state) == (None, None, "unknown", "UNKNOWN")
-
-
-# Tests of a group's state and figures
 
 
 def test_a_group_is_as_bad_as_its_worst_partition() -> None:
@@ -289,8 +279,6 @@ def test_allowed_lag_by_pattern() -> None:
     assert lag_of(GROUP, climbing, LIMITS)["group"]["status"] == "WARN"
     assert lag_of(GROUP, climbing[:5], limits)["group"]["status"] == "OK"
 
-
-# Properties that hold for any history
 
 offsets = st.none() | st.integers(0, 2**62)
 observations = st.lists(

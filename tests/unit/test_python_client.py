@@ -95,9 +95,6 @@ def watched_producer() -> tuple[Producer, ProducerProbe, Clock]:
     return producer, probe, clock
 
 
-# Durations
-
-
 def test_durations_by_hand() -> None:
     durations = Durations()
     for _ in range(98):
@@ -119,9 +116,6 @@ def test_durations_at_their_limits() -> None:
     summary = durations.drain()
     assert summary is not None
     assert (summary.number, summary.max) == (4, 1e9)
-
-
-# Producers
 
 
 def test_a_watched_client_is_the_client_that_it_was() -> None:
@@ -255,9 +249,6 @@ def test_a_defect_of_the_probe_is_none_of_the_application(monkeypatch: pytest.Mo
     assert producer.close() == "closed"
 
 
-# Consumers
-
-
 def test_polls_are_timed_and_positions_known() -> None:
     clock = Clock()
     probe, consumer = ConsumerProbe(clock), Consumer(clock)
@@ -302,9 +293,6 @@ def test_a_poll_under_way_counts() -> None:
     metrics = probe.metrics()
     assert metrics["poll-idle-ratio-avg"] == pytest.approx(1.0)
     assert metrics["last-poll-seconds-ago"] == 0.0
-
-
-# The reporter
 
 
 def test_what_the_library_measures_is_named_as_the_monitor_names_it() -> None:
@@ -404,9 +392,6 @@ def test_a_reporter_needs_the_name_of_its_service(monkeypatch: pytest.MonkeyPatc
         report(confluent_kafka.Producer)
     with pytest.raises(TypeError, match=r"give report\(\) a class"):
         report(confluent_kafka.Producer({}), service="orders-api")
-
-
-# aiokafka
 
 
 class AioProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]

@@ -28,7 +28,6 @@ FAILING, EXITING, HEALTHY = 50, 20, 50
 FILLS_IN = (25.0, 60.0)
 #: Bytes in the buffer of each producer that will exit without close(); the exit loses these bytes.
 UNSENT = BUFFER_BYTES // 20
-#: Longest wait for verdicts after the last failure.
 PATIENCE_SECONDS = 150.0
 
 
@@ -115,7 +114,6 @@ class Verdicts:
         self._consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
 
     def read(self, seconds: float) -> None:
-        """Read new records for this many seconds."""
         until = time.time() + seconds
         while time.time() < until:
             message = self._consumer.poll(0.1)
@@ -130,7 +128,6 @@ class Verdicts:
                     self.first.setdefault((client, verdict["mode"]), time.time())
 
     def close(self) -> None:
-        """Close the consumer."""
         self._consumer.close()
 
 

@@ -43,7 +43,6 @@ public final class WindowedIndicators {
   private static final CountDownLatch done = new CountDownLatch(1);
   private static volatile double sink;
 
-  /** The used part of a snapshot. */
   record Reading(long ts, double free, double size, double latency, double errors, double queued, double waited) {
     static final int BYTES = 7 * 8;
 

@@ -31,12 +31,10 @@ final class Control {
     private Control() {
     }
 
-    /** True while the trouble lasts. */
     static boolean wrong() {
         return go && !over;
     }
 
-    /** Options of the n-th client. */
     static Properties options(String prefix, int number) {
         Properties options = new Properties();
         for (String name : System.getProperties().stringPropertyNames()) {

@@ -67,7 +67,6 @@ final class Trouble implements Callback {
         return mine && WHERE.equals(where) && Control.wrong();
     }
 
-    /** The number of records to send next. */
     int due() {
         if (mine && Control.go && WHAT.equals("burst") && !once) {
             once = true;
@@ -125,7 +124,6 @@ final class Trouble implements Callback {
         }
     }
 
-    /** Handles one record of a topic. */
     void handle(String topic) {
         truth.in = "handler";
         LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(Long.getLong("handle.ms", 5)));
@@ -149,7 +147,6 @@ final class Trouble implements Callback {
         truth.in = "framework";
     }
 
-    /** Called when the group revokes partitions. */
     void revoked() {
         if (Control.ending && wrong("revoked")) {
             happen();

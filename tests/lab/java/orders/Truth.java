@@ -41,7 +41,6 @@ final class Truth {
         return truth;
     }
 
-    /** A call of send() or of a callback begins. */
     long begin(Map<Long, Long> calls) {
         long token = TOKENS.incrementAndGet();
         calls.put(token, System.currentTimeMillis());
@@ -83,7 +82,6 @@ final class Truth {
         System.out.flush();
     }
 
-    /** Prints a line for each client. */
     static void tell() {
         long now = System.currentTimeMillis();
         for (Truth t : ALL) {
