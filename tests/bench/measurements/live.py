@@ -39,7 +39,7 @@ KEEPS_UP = 0.9
 SPOKEN, OF_LIBRARY = 10, 100
 #: Clients fail after HEALTHY_SECONDS, when the monitor's JVM has compiled its frequent code. From then on, the fleet is
 #: observed for WATCHED_SECONDS and one report interval.
-HEALTHY_SECONDS, WATCHED_SECONDS, LOOK_SECONDS = 180, 120.0, 5.0
+HEALTHY_SECONDS, WATCHED_SECONDS, LOOK_SECONDS = 900, 120.0, 5.0
 
 
 @dataclass(frozen=True)
