@@ -30,7 +30,7 @@ RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360
 STEP = 10
 #: Seconds of input in a portion. If a batch advances the watermark by more than a minute, the monitor assumes that the
-#: data of all clients was missing (`SHARED_MS` in `monitor/departures.py`), and only a later batch detects that one
+#: data of all clients was missing (`SHARED_MS` in `monitor/intake.py`), and only a later batch detects that one
 #: client is gone.
 PORTION = 40
 MIB = 1 << 20

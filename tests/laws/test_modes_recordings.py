@@ -84,7 +84,7 @@ def verdicts(folder: Path) -> dict[str, Verdict]:
 def found_at_the_end(folder: Path) -> dict[str, Verdict]:
     """Return mode → post-mortem verdict on a recording's first client, as if it had ended with the recording."""
     first, *_ = clients(folder)
-    bucket = Bucket(first.bucket.state, SETTINGS, first.bucket.grid)
+    bucket = Bucket(first.bucket.state, SETTINGS)
     by_key = {client_key(of): (of, found) for of, found in judged_windows(folder).items()}
     add_ends(bucket, by_key)
     return {verdict.mode: verdict for verdict in settled(bucket, by_key, ())[client_key(first.client)][1]}

@@ -131,7 +131,7 @@ def _bucket(folder: Path, every_ms: int) -> Bucket:
     state = bucket.state
     if every_ms:
         readings.keep_readings(state, _thinned(state.readings.client, state.readings.ts, every_ms))
-    return Bucket(state, SETTINGS, readings.grid_of(state, SETTINGS.monitor))
+    return Bucket(state, SETTINGS)
 
 
 def _thinned(ref: Ints, ts: Ints, every_ms: int) -> Bools:

@@ -15,7 +15,6 @@ from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.faults import Fault
 from clienthealth.monitor.incidents import OpenIncident
-from clienthealth.monitor.readings import grid_of
 from clienthealth.monitor.state import BucketState, load
 from clienthealth.monitor.step import Published, step
 from clienthealth.settings import MonitorSettings, Settings
@@ -191,8 +190,7 @@ class Stepped:
 
     @property
     def clients(self) -> dict[str, Recorded]:
-        grid = grid_of(self.state, self.settings.monitor)
-        bucket = Bucket(self.state, self.settings, grid)
+        bucket = Bucket(self.state, self.settings)
         return {client.client_id: Recorded(bucket, number) for number, client in enumerate(self.state.all_clients)}
 
     @property

@@ -9,6 +9,7 @@ import pytest
 
 from clienthealth.model.clients import Client
 from clienthealth.model.verdicts import Count, Evidence, Status, Verdict
+from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.incidents import Departure, Incidents, OpenIncident
 from clienthealth.monitor.recovery import GONE_MS, expired, without_explained
 from clienthealth.monitor.state import BucketState
@@ -78,9 +79,9 @@ def test_what_is_over_is_closed_by_the_clock_of_its_client() -> None:
     state = BucketState(time_ms=7_200_000 + 290_000 + GONE_MS)
     state.incidents.judged(CLIENT, [verdict("confirmed", 40_000)], end_ms=60_000, offset_ms=7_200_000)
     state.incidents.sign_of_life(CLIENT.key, 290_000, offset_ms=7_200_000)
-    assert expired(state, Settings(), set()) == []
+    assert expired(Bucket(state, Settings()), set()) == []
     state.time_ms += 1
-    assert [(c.change, c.ts_ms) for c in expired(state, Settings(), set())] == [("closed", 290_000)]
+    assert [(c.change, c.ts_ms) for c in expired(Bucket(state, Settings()), set())] == [("closed", 290_000)]
 
 
 @pytest.mark.parametrize(("status", "change"), [("suspected", "withdrawn"), ("confirmed", "closed")])

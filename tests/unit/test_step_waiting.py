@@ -10,8 +10,7 @@ import pytest
 
 from clienthealth.measure.packed import LogEntry
 from clienthealth.model.telemetry import Snapshot
-from clienthealth.monitor.departures import AWAKE_MS
-from clienthealth.monitor.intake import AHEAD_MS, LONGEST_MS
+from clienthealth.monitor.intake import AHEAD_MS, AWAKE_MS, LONGEST_MS
 from tests.support.stepped import SETTINGS, START, Stepped, logged, snapshot
 
 #: SECONDS and WELL: times and metrics of a healthy producer's samples. `lines`: its log, one line a minute.

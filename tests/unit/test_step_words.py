@@ -11,7 +11,6 @@ from clienthealth.model.clients import Client
 from clienthealth.modes import modes
 from clienthealth.monitor import departures
 from clienthealth.monitor.bucket import Bucket
-from clienthealth.monitor.readings import grid_of
 from clienthealth.read.logs.fields import named_client
 from clienthealth.read.recordings import read
 from clienthealth.settings import Settings
@@ -23,8 +22,7 @@ FULL = {"buffer-total-bytes": 4e6, "buffer-available-bytes": 1e6, "select-total"
 
 
 def bucket(monitor: Stepped) -> Bucket:
-    grid = grid_of(monitor.state, monitor.settings.monitor)
-    return Bucket(monitor.state, monitor.settings, grid)
+    return Bucket(monitor.state, monitor.settings)
 
 
 def configured(monitor: Stepped, client_id: str) -> dict[str, str]:

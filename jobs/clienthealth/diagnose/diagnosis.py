@@ -303,7 +303,7 @@ def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
     process_log.take(state, entries, settings.monitor)
     also_seen.take(state, entries)
     readings.renew_clients(state)
-    return Bucket(state, settings, readings.grid_of(state, settings.monitor), whole=True)
+    return Bucket(state, settings, whole=True)
 
 
 def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, tuple[Client, list[Verdict]]]:

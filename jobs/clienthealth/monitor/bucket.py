@@ -22,7 +22,7 @@ from clienthealth.model.verdicts import Seen
 from clienthealth.monitor import also_seen
 from clienthealth.monitor.attribution import NO_LOG, ProcessLog, WindowLog, logged_options, process_logs
 from clienthealth.monitor.process_log import Start, lives, starts
-from clienthealth.monitor.readings import SHIFT, Grid, intervals, keys, totals_added_up
+from clienthealth.monitor.readings import SHIFT, Grid, grid_of, intervals, keys, totals_added_up
 from clienthealth.monitor.state import BucketState, Life, ProcessKey, Run
 from clienthealth.settings import Settings
 
@@ -49,8 +49,12 @@ class Bucket:
 
     state: BucketState
     settings: Settings
-    grid: Grid
     whole: bool = False
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The windows of each client."""
+        return grid_of(self.state, self.settings.monitor)
 
     @cached_property
     def readings(self) -> Readings:

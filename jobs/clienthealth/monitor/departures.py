@@ -28,38 +28,16 @@ from clienthealth.monitor.client_verdicts import Content, Record, shown
 from clienthealth.monitor.incidents import Departure, Transition
 from clienthealth.monitor.process_log import OVERDUE
 from clienthealth.monitor.readings import EVER_MS
-from clienthealth.monitor.state import UNDELIVERED, BucketState
+from clienthealth.monitor.state import UNDELIVERED
 from clienthealth.monitor.window_verdicts import judge_windows, stale_verdicts
 from clienthealth.settings import Settings
 
 #: Keys in a verdict's detail: how many records and bytes a departed client may have lost. The values of these keys are
 #: also added to the incident of the failure that caused the loss.
 LOST = ("lost_records", "lost_bytes")
-#: If the watermark jumps by more than this (ms) in one step, the data of all clients has a gap. While input arrives,
-#: batches follow each other so quickly that the watermark never jumps as far.
-SHARED_MS = 60_000
-
-
 #: While no client sends data, a client is reported as gone after OUTAGE_INTERVALS of its reporting intervals plus
 #: OUTAGE_MS (ms).
 OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
-#: Maximum time (ms) between two steps of a running monitor without input. A longer gap means that the machine slept.
-AWAKE_MS = 20_000
-
-
-def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
-    """Update `state.idle_ms`, the time without input by this machine's clock. Return its value before this step (ms).
-
-    If input arrived, `state.idle_ms` and the result are 0.
-
-    A step adds the time since the previous step, but at most 20 s (AWAKE_MS). If more time has passed, the machine must
-    have slept, and no client can report to a sleeping machine.
-    """
-    passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
-    before, state.stepped_ms = state.idle_ms, now_ms
-    state.idle_ms = 0 if arrived else before + passed
-    state.waited_ms += passed if state.waiting else 0
-    return min(before, state.idle_ms)
 
 
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
@@ -79,19 +57,6 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
     state.clients.published[numbers] = 0
     due: list[int] = numbers.tolist()
     return due
-
-
-def discount_outage(state: BucketState, before_ms: int) -> None:
-    """Remember a gap in the data of all clients, so that it is not taken for missing data of single clients.
-
-    In such a gap input was lost, or the monitor did not run. There is a gap if the watermark has jumped by more than
-    a minute (SHARED_MS) from `before_ms`, its value before this step.
-    """
-    jump = state.time_ms - before_ms
-    if not before_ms or jump <= SHARED_MS:
-        return
-    state.shared.remember((before_ms, state.time_ms), None, state.time_ms)
-    state.incidents.discount_outage(jump)
 
 
 def departed(bucket: Bucket) -> list[int]:
@@ -182,12 +147,13 @@ def _record(client: Client, content: Content, start_ms: int, departed_ms: int, s
 REMINDED_MS = 300_000
 
 
-def reminders(state: BucketState, before_ms: int, settings: Settings) -> list[Record]:
+def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
     """Return records of departed clients with open incidents. Without new records exporters would drop these clients.
 
     Such records are due every five minutes (REMINDED_MS), and at least twice in `[prometheus] ttl_seconds`. If they are
     not due, the list is empty. `before_ms`: the watermark before this step.
     """
+    state, settings = bucket.state, bucket.settings
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)
     if before_ms // every_ms == state.time_ms // every_ms:
         return []

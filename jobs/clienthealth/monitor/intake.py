@@ -31,6 +31,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from clienthealth.measure.packed import Chunk, LogEntry
+from clienthealth.measure.packer import SKEW_MS
 from clienthealth.model.clients import Client
 from clienthealth.model.values import grouped
 from clienthealth.monitor import also_seen, process_log, readings
@@ -44,6 +45,15 @@ from clienthealth.settings import MonitorSettings
 AHEAD_MS = 60_000
 #: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
+
+#: Maximum time (ms) for which the watermark waits, in a backlog, for the task that is furthest behind. It bounds the
+#: samples and log entries that the state keeps meanwhile.
+HELD_MS = 900_000
+#: If the watermark jumps by more than this (ms) in one step, the data of all clients has a gap. While input arrives,
+#: batches follow each other so quickly that the watermark never jumps as far.
+SHARED_MS = 60_000
+#: Maximum time (ms) between two steps of a running monitor without input. A longer gap means that the machine slept.
+AWAKE_MS = 20_000
 
 
 @dataclass
@@ -270,3 +280,53 @@ def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counte
         left_out["events-per-process"] += len(entries) - len(of_process)
         left_out["events"] += len(of_process) - len(of_all)
         state.log_entries = sorted(of_all, key=lambda entry: entry.ts_ms)
+
+
+def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
+    """Return the watermark (epoch ms): the time up to which the topics are read, by the clocks of most clients.
+
+    Each task that decoded a part of the batch reports the time up to which the task has read (`Packer`). The watermark
+    is the median of these times, weighted by the tasks' numbers of clients. So a partition that has only one client,
+    with a wrong clock, has no effect. The watermark never goes back, and is never ahead of `now_ms`. Tasks that read
+    only logs may be far ahead, so their times enter the median only if no other task reports.
+
+    A backlog may be read further in one partition than in another, and logs further than metrics. So the watermark then
+    waits for the task that is furthest behind, but for at most HELD_MS, and not if the median is within SKEW_MS of
+    `now_ms`.
+    """
+    reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
+    clocks = [clock for clock in reported if clock[1]] or reported
+    if not clocks:
+        return state.time_ms
+    weights = np.cumsum([max(1, clients) for _, clients in clocks])
+    middle = min(now_ms, clocks[int(np.searchsorted(weights, weights[-1] / 2))][0])
+    waits_ms = min(HELD_MS, max(0, now_ms - middle - SKEW_MS))
+    return max(state.time_ms, middle - waits_ms, min(middle, reported[0][0]))
+
+
+def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
+    """Update `state.idle_ms`, the time without input by this machine's clock. Return its value before this step (ms).
+
+    If input arrived, `state.idle_ms` and the result are 0.
+
+    A step adds the time since the previous step, but at most 20 s (AWAKE_MS). If more time has passed, the machine must
+    have slept, and no client can report to a sleeping machine.
+    """
+    passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
+    before, state.stepped_ms = state.idle_ms, now_ms
+    state.idle_ms = 0 if arrived else before + passed
+    state.waited_ms += passed if state.waiting else 0
+    return min(before, state.idle_ms)
+
+
+def discount_outage(state: BucketState, before_ms: int) -> None:
+    """Remember a gap in the data of all clients, so that it is not taken for missing data of single clients.
+
+    In such a gap input was lost, or the monitor did not run. There is a gap if the watermark has jumped by more than
+    a minute (SHARED_MS) from `before_ms`, its value before this step.
+    """
+    jump = state.time_ms - before_ms
+    if not before_ms or jump <= SHARED_MS:
+        return
+    state.shared.remember((before_ms, state.time_ms), None, state.time_ms)
+    state.incidents.discount_outage(jump)

@@ -33,12 +33,17 @@ MINUTE_MS = 60_000
 Row = dict[str, Any]
 
 
-def finished(bucket: Bucket, gone: Sequence[int], now_ms: int) -> list[Row]:
+def finished(bucket: Bucket, gone: Sequence[int], changes: Sequence[Transition], now_ms: int) -> list[Row]:
     """Return the rows of the minutes that have finished since the last call. `now_ms`: this machine's clock.
 
-    `gone`: the departed clients (indices in the state); all their minutes count as finished.
+    `gone`: the departed clients (indices in the state); all their minutes count as finished. `changes`: this step's
+    changes of incidents. Closed incidents are kept until all minutes in which they were open are written.
     """
     state = bucket.state
+    for change in changes:
+        if change.change in ("closed", "withdrawn"):
+            key = *change.client.process, change.client.key, change.verdict.mode, change.ts_ms
+            state.over.remember(key, change, change.ts_ms)
     if not len(state.all_clients):
         return []
     ends = state.clients.last // MINUTE_MS * MINUTE_MS + MINUTE_MS
@@ -127,11 +132,3 @@ def lasting(
         if not modes()[mode].absence and since is not None and since < end_ms and change.ts_ms > start_ms:
             statuses.setdefault(mode, change.previous)
     return statuses
-
-
-def remember(state: BucketState, changes: list[Transition]) -> None:
-    """Keep closed incidents until all minutes in which they were open are written."""
-    for change in changes:
-        if change.change in ("closed", "withdrawn"):
-            key = *change.client.process, change.client.key, change.verdict.mode, change.ts_ms
-            state.over.remember(key, change, change.ts_ms)

@@ -209,7 +209,7 @@ def intervals(state: BucketState) -> Floats:
     of_client, gaps = client[later], ts[later] - ts[later - 1]
     # Sort each client's gaps: `of_client` is sorted already.
     gaps = np.sort((of_client << SHIFT) | gaps) & ((1 << SHIFT) - 1)
-    begin = np.flatnonzero(begins(of_client))
+    begin = np.flatnonzero(np.diff(of_client, prepend=-1))
     number, count = of_client[begin], np.diff(begin, append=len(of_client))
     every[number] = (gaps[begin + (count - 1) // 2] + gaps[begin + count // 2]) / 2
     return every

@@ -15,9 +15,8 @@ from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.modes import LiveMode, Mode, modes
 from clienthealth.monitor.adjust import explains
+from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.incidents import Change, Incidents, Transition
-from clienthealth.monitor.state import BucketState
-from clienthealth.settings import Settings
 
 #: A mode may have a function `recovered`. Even if this function never returns True, the failure counts as over when the
 #: verdict is `ok` and, for this time (ms), no window has shown the failure or a symptom of it.
@@ -83,14 +82,14 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
     return [incidents.close(one, changes[one.verdict.status], end_ms) for one in explained]
 
 
-def expired(state: BucketState, settings: Settings, ended: Set[str]) -> list[Transition]:
+def expired(bucket: Bucket, ended: Set[str]) -> list[Transition]:
     """Close the open incidents that are over because their client is gone. Return the changes.
 
     A closed incident ends when the client or its process last sent data (`OpenIncident.heard_ms`). If this time is
     unknown, or if missing data itself is the sign of the mode, the incident ends at the watermark. `ended`: keys of
     clients with a proved end.
     """
-    shown_ms = 1000 * settings.absence.shown_seconds
+    state, shown_ms = bucket.state, 1000 * bucket.settings.absence.shown_seconds
     living = cache(lambda: {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients})
     changes: list[Transition] = []
     for incident in [*state.incidents.all]:

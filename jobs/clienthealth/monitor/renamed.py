@@ -18,10 +18,10 @@ from clienthealth.model.metrics import CLIENT_METRICS
 from clienthealth.model.values import grouped
 from clienthealth.modes import modes
 from clienthealth.monitor import readings
-from clienthealth.monitor.attribution import ProcessLog, process_logs
-from clienthealth.monitor.bucket import INTERVALS
-from clienthealth.monitor.incidents import OpenIncident, Transition
-from clienthealth.monitor.process_log import OVERDUE, START_MS, is_start, lives
+from clienthealth.monitor.attribution import ProcessLog
+from clienthealth.monitor.bucket import INTERVALS, Bucket
+from clienthealth.monitor.incidents import Transition
+from clienthealth.monitor.process_log import OVERDUE, START_MS, is_start
 from clienthealth.monitor.state import BucketState
 
 #: Only a client that has reported for less than this time (ms) can be the continuation of another client.
@@ -35,8 +35,7 @@ FASTER, LONGER = 3.0, 3.0
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
     """If a client continues under another instance, merge its old entry in the state into the new one.
 
-    Also move each open incident that names a wrong client to the right one (`_named`). Return (`closed` without the
-    dropped clients, the keys that are no longer used, the changes of incidents).
+    Return (`closed` without the dropped clients, the keys that are no longer used, the changes of incidents).
 
     closed  per client, the time (epoch ms) up to which its windows are closed to new data
     """
@@ -55,22 +54,20 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
         clients.values[new] = np.where(np.isnan(clients.values[new]), clients.values[old], clients.values[new])
     if pairs:
         gone = [old for old, _ in pairs]
-        state.readings, state.parts = readings.in_order(state.readings, state.parts, state.names)
         readings.forget(state, gone)
+        state.readings, state.parts = readings.in_order(state.readings, state.parts, state.names)
         closed = np.delete(closed, [old for old in gone if old < len(closed)])
-    for incident, now in _named(state):
-        changes += state.incidents.moved(incident, now)
-        keys.append(incident.client.key)
     return closed, keys, changes
 
 
-def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
-    """Return each open incident that does not name the client to which it belongs, together with that client.
+def assign(bucket: Bucket) -> list[Transition]:
+    """Move each open incident that does not name the client to which it belongs to that client. Return the changes.
 
     An incident without a client id belongs to the only client of its kind in the process, once that client is known. An
     incident of a client that is known only from its log belongs to the client that reports with the same client id,
     whatever its instance is.
     """
+    state = bucket.state
     names = {(ref.process, ref.client_id, ref.kind) for ref in state.all_clients} if state.former else set()
     spoken_of: dict[tuple[str, str | None], Client] = {
         (ref.key, ref.kind): ref for _, ref in state.former.items() if (ref.process, ref.client_id, ref.kind) in names
@@ -83,21 +80,18 @@ def _named(state: BucketState) -> list[tuple[OpenIncident, Client]]:
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:
             open_.append(incident)
-    if not open_:
-        return []
-    logs, there = process_logs(state, numbers := state.numbers()), lives(state, numbers)
-    named = []
+    changes: list[Transition] = []
     for incident in open_:
         client, process = incident.client, incident.client.process
-        reporting = [state.all_clients[number] for number in numbers.get(process, ())]
-        log = logs.get(process) or ProcessLog(process, (), reporting, lives=there[process])
+        reporting = [state.all_clients[number] for number in bucket.numbers.get(process, ())]
+        log = bucket.logs.get(process) or ProcessLog(process, (), reporting, lives=bucket.lives[process])
         if ref := spoken_of.get((client.key, client.kind)):
             meant = log.reports_as(ref)
         else:
             meant = log.only(client.kind, client.instance) if client.kind else None
         if meant is not None:
-            named.append((incident, meant))
-    return named
+            changes += state.incidents.moved(incident, meant)
+    return changes
 
 
 def _pairs(state: BucketState) -> Iterator[tuple[int, int]]:

@@ -67,7 +67,7 @@ class Clients(Table):
     `values`: the newest known values of the metrics that show a producer's undelivered records (UNDELIVERED).
 
     first, last  time of the client's first and newest sample (its own clock, epoch ms)
-    last_seen    time of the client's last data, by the watermark (`step.clock`)
+    last_seen    time of the client's last data, by the watermark (`intake.clock`)
     every        the client's reporting interval, ms
     minute       the first minute of the client that is not in the history yet (epoch ms)
     config       position of the client's configuration in `configs`

@@ -10,10 +10,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from clienthealth.measure.packed import Chunk
-from clienthealth.measure.packer import SKEW_MS
 from clienthealth.monitor import (
     client_verdicts,
     departures,
@@ -31,10 +28,6 @@ from clienthealth.monitor.incidents import Transition
 from clienthealth.monitor.minutes import Row
 from clienthealth.monitor.state import BucketState, ProcessKey
 from clienthealth.settings import Settings
-
-#: Maximum time (ms) for which the watermark waits, in a backlog, for the task that is furthest behind. It bounds the
-#: samples and log entries that the state keeps meanwhile.
-HELD_MS = 900_000
 
 
 @dataclass
@@ -60,6 +53,13 @@ class Published:
         self.records += judged[0]
         self.changes += judged[1]
 
+    def end(self, changes: Sequence[Transition]) -> None:
+        """Add changes of incidents. For each incident that has closed or belongs to another client now, also add the
+        deletion of the record in which it was published.
+        """
+        ended = [change.client.key for change in changes if change.change in ("closed", "moved")]
+        self.add(([(key, None) for key in ended], changes))
+
 
 def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
     """Process the decoded data of a batch for one bucket. The state is changed in place.
@@ -68,35 +68,32 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
     """
     published = Published()
     closed = readings.horizons(state, settings.monitor)
-    before_ms, state.time_ms = state.time_ms, clock(state, chunks, now_ms)
-    idle_ms = departures.idle(state, any(chunk.clocks for chunk in chunks), now_ms)
-    departures.discount_outage(state, before_ms)
+    before_ms, state.time_ms = state.time_ms, intake.clock(state, chunks, now_ms)
+    idle_ms = intake.idle(state, any(chunk.clocks for chunk in chunks), now_ms)
+    intake.discount_outage(state, before_ms)
     taken = intake.take(state, chunks, settings.monitor, now_ms)
     published.late, published.left_out = taken.late, taken.left_out
     readings.renew_clients(state)
     closed, no_more, moved = renamed.join(state, closed)
     published.add(([(key, None) for key in no_more], moved))
-    grid = readings.grid_of(state, settings.monitor)
-    bucket = Bucket(state, settings, grid)
+    bucket = Bucket(state, settings)
+    published.end(renamed.assign(bucket))
     new = [*taken.log_entries, *client_verdicts.overdue(bucket, before_ms)]
     if new or state.readings.fresh.any():
         published.add(client_verdicts.judge(bucket, new, closed, now_ms))
     gone = departures.departed(bucket)
     for number in gone:
         published.add(departures.judge(bucket, number))
-    expired = recovery.expired(state, settings, departures.keep(bucket))
-    published.add(([(change.client.key, None) for change in expired], expired))
+    published.end(recovery.expired(bucket, departures.keep(bucket)))
     for number in departures.due_in_outage(bucket, idle_ms):
         published.add(departures.judge(bucket, number, all_silent=True))
-    published.records += departures.reminders(state, before_ms, settings)
-    minutes.remember(state, published.changes)
-    published.minutes = minutes.finished(bucket, gone, now_ms)
+    published.records += departures.reminders(bucket, before_ms)
+    published.minutes = minutes.finished(bucket, gone, published.changes, now_ms)
     of_groups, rows = groups.take(state, taken.chunks, settings)
     published.records += of_groups
     published.minutes += rows
     _let_go(bucket, gone, published)
     published.skewed = int((readings.skew_seconds(state, now_ms) != 0).sum())
-    readings.compact(state)
     published.clients = len(state.all_clients) + len(state.groups)
     return published
 
@@ -114,6 +111,7 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
     for number in gone:
         state.end(state.all_clients[number].identity, int(state.clients.last[number]))
     readings.forget(state, gone)
+    readings.compact(state)
     if too_many := forget(state, settings, living):
         published.left_out["events"] += too_many
 
@@ -147,25 +145,3 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
         if not state.incidents.of_client(client.key):
             state.former.forget(key)
     return len(too_many)
-
-
-def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
-    """Return the watermark (epoch ms): the time up to which the topics are read, by the clocks of most clients.
-
-    Each task that decoded a part of the batch reports the time up to which the task has read (`Packer`). The watermark
-    is the median of these times, weighted by the tasks' numbers of clients. So a partition that has only one client,
-    with a wrong clock, has no effect. The watermark never goes back, and is never ahead of `now_ms`. Tasks that read
-    only logs may be far ahead, so their times enter the median only if no other task reports.
-
-    A backlog may be read further in one partition than in another, and logs further than metrics. So the watermark then
-    waits for the task that is furthest behind, but for at most HELD_MS, and not if the median is within SKEW_MS of
-    `now_ms`.
-    """
-    reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
-    clocks = [clock for clock in reported if clock[1]] or reported
-    if not clocks:
-        return state.time_ms
-    weights = np.cumsum([max(1, clients) for _, clients in clocks])
-    middle = min(now_ms, clocks[int(np.searchsorted(weights, weights[-1] / 2))][0])
-    waits_ms = min(HELD_MS, max(0, now_ms - middle - SKEW_MS))
-    return max(state.time_ms, middle - waits_ms, min(middle, reported[0][0]))

@@ -46,7 +46,7 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: Interval (s) of batches without input. They measure how long no input has come (`departures.idle`), so that clients
+#: Interval (s) of batches without input. They measure how long no input has come (`intake.idle`), so that clients
 #: that have ended are judged even if no client reports any more.
 IDLE_SECONDS = 15.0
 #: Up to this number of rows in a batch, a single task writes all rows, into one file of each table.

@@ -25,7 +25,6 @@ from clienthealth.model.errors import InputError
 from clienthealth.model.readings import POLL_FRAMES, Source
 from clienthealth.model.telemetry import DumpedThread, LogLine, RawRecord
 from clienthealth.model.verdicts import STATUS_ORDER, Verdict
-from clienthealth.monitor import readings
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.faults import isolated
 from clienthealth.monitor.incidents import Transition
@@ -239,7 +238,7 @@ class Session:
         added.
         """
         state = load(self._state, 1)
-        bucket = Bucket(state, self._settings, readings.grid_of(state, self._settings.monitor))
+        bucket = Bucket(state, self._settings)
         by_key: dict[str, tuple[Client, list[Verdict]]] = {}
         for key in {**self.newest, **self.found}:
             found, record = self.found.get(key, {}), self.newest.get(key)
