@@ -10,9 +10,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from clienthealth.model.metrics import CONFIG_OPTIONS, MOST
 from clienthealth.model.readings import Source
-from clienthealth.model.values import MAX_NAME, option
+from clienthealth.model.values import MAX_NAME
 
 Stream = Literal["metrics", "logs"]
 
@@ -75,7 +74,7 @@ class Snapshot(msgspec.Struct):
     """The report of one client at one moment.
 
     ts_ms        time of the report, epoch milliseconds; None if the record has no time
-    metrics      known values by names of CLIENT_METRICS: finite; once `drop_impossible` was called, also plausible
+    metrics      known values by names of CLIENT_METRICS: finite; once a record is decoded, also plausible
     config       options of the client by name
     interval_ms  the client's reporting interval; None if the record does not contain it
     delta        True if counters count since the previous snapshot instead of since the client's start
@@ -90,25 +89,6 @@ class Snapshot(msgspec.Struct):
     interval_ms: int | None = None
     delta: bool = False
     error: str | None = None
-
-    def drop_impossible(self) -> list[str]:
-        """Drop negative or too large values (metrics.MOST), options that `values.option` rejects, and long topic names.
-
-        Return the names of the dropped metrics and options, and the word `topics` once per dropped topic.
-        """
-        long = [topic for topic in self.topics if topic.is_too_long]
-        if long:
-            self.topics = [topic for topic in self.topics if not topic.is_too_long]
-        dropped = ["topics"] * len(long)
-        for values in (self.metrics, *(topic.metrics for topic in self.topics)):
-            wrong = [name for name, value in values.items() if not 0 <= value <= MOST[name]]
-            for name in wrong:
-                del values[name]
-            dropped += wrong
-        wrong = [name for name in CONFIG_OPTIONS if name in self.config and option(self.config[name]) is None]
-        if wrong:
-            self.config = {name: text for name, text in self.config.items() if name not in wrong}
-        return dropped + wrong
 
 
 class Frame(NamedTuple):

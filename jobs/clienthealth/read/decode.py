@@ -43,9 +43,9 @@ import msgspec
 
 from clienthealth.model.clients import key_parts
 from clienthealth.model.errors import DependencyError
-from clienthealth.model.metrics import CLIENT_METRICS
+from clienthealth.model.metrics import CLIENT_METRICS, CONFIG_OPTIONS, MOST
 from clienthealth.model.telemetry import Identity, LogLine, RawRecord, Snapshot, Stream
-from clienthealth.model.values import EARLIEST_MS, MAX_NAME, interval, present
+from clienthealth.model.values import EARLIEST_MS, MAX_NAME, interval, option, present
 from clienthealth.model.wording import listing
 from clienthealth.read.formats import Format, Record, _pushed, formats
 from clienthealth.read.formats._log_lines import named, opened
@@ -273,10 +273,30 @@ def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> 
             result.errors.append(error)
             continue
         snapshot.interval_ms = interval(snapshot.interval_ms, _by_name(STREAMS)[result.format or ""].interval_ms)
-        if impossible := snapshot.drop_impossible():
+        if impossible := _drop_impossible(snapshot):
             result.errors.append(f"impossible-value: {listing(impossible)}")
         result.snapshots.append(snapshot)
     return result
+
+
+def _drop_impossible(snapshot: Snapshot) -> list[str]:
+    """Drop negative or too large values (metrics.MOST), options that `values.option` rejects, and long topic names.
+
+    Return the names of the dropped metrics and options, and the word `topics` once per dropped topic.
+    """
+    long = [topic for topic in snapshot.topics if topic.is_too_long]
+    if long:
+        snapshot.topics = [topic for topic in snapshot.topics if not topic.is_too_long]
+    dropped = ["topics"] * len(long)
+    for values in (snapshot.metrics, *(topic.metrics for topic in snapshot.topics)):
+        wrong = [name for name, value in values.items() if not 0 <= value <= MOST[name]]
+        for name in wrong:
+            del values[name]
+        dropped += wrong
+    wrong = [name for name in CONFIG_OPTIONS if name in snapshot.config and option(snapshot.config[name]) is None]
+    if wrong:
+        snapshot.config = {name: text for name, text in snapshot.config.items() if name not in wrong}
+    return dropped + wrong
 
 
 def _opened(parsed: _Parsed) -> _Parsed:

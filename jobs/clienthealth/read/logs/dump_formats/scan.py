@@ -11,11 +11,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from clienthealth.model.telemetry import Dump
-from clienthealth.read.logs.dump_formats.shapes import HOTSPOT, SHAPES, STATES, Shape
-from clienthealth.read.logs.dump_formats.threads import ASIDE, BARE, EXITING, FRAMES, Block, dump_of
+from clienthealth.read.formats._json_layouts import parsed
+from clienthealth.read.logs.dump_formats.shapes import HINTS, HOTSPOT, SHAPES, STATES, Shape
+from clienthealth.read.logs.dump_formats.threads import (
+    ASIDE,
+    BARE,
+    EXITING,
+    FRAMES,
+    TABLES,
+    Block,
+    dump_of,
+    dumps_of_document,
+    is_dump_document,
+)
 from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_THREAD
 from clienthealth.read.logs.times import time_ms
 
+#: Every dump inside a log, in whatever format, contains at least one of these texts. Text with none of them is skipped.
+LITERALS: tuple[str, ...] = tuple(TABLES["literals"]["amid_a_log"])
+#: Every dump in whatever format contains at least one of these texts, even if the dump is a string within JSON.
+SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TABLES["literals"]["shipped"])
 #: MAX_ABOVE: maximum number of lines of a dump above its first thread (a javacore has many such lines). MAX_DUMPS:
 #: maximum number of dumps that are read from a text.
 MAX_ABOVE = 20_000
@@ -279,3 +294,24 @@ def bare_stacks(text: str) -> list[Dump]:
                 stacks.append(dump_of(WHAT, [block], None, frozenset(taken), None))
             block, taken, above = Block(), set(), line
     return stacks
+
+
+def may_begin_dump(text: str) -> bool:
+    """True if the text may be a dump: it has several lines and a text that is typical of dumps (LITERALS)."""
+    return "\n" in text and any(literal in text for literal in LITERALS)
+
+
+def dumps_in(text: str, alone: bool = True) -> list[Dump]:
+    """Return all thread dumps in a text, in the order of the text.
+
+    `alone`: True for a file or a pasted text, False for text from a log. In a file or pasted text, frames without a
+    thread's header above them count as a dump of one thread; in a log they are the stack trace of an exception.
+    """
+    start = text.lstrip("\ufeff \t\r\n")[:1]
+    if start in ("{", "[") and is_dump_document(text):
+        dumps = dumps_of_document(parsed(text.lstrip("\ufeff")), text.count("\n") + 1)
+        if dumps:
+            return dumps
+    # Scan only text with a hint of a dump (HINTS): most log lines have none.
+    dumps = scan(text) if (alone or "\n" in text) and any(hint in text for hint in HINTS) else []
+    return dumps or (bare_stacks(text) if alone else [])
