@@ -13,13 +13,9 @@ import pytest
 
 from clienthealth.measure.columns import Table
 from clienthealth.measure.packed import METRICS_MAX, LogEntry
-from clienthealth.model.clients import Client
 from clienthealth.model.errors import StateError
 from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
-from clienthealth.model.readings import LogEvent
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
-from clienthealth.model.verdicts import Verdict
-from clienthealth.monitor.incidents import OpenIncident, Transition
 from clienthealth.monitor.state import UNDELIVERED, BucketState, Memory, load, save
 from tests.support.rows import long_after
 from tests.support.stepped import START, Stepped, logged, snapshot
@@ -127,85 +123,30 @@ def test_another_number_of_buckets_is_refused_in_one_sentence() -> None:
 
 def test_another_form_is_refused_in_one_sentence() -> None:
     data = save(BucketState(), 32)
-    with pytest.raises(StateError, match=r"version 9 of the state, this program reads versions 1 to 5; run the"):
-        load(data[:3] + bytes([9]) + data[4:], 32)
+    for version in (3, 9):
+        with pytest.raises(StateError, match=f"has version {version} of the state, this program reads versions 4 to 5"):
+            load(data[:3] + bytes([version]) + data[4:], 32)
     with pytest.raises(StateError, match="holds no state of this monitor"):
         load(b"something else", 32)
 
 
-def state_in_form(form: int, saved: dict[str, Any]) -> bytes:
-    """Return a saved state as bytes in format `form`. `saved`: the state in format 5; the test may have changed it."""
-    groups = [{**group, "heard_ms": heard_ms} for heard_ms, group in saved["groups"][0].values()]
+def state_in_form_4(saved: dict[str, Any]) -> bytes:
+    """Return a saved state as bytes in format 4. `saved`: the state in format 5."""
     heads, chunk = saved["heads"], [*saved["readings"]]
     chunk[4] = row_by_row(chunk[4], heads[0] + max(map(len, saved["vocabulary"].values())))
     chunk[5] = row_by_row(chunk[5], heads[1] + len(saved["topic_metrics"]))
     clients = row_by_row(saved["clients"], heads[2] + len(saved["undelivered"]))
-    earlier = {**saved, "readings": chunk, "clients": clients, **({"groups": groups} if form < 4 else {})}
-    return b"KCH" + bytes([form]) + msgspec.msgpack.encode(earlier)
+    return b"KCH\4" + msgspec.msgpack.encode({**saved, "readings": chunk, "clients": clients})
 
 
 def row_by_row(by_column: bytes, width: int) -> bytes:
     return bytes(matrix(by_column, width).tobytes())
 
 
-@pytest.mark.parametrize("form", [3, 4])
-def test_a_state_of_form_3_or_4_is_read(form: int) -> None:
+def test_a_state_of_form_4_is_read() -> None:
     state = monitor().state
-    read = load(state_in_form(form, msgspec.msgpack.decode(save(state, 32)[4:])), 32)
+    read = load(state_in_form_4(msgspec.msgpack.decode(save(state, 32)[4:])), 32)
     assert read.groups and contents(read) == contents(state)
-
-
-def test_a_state_of_form_2_is_read() -> None:
-    client = Client("shop", "web-1", "h:1", "p", "producer", "java", "3.9.1")
-    verdict = Verdict("producer-not-closed", "suspected", START)
-    state = BucketState(time_ms=START)
-    state.incidents.reopen([OpenIncident(client, verdict, START)])
-    closed = Transition(client, verdict, "confirmed", "closed", START)
-    state.over.remember(("shop", "web-1", client.key, verdict.mode, START), closed, START)
-    data = save(state, 1)
-    saved = msgspec.msgpack.decode(data[4:])
-    ((_, remembered),) = saved["over"][0].values()
-    for one in (*saved["incidents"], remembered):
-        assert one["client"] == ["shop", "web-1", "h:1", "p", "producer", "java", "3.9.1", None]
-        names = ("service", "host", "instance", "client_id", "kind", "library", "version", "group")
-        one["client"] = dict(zip(names, one["client"], strict=True))
-    read = load(state_in_form(2, saved), 1)
-    assert (list(read.incidents.all), read.over) == (list(state.incidents.all), state.over)
-
-
-def test_a_state_of_form_1_is_read() -> None:
-    data = save(BucketState(time_ms=START), 1)
-    line: dict[str, Any] = {
-        "ts_ms": START - 5,
-        "signature": "producer-close-begins",
-        "text": "closing",
-        "client_id": "p",
-    }
-    client = ["shop", "web-1", "h:1", "p", "producer", "java", "3.9.1", None]
-    forms = {
-        "told": [["shop", "web-1"]],
-        "farewells": [["shop", "web-1", "p", [line]]],
-        "instances": [["h:1"]],
-        "also_seen": [["shop", "web-1", [["h:1", "p", "producer", "tls", 3, START - 9, START - 7, "no", None, 2]]]],
-        "gone": [[client, START - 100.0, START - 50.0, START - 40]],
-        "former": [client],
-        "over": [],
-        "shared": [],
-        "ended": {1234: START - 50},
-        "reported_once": b"",
-    }
-    saved = {**msgspec.msgpack.decode(data[4:]), **forms}
-    del saved["lifecycle"]
-    state = load(state_in_form(1, saved), 1)
-    assert list(state.has_log_data) == [("shop", "web-1")]
-    assert state.lifecycle.get(("shop", "web-1", "p")) == [("h:1", LogEvent(**line))]
-    run = state.also_seen.get(("shop", "web-1", "h:1", "p", "producer", "tls"))
-    assert run is not None and (run.lines, run.last_ms, run.unwritten) == (3, START - 7, 2)
-    producer = Client("shop", "web-1", "h:1", "p", "producer", "java", "3.9.1")
-    assert list(state.gone.items()) == [((*client[:5], START - 50.0), (producer, START - 100.0, START - 50.0))]
-    assert dict(state.former.items()) == {producer.names: producer}
-    assert dict(state.ended.items()) == {(1234,): START - 50}
-    assert load(save(state, 1), 1).former == state.former
 
 
 def test_a_memory_forgets_what_is_old_unless_its_process_lives_and_the_oldest_beyond_its_limits() -> None:

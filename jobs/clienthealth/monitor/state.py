@@ -37,7 +37,8 @@ ProcessKey = tuple[str, str]
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
-VERSION = 5
+#: The version of the format in which a state is saved, and the oldest version that this program reads.
+VERSION, OLDEST = 5, 4
 _MAGIC = b"KCH"
 
 #: Metrics that show a producer's undelivered records. The newest known values of these metrics are kept longer than
@@ -353,28 +354,17 @@ def _bytes(table: Table) -> bytes:
 
 
 def load(data: bytes | bytearray, buckets: int) -> BucketState:
-    """Return the saved state. Raises StateError if the bytes are not a state, have a newer version, or were saved with
-    another number of buckets.
+    """Return the saved state. Raises StateError if the bytes are not a state, have another version than those that this
+    program reads, or were saved with another number of buckets.
     """
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
-    if not 1 <= data[3] <= VERSION:
+    if not OLDEST <= data[3] <= VERSION:
         raise StateError(
-            f"the checkpoint has version {data[3]} of the state, this program reads versions 1 to {VERSION}; run the "
-            "release that wrote the checkpoint, or begin anew with another folder in [monitor] checkpoint"
+            f"the checkpoint has version {data[3]} of the state, this program reads versions {OLDEST} to {VERSION}; "
+            "run the release that wrote the checkpoint, or begin anew with another folder in [monitor] checkpoint"
         )
-    body: Any = memoryview(data)[4:]
-    if data[3] < 4:
-        earlier: dict[str, Any] = msgspec.msgpack.decode(body)
-        earlier |= _memories_of_form_1(earlier) if data[3] == 1 else {}
-        # In versions 1 and 2 of the state, the fields of the incidents' clients are saved as a map, with their names.
-        for one in (*earlier["incidents"], *(change for _, change in earlier["over"][0].values())):
-            one["client"] = [*one["client"].values()] if data[3] < 3 else one["client"]
-        # In versions 1 to 3 of the state, the groups are saved as a list.
-        groups = [(Client(*group["who"]), group) for group in earlier["groups"]]
-        earlier["groups"] = [{client.home: (group["heard_ms"], group) for client, group in groups}]
-        body = _encoder.encode(earlier)
-    saved = _decoder.decode(body)
+    saved = _decoder.decode(memoryview(data)[4:])
     if saved.buckets != buckets:
         raise StateError(
             f"the checkpoint was written with {saved.buckets} buckets, [monitor] buckets is {buckets}; "
@@ -394,24 +384,8 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
     )
 
 
-def _memories_of_form_1(saved: dict[str, Any]) -> dict[str, Any]:
-    """Convert the `Memory` fields of a state of version 1, in which each has its own format. New fields are empty."""
-    now_ms = saved["time_ms"]
-    lines = zip(saved["farewells"], saved["instances"], strict=True)
-    memories: dict[str, dict[tuple[Any, ...], tuple[int, Any]]] = {
-        "told": {tuple(process): (now_ms, None) for process in saved["told"]},
-        "lifecycle": {tuple(key): (now_ms, [*zip(names, events, strict=True)]) for (*key, events), names in lines},
-        "also_seen": {(*process, *run[:4]): (run[6], run) for *process, runs in saved["also_seen"] for run in runs},
-        "gone": {(*client[:5], last): (at, (client, first, last)) for client, first, last, at in saved["gone"]},
-        "former": {tuple(client[:5]): (now_ms, client) for client in saved["former"]},
-        "ended": {(mark,): (now_ms, newest) for mark, newest in saved["ended"].items()},
-    }
-    memories |= {"over": {}, "shared": {}, "reported_once": {}}
-    return {name: [kept] for name, kept in memories.items()}
-
-
 def _table(kind: type[T], data: bytes, head: int, width: int, form: int) -> T:
-    # In versions 1 to 4 of the state, tables are saved row by row.
+    # In version 4 of the state, tables are saved row by row.
     return kind.of_matrix(np.frombuffer(data).reshape((-1, head + width), order="C" if form < 5 else "F"), head)
 
 
