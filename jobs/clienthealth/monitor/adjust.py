@@ -1,9 +1,8 @@
 """THE list of adjustments: every change that is made to a verdict after its failure mode's judge, in order.
 
 A judge sees only one window of one client. Other knowledge may change the verdict: the client's start, its open
-incidents, other failures, unread input. Only entries of `ADJUSTMENTS` make such changes. The monitor, `watch` and
-`diagnose` call the same list, and each passes the knowledge that it has. An adjustment that lacks the knowledge it
-needs changes nothing. A verdict names the adjustments that changed it (`Verdict.adjusted`).
+incidents, other failures, unread input. An adjustment without the knowledge that it needs changes nothing. A verdict
+names the adjustments that changed it (`Verdict.adjusted`).
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ class Attached:
     """What a post-mortem knows about a client and about the inputs.
 
     look     the data from which `FailureMode.doubt` decides whether a mode is ruled out
-    samples  number of the client's samples
     last_ms  time of the client's newest sample; 0 without samples
     unread   why evidence that may be about the client could not be read; '' if all was read
     untimed  names of inputs with made-up times: the order of the lines is known, durations are not
@@ -140,10 +138,7 @@ ADJUSTMENTS: list[Adjustment] = []
 
 
 def _adjustment(stage: Stage, why: str) -> Callable[[Change], Change]:
-    """Return a decorator that adds a function to the list; `stage`, `why`: fields of `Adjustment`.
-
-    The order in this file is the order of adjustments.
-    """
+    """Return a decorator that adds a function to the list of adjustments, in the order of this file."""
 
     def entered(change: Change) -> Change:
         ADJUSTMENTS.append(Adjustment(change.__name__.strip("_").replace("_", "-"), stage, change, why))
@@ -239,7 +234,9 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return a circumstance: it holds if one of the proofs excludes the innocent explanation, else it is unknown."""
+    """Return a circumstance that holds if a proof excludes the innocent explanation `confusion`, and is unknown
+    otherwise.
+    """
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
         if needed and proof.holds:
@@ -278,8 +275,8 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # The wait begins at the first line that matches the same log pattern as a line in the evidence. If it began at the
-    # newest line, each further line would delay the verdict.
+    # The wait begins at the first line that matches the same log pattern as a line in the evidence. If the wait began
+    # at the newest line, each further line would delay the verdict.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])
@@ -305,7 +302,6 @@ def explains(mode: str, status: Status, verdict: Verdict) -> bool:
 
 
 def _lasts(verdict: Verdict, context: Context) -> bool:
-    """True if the failure was seen less than 90 s (LASTING_MS) before a recording's last sample, or later."""
     last_ms = context.attached.last_ms if context.attached else 0
     return max((fact.ts_ms for fact in verdict.evidence), default=0) > last_ms - LASTING_MS
 
@@ -368,7 +364,6 @@ def _open_incident(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _topics(verdict: Verdict, kind: str = "") -> list[str]:
-    """Return the input topic of each fact that has a source. `kind`: only facts of this kind."""
     return [fact.source.topic for fact in verdict.evidence if fact.source is not None and kind in ("", fact.kind)]
 
 
@@ -392,8 +387,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
-    # Metrics that a person copied show no end of the client: they stop where the person stopped copying. A log line can
-    # show an end.
+    # A log line or a thread dump can show the end of a client, so only copied metrics are doubted.
     if not kinds <= {"metric", "absence"}:
         return verdict
     topics = _topics(verdict, "metric")

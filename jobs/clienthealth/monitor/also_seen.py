@@ -2,7 +2,7 @@
 
 A client's counts are published in its record and written to the history. A `Run` counts the lines that show one issue
 of one client, and keeps only a few numbers and the first line. So memory depends on the number of issues, not on the
-number of lines. A run is forgotten an hour after its last line.
+number of lines.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logg
 
 @cache
 def _troubles() -> Mapping[str, Trouble]:
-    """Return the known issue that each log pattern shows, by the id of the pattern.
-
-    Some patterns belong to a known issue. Others belong to a failure mode, and name a known issue in `also`.
-    """
+    """Return the known issue that each log pattern shows, by the id of the pattern."""
     ids = {wording.id: wording.also for wording in catalogue().wordings if wording.also}
     own = {name: meaning for name, meaning in catalogue().by_id.items() if isinstance(meaning, Trouble)}
     return own | {name: BY_ID[trouble] for name, trouble in ids.items()}
@@ -85,7 +82,7 @@ def is_reported(run: Run, excerpt: bool = False) -> bool:
 def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, str], Sequence[Run]]:
     """Return, by process (service, host), the runs with enough lines to be reported.
 
-    `excerpt`: True if a person picked the lines from a log; then fewer lines can be enough (`is_reported`).
+    `excerpt`: True if a person picked the lines from a log.
     """
     runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for key, run in state.also_seen.items():
@@ -106,7 +103,7 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
         if _concerns(state, run, client):
             one = _seen(run, kinds)
             if other := by_what.get((one.what, one.of_process)):
-                # The issue occurs in two runs. Merge the runs, and keep the earlier of the two first lines.
+                # Merge two runs of one issue, and keep the earlier of the two first lines.
                 first = min(one, other, key=lambda seen: seen.first_ms)
                 one = replace(first, lines=one.lines + other.lines, last_ms=max(one.last_ms, other.last_ms))
             by_what[one.what, one.of_process] = one
@@ -136,9 +133,8 @@ def unwritten(runs: Sequence[Run], client_id: str, kind: str, until_ms: float) -
     """Return a row for each of a client's known issues with log lines that are not in the history yet.
 
     A row is {"what": id of the issue, "lines": number of these lines}. Afterwards the lines count as written to the
-    history. `runs`: the runs of the client's process. `until_ms`: start (epoch ms) of the last minute with lines to
-    count; later lines wait for later rows. Lines that name no client count for the first client for which this function
-    is called.
+    history. `until_ms`: start (epoch ms) of the last minute with lines to count. Lines that name no client count for
+    the first client for which this function is called.
     """
     counts: dict[str, int] = {}
     for run in runs:

@@ -40,7 +40,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logg
 COMPARED_MS = 7 * 86_400_000
 #: A dump that is older than the client's first sample by more than this (ms) belongs to an earlier process.
 BEFORE_MS = 60_000
-#: Maximum time (ms) from an error, which raises a counter of the client, to the line in which the application logs it.
+#: Maximum time (ms) from an error that raises a counter of the client to the application's log line about this error.
 LOGGED_MS = 30_000
 #: Samples within this time (ms) of a log line are searched for the longest time between two polls: each sample reports
 #: the maximum of the last 30 to 60 s.
@@ -125,7 +125,7 @@ def _is_of(event: LogEvent, client: Client) -> bool:
 
 
 def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str, str]:
-    """Return the options that a client logged at its last start, by name; {} if it logged none.
+    """Return, by name, the options that a client logged at its last start.
 
     `alone`: True if the process has no other client of this kind.
     """
@@ -209,7 +209,7 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Decide whether an entry belongs to `client` or to another client; `owner` explains the results.
+        """Decide whether an entry belongs to `client` or to another client. For the results see the function `owner`.
 
         If the log names the client's instance, entries of other instances belong to another client.
         """
@@ -218,11 +218,7 @@ class ProcessLog:
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)
 
     def unreporting_clients(self) -> list[Client]:
-        """Return the clients that the log names and that report no metrics.
-
-        If the lines name no client id, the id is that of the process's only client of this kind; '' if the process has
-        no or several clients of this kind.
-        """
+        """Return the clients that the log names and that report no metrics."""
         clients: dict[Client, None] = {}
         for instance, client_id, kind in self.named_clients():
             if self._named_by(instance, client_id, kind, self.reporting):
@@ -232,9 +228,9 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the reporting client to which log lines belong that name the instance, client id and kind of `client`.
+        """Return the reporting client that log lines with the instance, client id and kind of `client` are about.
 
-        None if no reporting client or several fit these lines, or if `client` itself is the one that fits.
+        None if no reporting client or several fit, or if only `client` itself fits.
         """
         clients = self._named_by(client.instance, client.client_id, client.kind, self.reporting)
         return clients[0] if len(clients) == 1 and clients[0].identity != client.identity else None
@@ -268,8 +264,7 @@ class ProcessLog:
         """True if an event names the client, or names no client and fits the client's kind.
 
         If several clients send no metrics, a line without a client id is about none of them, because nothing shows
-        which one is meant. A line that may be quoted from another program counts for a client without an id only if the
-        process's log names no client id at all.
+        which one is meant.
         """
         if not _is_of(event, client):
             return False
@@ -288,11 +283,7 @@ class ProcessLog:
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
-        """Yield instance, name and kind of the clients that lines and dumps name.
-
-        A line that may quote another program adds a client only if no other client is known. But if the process has
-        only one client of the line's kind, the line counts for that client.
-        """
+        """Yield instance, name and kind of the clients that lines and dumps name."""
         quoted: list[tuple[str | None, str | None, Kind]] = []
         known = bool(self.reporting) or any(self.named.values())
         for entry in self.entries:
@@ -350,7 +341,6 @@ def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]
             if event is not None and event.client_id and "topic" in event.captures:
                 topics[event.captures["topic"]].add(event.client_id)
         instances = {entry.instance for entry in entered}
-        # `named` maps each kind of client to ids: those of the process's known clients, and those in the process's log.
         named: dict[str | None, set[str]] = defaultdict(set)
         clients = reporting[process], former[process], there[process]
         log = logs[process] = ProcessLog(process, entered, *clients, named, topics, instances=instances)

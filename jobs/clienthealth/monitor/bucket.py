@@ -42,7 +42,7 @@ class Span(NamedTuple):
 
 @dataclass
 class Bucket:
-    """The samples of a bucket, and values derived from these samples. Each value is computed once, at its first use.
+    """The samples of a bucket, and values derived from these samples.
 
     `whole`: True if the samples are complete and no more will come.
     """
@@ -81,9 +81,7 @@ class Bucket:
 
     @cached_property
     def _of_deltas(self) -> frozenset[int]:
-        """The clients (positions in `state.all_clients`) that report counters as changes since the last sample (OTLP's
-        deltas).
-        """
+        """The clients (positions in `state.all_clients`) that report counters as deltas (OTLP)."""
         readings = self.state.readings
         return frozenset(readings.client[readings.delta > 0].tolist())
 
@@ -151,7 +149,9 @@ class Bucket:
 
     @cached_property
     def quiet(self) -> Floats:
-        """Per client, a time (ms) after its last sample: if other data of its process comes later, the process runs."""
+        """Per client, the time (ms) after its last sample from which other data of its process shows that the process
+        runs.
+        """
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 
@@ -240,8 +240,7 @@ class Bucket:
         """Return a window of a client for the judges.
 
         `number`: the client's position in `state.all_clients`; None if the client does not report. `span`: the window's
-        times, and the rows of its samples. `log`: the window's log events and dumps. `table`: returns the window's
-        samples as a table.
+        times, and the rows of its samples. `table`: returns the window's samples as a table.
         """
         start, end, lo, hi = span
         before = max(0, start - max(LEAD_MS, end - start))

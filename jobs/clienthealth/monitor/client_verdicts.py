@@ -356,8 +356,6 @@ class _Judgement:
 
         The windows are judged only if one is suspected, if the client has an open incident, or if verdicts are
         collected (`self.collected`).
-
-        `ids`: the modes of the client's kind.
         """
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)

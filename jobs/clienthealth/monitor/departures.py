@@ -62,9 +62,7 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
 def departed(bucket: Bucket) -> list[int]:
     """Return the clients (positions in `state.all_clients`) that have departed.
 
-    These clients have sent no data for three reporting intervals or the minimum gap (`Bucket.gaps`), plus `[absence]
-    watermark_seconds`. Gaps in the data of all clients (`state.shared`) are subtracted from a client's time without
-    data.
+    Gaps in the data of all clients (`state.shared`) are subtracted from a client's time without data.
     """
     state = bucket.state
     last_seen = state.clients.last_seen
@@ -134,7 +132,7 @@ def _left_open(
 
 
 def _record(client: Client, content: Content, start_ms: int, departed_ms: int, settings: Settings) -> Record:
-    """Return the record to publish for a departed client. `departed_ms`: the time of its last sample (epoch ms).
+    """Return the record to publish for a departed client.
 
     `start_ms`: the start of the record's window (epoch ms).
     """
@@ -150,8 +148,8 @@ REMINDED_MS = 300_000
 def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
     """Return records of departed clients with open incidents. Without new records exporters would drop these clients.
 
-    Such records are due every five minutes (REMINDED_MS), and at least twice in `[prometheus] ttl_seconds`. If they are
-    not due, the list is empty. `before_ms`: the watermark before this step.
+    Records are due every five minutes (REMINDED_MS), and at least twice in `[prometheus] ttl_seconds`. If they are not
+    due, the list is empty. `before_ms`: the watermark before this step.
     """
     state, settings = bucket.state, bucket.settings
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)
@@ -233,8 +231,7 @@ def keep(bucket: Bucket) -> Set[str]:
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
     """Return `seen`, the window of a client's end, with the log events and dumps from the client's last sample on.
 
-    `seen` itself has only the log lines on the client's start and end. `number`: the client's position in the
-    state.
+    `seen` itself has only the log lines on the client's start and end.
     """
     client = bucket.state.all_clients[number]
     log = bucket.logs.get(client.process)

@@ -56,10 +56,7 @@ def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...
 
 
 def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
-    """True if an entry shows that the process of a client without data still runs.
-
-    The entry must not come from a later process.
-    """
+    """True if an entry shows that the process of a client without data still runs."""
     event, client = entry.event, silent.client
     lives = bucket.lives[client.process]
     name = event.client_id if event is not None else None
@@ -79,10 +76,8 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
 def _of_its_end(
     all_lines: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], silent: Silence
 ) -> tuple[LogEvent, ...]:
-    """Select a client's own lines on its start and end, in order of time, from the lines of all clients with its name.
-
-    A line that shows a loss is selected from shortly before the client's last sample until the next start of a client
-    with this name. A line that shows a proper close is selected whenever it may be the client's own line.
+    """Select a client's own lines on its start and end, in order of time, from the lines of all clients with its
+    name.
     """
     client, last = silent.client, silent.last_ms
     own = any(instance == client.instance for instance, _ in all_lines)
@@ -172,8 +167,8 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 
     `client`: the client that no longer reports. If its library reports only inside poll(), these are all other clients
     of the same instance. Otherwise these are the clients of the same service and host that reported before the data of
-    `client` went missing. In the second case there is a result only if an open incident of `client` has missing data as
-    evidence, and no reporting client of that service and host has its client id.
+    `client` went missing. The second result is empty without an open incident of `client` whose evidence is missing
+    data. It is also empty if a reporting client of the service and host has the same client id.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):
@@ -189,9 +184,8 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
     """Return signs, in order of time, that a client's process still runs although the client's data is overdue.
 
-    There is at most one sign for each kind of evidence. The data that can be signs: entries in `later` (log entries of
-    the process after the client's last sample), and samples of other clients of the same instance. Data counts only if
-    it is later than that sample by more than the time for which data may be missing (`Bucket.quiet`).
+    There is at most one sign for each kind of evidence. `later`: the log entries of the process after the client's last
+    sample. The samples of other clients of the same instance are signs, too.
     """
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()

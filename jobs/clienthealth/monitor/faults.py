@@ -1,8 +1,8 @@
 """Isolate errors: if some data raises an error, only the data of the same process is rejected.
 
-No other module isolates errors. The data of a bucket is processed, saved and encoded as a whole. If that raises an
-error, bisection finds the faulty processes. A process is faulty if its data alone raises an error. Then the bucket is
-processed again without the faulty processes.
+The data of a bucket is processed, saved and encoded as a whole. If that raises an error, bisection finds the faulty
+processes. A process is faulty if its data alone raises an error. Then the bucket is processed again without the faulty
+processes.
 """
 
 from __future__ import annotations
@@ -119,9 +119,7 @@ def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
 def _part(
     packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
 ) -> tuple[BucketState, list[Chunk]]:
-    """Return (state, chunks) with only the data of the processes `homes`. The open incidents of the processes
-    `incidents` are kept, too.
-    """
+    """Return (state, chunks) with only the data of the processes `homes`, and the open incidents of `incidents`."""
     state, chunks = _unpacked(packed, buckets)
     readings.forget(state, [number for number, client in enumerate(state.all_clients) if client.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]
@@ -136,7 +134,6 @@ def _part(
 
 
 def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
-    """Yield all processes that have any data in the state or the chunks."""
     parts: list[BucketState | Chunk] = [state, *chunks]
     for part in parts:
         yield from (client.home for client in part.all_clients)
@@ -148,10 +145,7 @@ def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
 
 
 def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
-    """Return a Fault for the process `home`. `mistake`: the error that the data of this process raised.
-
-    `state` and `chunks` contain only this process.
-    """
+    """Return a Fault for the process `home`. `state` and `chunks` contain only this process."""
     parts: list[BucketState | Chunk] = [state, *chunks]
     inputs: list[tuple[int, Client, Source | None]] = [(0, Client(*home, home[1], "", None), None)]
     for part in parts:

@@ -132,9 +132,7 @@ class Incidents:
         """Update a client's incidents from the verdicts on its windows that end at `end_ms`. Return the changes.
 
         `offset_ms`: watermark minus the client's own clock. `recovered`: returns True if there is evidence that the
-        fault of a mode is over. It is called for an `ok` verdict on the mode of an open incident, also if that verdict
-        is on the window that last showed the fault, judged again with more data. Without `recovered`, an ok in a later
-        window closes the incident.
+        fault of a mode is over. Without `recovered`, an ok in a later window closes the incident.
         """
         changes = []
         for verdict in verdicts:
@@ -213,10 +211,7 @@ class Incidents:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 
     def discount_outage(self, silent_ms: int) -> None:
-        """Note for all open incidents that no client sent data for `silent_ms`.
-
-        This duration is subtracted from the time for which a client was silent or no window showed the fault.
-        """
+        """Note for all open incidents that no client sent data for `silent_ms`."""
         for i in list(self.all):
             offset_ms, forgiven_ms = i.offset_ms + silent_ms, i.forgiven_ms + silent_ms
             self.reopen([dataclasses.replace(i, offset_ms=offset_ms, forgiven_ms=forgiven_ms)])

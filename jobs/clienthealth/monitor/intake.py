@@ -1,9 +1,8 @@
 """Add decoded data to the state of a bucket, within the limits; log lines wait for metrics of the same time.
 
-Limits on clients, samples and events bound a bucket's memory and work for any input. Each limit is a setting. The
-limits on all clients and on all events are divided evenly among the buckets. Beyond a limit, known clients stay and new
-clients are left out. Of samples and events the newest are kept, because they show the present. Everything left out is
-counted.
+Limits on clients, samples and events bound a bucket's memory and work for any input. Beyond a limit, known clients stay
+and new clients are left out. Of samples and events the newest are kept, because they show the present. Everything left
+out is counted.
 
 A new client costs more than a sample of a known client: a new client needs a place in the state, a record, a row of the
 history, and later a verdict on its end. A flood of made-up client ids must not delay known clients. So a batch takes in
@@ -15,9 +14,9 @@ logs and metrics from where it stopped, and can be further in one topic than in 
 ahead of the metrics were judged, they would be compared with older samples, or their client would seem to report no
 metrics.
 
-A restarted collector can send old data again. Such old data counts as late for clients that still report and for
-processes that still log. Ended clients and processes are remembered (`BucketState.ended`), so that old data does not
-bring them back.
+A restarted collector can send old data again. Old data counts as late for clients that still report and for processes
+that still log. Ended clients and processes are remembered (`BucketState.ended`), so that old data does not bring them
+back.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ AHEAD_MS = 60_000
 #: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
 
-#: Maximum time (ms) for which the watermark waits, in a backlog, for the task that is furthest behind. It bounds the
-#: samples and log entries that the state keeps meanwhile.
+#: Maximum time (ms) for which the watermark waits, in a backlog, for the task that is furthest behind. The limit bounds
+#: the samples and log entries that the state keeps meanwhile.
 HELD_MS = 900_000
 #: If the watermark jumps by more than this (ms) in one step, the data of all clients has a gap. While input arrives,
 #: batches follow each other so quickly that the watermark never jumps as far.

@@ -54,7 +54,7 @@ class Start(NamedTuple):
 def telling(*lives: LifeEvent) -> frozenset[str]:
     """Return the ids of the log patterns about the given events in a client's life, such as "begins" or "closed".
 
-    Without arguments, the patterns about any such event are returned.
+    Without arguments, all these patterns are returned.
     """
     patterns = catalogue().by_id.items()
     return frozenset(name for name, meaning in patterns if meaning.life and (not lives or meaning.life in lives))
@@ -133,11 +133,10 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 
 
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
-    """Drop from new dumps the threads that show no Kafka client.
+    """Drop from new dumps the threads that show no Kafka client, except threads that were inside poll() in an earlier
+    dump.
 
-    Threads that were inside poll() in an earlier dump are kept. If a client reports only inside poll(), dumps may not
-    show which thread calls poll(). So in dumps of the processes `in_poll`, which have such clients, the other
-    threads are kept, too, in the field `others`.
+    `in_poll`: processes with a client that reports only inside poll(). Their dumps keep all other threads in `others`.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -152,7 +151,7 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[Proce
 
 
 def _remember(state: BucketState, entry: LogEntry) -> None:
-    """Keep a line on the start or end of a client. A line that names no client is kept under the client id ''.
+    """Keep a line on the start or end of a client, under the client id '' if the line names no client.
 
     Of each log pattern only the first line and the last 16 lines (LAST_KEPT) are kept.
     """

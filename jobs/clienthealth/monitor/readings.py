@@ -48,7 +48,7 @@ _UNDELIVERED = [list(CLIENT_METRICS["producer"]).index(name) for name in UNDELIV
 
 @dataclass
 class Grid:
-    """The windows of each client. They start at multiples of `slide` (ms), and last for `length` (ms)."""
+    """The windows of each client. Windows start at multiples of `slide` (ms), and last for `length` (ms)."""
 
     slide: Ints
     length: Ints
@@ -102,9 +102,9 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
     """Adapt to clients' clocks that were set back. Otherwise the new samples of these clients would count as late.
 
-    There are two cases. Either the client's newest kept sample is ahead of the watermark, and its new samples agree
-    with the watermark. Or the new samples are earlier than the newest kept sample, which stayed the newest for
-    more than 45 s (STANDS_MS) and three reporting intervals.
+    Either the client's newest kept sample is ahead of the watermark, and its new samples agree with the watermark. Or
+    the new samples are earlier than the newest kept sample, which stayed the newest for more than 45 s (STANDS_MS) and
+    three reporting intervals.
 
     `new`: for each chunk, the client numbers and times (epoch ms) of its samples.
     """
@@ -124,7 +124,7 @@ def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
 
 
 def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: Numbers) -> Ints:
-    """Return each client's number in the state. New clients are added; changed fields of known clients are updated."""
+    """Return each client's number in the state, and add new clients."""
     numbered = np.empty(len(all_clients), np.int64)
     for position, client in enumerate(all_clients):
         if (number := numbers.get(client.identity)) is None:
@@ -193,8 +193,8 @@ def renew_clients(state: BucketState) -> None:
 def intervals(state: BucketState) -> Floats:
     """Return each client's reporting interval (ms), as the client reports it.
 
-    If the reported interval or the mean time between three or more samples exceeds 15 s (USUAL_INTERVAL_MS), the median
-    time between the client's samples is returned instead.
+    If this interval or the measured one exceeds 15 s (USUAL_INTERVAL_MS), the median time between the samples is
+    returned.
     """
     every = state.clients.every.astype(np.float64)
     client, ts = state.readings.client, state.readings.ts
@@ -275,7 +275,7 @@ def compact(state: BucketState) -> None:
 def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
     """Return the texts that are still used, and an array that maps each old index to the new one.
 
-    The array ends with an additional -1, because the index -1 means no text, and stays -1.
+    An additional last element is -1, because the index -1 means no text.
     """
     used = np.zeros(len(texts) + 1, bool)
     for column in positions:

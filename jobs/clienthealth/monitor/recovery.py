@@ -18,12 +18,11 @@ from clienthealth.monitor.adjust import explains
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.incidents import Change, Incidents, Transition
 
-#: A mode may have a function `recovered`. Even if this function never returns True, the failure counts as over when the
-#: verdict is `ok` and, for this time (ms), no window has shown the failure or a symptom of it.
+#: If a mode's function `recovered` never returns True, the failure is over after an `ok` verdict and this time (ms)
+#: without a window that shows the failure or a symptom.
 NO_SYMPTOM_MS = 600_000
-#: Once `recovered` returns True, the failure is over if no window has shown it for this time (ms). It is over without
-#: this delay if a log line shows that it has ended. If a window shows the failure again within this time, the same
-#: incident goes on.
+#: Once `recovered` returns True, the failure is over after this time (ms) without a window that shows it. A log line
+#: that shows the end of the failure ends it without delay.
 CALM_MS = 60_000
 #: If the client never reported, or if the failure makes the process log all the time (`logs_on`), the process counts as
 #: gone after this time (ms) without data.
@@ -61,8 +60,8 @@ def is_over(
 def refresh(
     incidents: Incidents, key: str, verdicts: list[Verdict], window: Callable[[], ClientWindow], end_ms: int
 ) -> None:
-    """Prolong open incidents of modes that have a symptom in the window, even if the window's verdict reports no
-    failure. `window`: returns the client's window that ends at `end_ms`; `verdicts`: the verdicts on this window.
+    """Prolong open incidents of modes that have a symptom in the window. `window`: returns the client's window that
+    ends at `end_ms`; `verdicts`: the verdicts on this window.
     """
     for verdict in verdicts:
         goes_on = verdict.mode in incidents.of_client(key) and not verdict.unhealthy

@@ -1,9 +1,9 @@
 """Merge two entries of the state that describe the same client, under two instance names.
 
 There are two names if a metrics agent was redeployed, or if log and metrics name different instances. A client may stop
-reporting while a client with the same client id, but another instance, begins to report on the same host. If the second
-one's counters continue where the first one's ended, both are one client, because a new process counts from zero. So the
-first client has not ended, and failures under both instances are one failure.
+reporting while a client with the same client id, but another instance, begins to report on the same host. If the
+counters of the second client continue where those of the first ended, both are one client, because a new process counts
+from zero. So the first client has not ended, and failures under both instances are one failure.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from clienthealth.monitor.state import BucketState
 
 #: Only a client that has reported for less than this time (ms) can be the continuation of another client.
 NEW_MS = 120_000
-#: FASTER: from the first client's last sample to the second client's first sample, the counters may grow at most this
-#: number of times as fast as before. LONGER: the first client must have reported for at least LONGER times the time
-#: between these two samples.
+#: FASTER: between the two clients' samples, the counters may grow at most this number of times as fast as before.
+#: LONGER: the first client must have reported for at least this number of times the gap between the two clients.
 FASTER, LONGER = 3.0, 3.0
 
 
@@ -61,7 +60,7 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 
 
 def assign(bucket: Bucket) -> list[Transition]:
-    """Move each open incident that does not name the client to which it belongs to that client. Return the changes.
+    """Move open incidents to the clients to which they belong. Return the changes.
 
     An incident without a client id belongs to the only client of its kind in the process, once that client is known. An
     incident of a client that is known only from its log belongs to the client that reports with the same client id,

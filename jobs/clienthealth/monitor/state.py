@@ -147,8 +147,7 @@ class Run(msgspec.Struct, array_like=True):
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
     """Entries by key, each with a time (epoch ms). A key is a tuple of names, of one hash, or of two times.
 
-    Fields of this type hold what a bucket remembers for longer than its windows. `forget` (`monitor/step.py`) deletes
-    old and excess entries of these fields.
+    `forget` (`monitor/step.py`) deletes old and excess entries of these fields.
     """
 
     kept: dict[K, tuple[int, V]] = {}
@@ -212,7 +211,6 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
 class Kept(msgspec.Struct, kw_only=True):
     """The parts of a state that have the same form in memory and on disk.
 
-    time_ms   the watermark (epoch ms)
     idle_ms   time without any input, added up over this monitor's steps
     stepped_ms  time of this monitor's last step, by this machine's clock (epoch ms)
     all_clients  the clients that report

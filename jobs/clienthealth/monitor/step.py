@@ -120,17 +120,15 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     """Delete old or excess entries of the state's `Memory` fields.
 
     `living`: processes that report or log. Returns the number of clients that lost the lines on their start and end,
-    because of the limit `max_clients`. The function `departures.keep` limits the field `former`: clients that no longer
-    report and have an open incident.
+    because of the limit `max_clients`.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
     # Lines on a client's start and end stay as long as its process has data, and 15 minutes longer.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
-    # Limit the number of entries per process, because a program may have a client id of its own in each thread.
+    # A program may have a client id of its own in each thread, so the number of entries per process is limited.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
-    # Keep closed incidents for 15 minutes; by then the minutes in which they lasted are written. The number of closed
-    # incidents has no limit.
+    # Keep closed incidents for 15 minutes; by then the minutes in which they lasted are written.
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
     # Forget groups without data for a whole lag window.

@@ -1,8 +1,6 @@
 """Verdicts on windows: gates examine the windows of all clients, and judges examine the windows that a gate suspects.
 
-A gate examines the metrics of thousands of windows at once. A judge examines the metrics of one window in the same way,
-and also the window's log lines and thread dumps. Windows with thread dumps, or with log lines that the mode reads,
-always go to the judge. All functions here are pure.
+Windows with thread dumps, or with log lines that the mode reads, always go to the judge.
 """
 
 from __future__ import annotations
@@ -38,10 +36,8 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 
 
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
-    """Return two values per window. The first is True if a judge must examine the window. Otherwise the second is the
-    reason why the verdict is `unknown`, or '' if the verdict is `ok`.
-
-    The mode must apply to the clients of all windows.
+    """Return two values per window: True if a judge must examine the window, and otherwise why the verdict is
+    `unknown`, or '' if the verdict is `ok`.
     """
     repeated = repeats(w)
     reasons = np.where(repeated, REPEATS, mode.gate.reasons(w, mode.thresholds))
@@ -89,9 +85,8 @@ def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
     """Merge the verdicts of one mode on overlapping windows into one: the worst status, and the fault's earliest onset.
 
-    If no verdict is unhealthy, the verdict on the newest window with enough samples is returned. An `ok` of an earlier
-    window does not rule out a failure that began later, such as records that fail after the last delivery. Each fact of
-    the unhealthy windows is kept once. `detail_of` merges the numbers of these windows.
+    If no verdict is unhealthy, the verdict on the newest window with enough samples is returned. Each fact of the
+    unhealthy windows is kept once.
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
@@ -165,8 +160,8 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return the counts of an incident's verdict. For each sum in `detail` that has no counts, counts are added, in
-    which the whole sum belongs to the time before `seen_ms`.
+    """Return the counts of an incident's verdict. A sum in `detail` without counts gets one, which puts the whole sum
+    before `seen_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
