@@ -1,7 +1,7 @@
 """Compute measurements of clients: those published beside verdicts, and those in the history's table `minutes`.
 
-An unknown value is absent from its mapping, never null and never 0. Counters become rates over the window. So clients
-that count from their start and clients that report deltas have comparable rates, and a client's restart causes no jump.
+An unknown value is absent from its mapping, never null and never 0. Counters become rates over the window. So a
+client's restart causes no jump.
 """
 
 from __future__ import annotations
@@ -134,9 +134,7 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """The counters of clients that report deltas are unknown, because sums of deltas do not begin at the client's
-    start.
-    """
+    """Totals are unknown for clients that report deltas, because sums of deltas do not begin at the client's start."""
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})
@@ -169,10 +167,7 @@ def _numbers(values: Floats) -> Column:
 
 
 def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
-    """Return one mapping (column name → value) per window, without unknown values.
-
-    The mappings are filled column by column, because filling them row by row takes three times as long.
-    """
+    """Return one mapping (column name → value) per window, without unknown values."""
     reported = {name: column for name, column in columns.items() if column[1] is None or column[1].any()}
     row = dict.fromkeys(reported)
     rows: list[dict[str, Any]] = [row.copy() for _ in range(size)]

@@ -14,8 +14,8 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: Events before a window may explain how it begins. So the rules also see the log events within LEAD_MS (ms) before the
-#: window, and the samples within the same time before it, or within the window's length if that is longer.
+#: Events before a window may explain how it begins. So the rules also see log events and samples from this time (ms)
+#: before the window.
 LEAD_MS = 30_000
 
 
@@ -27,18 +27,18 @@ class ClientWindow:
     to each client of their process.
 
     `earlier_dumps`: the newest dumps within a week before the window (COMPARED_MS in `monitor/attribution.py`).
-    Compared with later dumps, they show whether threads have moved. `earlier_readings`: the samples of the time before
-    the window; this time is as long as the window, and at least 30 s. `earlier_logs`: the events within 30 s before the
-    window. `has_log_data`: True if a log line or dump of the process was ever read.
+    `earlier_readings`: the samples of the time before the window; this time is as long as the window, and at least 30
+    s. `earlier_logs`: the events within 30 s before the window. `has_log_data`: True if a log line or dump of the
+    process was ever read.
 
     `departed_ms`: the time of the last sample (epoch ms) if the client stopped reporting, else None. For such a client
     the window covers its last samples and the log lines after them. If a mode judges the end of a client that never
     sent samples, `departed_ms` is the time of the client's last log line. `spoke_ms`: the time (epoch ms) of the newest
     log line or dump which proves that the process ran on after the samples stopped; None without one. `outlived`: False
-    if the samples may only seem to stop because the files given to `diagnose` end soon after them. `alive`: signs that
-    the process still ran when the client's samples were overdue (at most one, the newest, for each kind of evidence).
-    `ends_ms`: the time (epoch ms) of the client's last sample in `diagnose`, which knows all data; elsewhere None.
-    `rows`: returns the table from which the samples were made; None if there is no such table.
+    if the files given to `diagnose` end soon after the samples. `alive`: signs that the process still ran when the
+    client's samples were overdue (at most one, the newest, for each kind of evidence). `ends_ms`: the time (epoch ms)
+    of the client's last sample in `diagnose`, which knows all data; elsewhere None. `rows`: returns the table from
+    which the samples were made; None if there is no such table.
     """
 
     client: Client
@@ -85,7 +85,6 @@ class ClientWindow:
         if rows is not None:
             return rows()
         readings, kind = self.readings, self.client.kind
-        # `entries`: the samples' values per topic. `index`: name of a topic or thread → its index in `Rows.names`.
         entries = [topic for reading in readings for topic in reading.topics]
         named: Iterable[str | None] = (name for entry in entries for name in (entry.topic, entry.thread))
         index = {name: at for at, name in enumerate(dict.fromkeys(name for name in named if name is not None))}

@@ -22,8 +22,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 class Table:
     """Rows with integer columns (-1: no value) and several floats per row (`values`, NaN: unknown).
 
-    Subclasses name the integer columns. Each column of `values` is contiguous in memory, because queries read whole
-    columns.
+    Subclasses name the integer columns.
     """
 
     values: Floats
@@ -51,8 +50,7 @@ class Table:
     def of_matrix(cls, matrix: Floats, head: int) -> Self:
         """Return the table made from a float matrix: first `head` integer columns, then the values.
 
-        NaN in an integer column becomes -1. A matrix of an earlier release may have fewer integer columns than this
-        table; the missing columns become 0.
+        NaN in an integer column becomes -1. Integer columns that the matrix of an earlier release lacks become 0.
         """
         columns = np.zeros((cls.head(), len(matrix)))
         columns[:head] = matrix[:, : min(head, cls.head())].T
@@ -136,12 +134,10 @@ class Column:
 
     @cached_property
     def _known(self) -> Floats:
-        """The known values, then one NaN at the end, so that position -1 gives NaN."""
         return np.concatenate((self.values if self.whole else self.values[self.reported_rows], [np.nan]))
 
     @cached_property
     def _before(self) -> Ints:
-        """For each row the number of earlier rows with a value, and at the end the number of all rows with a value."""
         return counted(~self._unknown)
 
     def bounds(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
@@ -156,12 +152,11 @@ class Column:
         return b - a
 
     def _first(self, lo: Ints, hi: Ints) -> Ints:
-        """Return, for each span, the position of its first known value in the list of known values; -1 without one."""
         a, b = self.bounds(lo, hi)
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """Return, for each span, the position of the known value that is `back` before its last one; -1 if there is
+        """`back`: 0 for the last known value of each span, 1 for the one before it; -1 in the result if there is
         none.
         """
         a, b = self.bounds(lo, hi)
@@ -184,7 +179,7 @@ class Column:
         return np.append(self.reported_rows, -1)[self._last(lo, hi)]
 
     def from_last(self, lo: Ints, hi: Ints, back: int) -> Floats:
-        """Return, of the known values of each span, the one `back` places before the last; NaN if there are too few."""
+        """Return each span's known value `back` places before its last known value; NaN if there are too few."""
         return self._known[self._last(lo, hi, back)]
 
     def rises(self, lo: Ints, hi: Ints) -> Ints:
@@ -199,7 +194,7 @@ class Column:
         a, b = self.bounds(lo, hi)
         return cumulative[b - 1] - cumulative[np.minimum(a, b - 1)]
 
-    # `_known` ends with NaN, and a comparison with NaN gives False, so the last known value adds no rise and no fall.
+    # `_known` ends with NaN, so the last known value adds no rise and no fall.
     @cached_property
     def _risen(self) -> Ints:
         return counted(self._known[1:] > self._known[:-1])
@@ -249,7 +244,7 @@ def counted(flags: Bools) -> Ints:
 
 
 def or_zero(values: Floats) -> Floats:
-    """Return the values with 0 in place of NaN. Infinities stay. Takes a third of the time of `np.nan_to_num`."""
+    """Return the values with 0 in place of NaN. Infinities stay."""
     return np.where(np.isnan(values), 0.0, values)
 
 

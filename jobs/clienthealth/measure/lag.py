@@ -48,9 +48,8 @@ def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] 
     """Return (time, quality): when the record at `offset` was produced, in the unit of `Point.time`, and how that was
     found.
 
-    `history`: end offsets in order of time; they never fall. The record is newer than the last point with an end offset
-    ≤ `offset`. The record's time is interpolated between that point and the next point; outside of the history it is
-    extrapolated. Returns None if the end offset never moved, because the rate of production is then unknown.
+    `history`: end offsets in order of time; they never fall. Returns None if the end offset never moved, because the
+    rate of production is then unknown.
     """
     if not history or history[0].offset == history[-1].offset:
         return None
@@ -253,7 +252,6 @@ def summary(lags: Iterable[PartitionLag], members: float | None) -> dict[str, An
     status                    the worst state of the group's partitions; UNKNOWN without partitions
     max_lag, max_lag_seconds  the greatest known lag of a partition, in records and in seconds
     sum_lag                   the sum of the known lags in records
-    members                   the number of members
     clamped                   the number of partitions that had a committed offset beyond the end offset
     """
     partitions = list(lags)

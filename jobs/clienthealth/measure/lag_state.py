@@ -32,9 +32,8 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: The lag counts as climbing although it falls or stays equal in up to this share of all pairs of commits. A fifth,
-#: because a single outlier among ten commits is in a fifth of the pairs. Ten commits with random lags count as
-#: climbing once in 120 times (Kendall's S ≥ 27).
+#: The lag counts as climbing although it falls or stays equal in up to this share of all pairs of commits. A single
+#: outlier among ten commits is in a fifth of the pairs.
 FALLING_SHARE = 0.2
 
 
@@ -123,10 +122,10 @@ def rewound(commits: Sequence[Commit]) -> bool:
 
 
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
-    """True if values rise by more than `dead_band` per second (Theil–Sen slope), and steadily.
+    """True if values rise steadily and by more than `dead_band` per second (Theil–Sen slope).
 
-    Steadily: the value falls or stays equal in at most a fifth (FALLING_SHARE) of all pairs of points. `points`:
-    (time in s, value), in order of time.
+    Steadily: the value falls or stays equal in at most a fifth (FALLING_SHARE) of all pairs of points. `points`: (time
+    in s, value), in order of time.
     """
     apart = ((earlier, later) for earlier, later in combinations(points, 2) if later[0] > earlier[0])
     slopes = sorted((later[1] - earlier[1]) / (later[0] - earlier[0]) for earlier, later in apart)

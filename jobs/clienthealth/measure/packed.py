@@ -1,8 +1,7 @@
 """Pack decoded data into tables. Spark tasks send the tables to the streaming step, and the step keeps them as state.
 
 One table has the samples. A second table has the values per topic, partition and thread; each row in the second table
-has the row number of a sample in the first table. Each text is stored once in a list, and rows have the text's position
-in the list.
+has the row number of a sample in the first table. Rows refer to texts by position in a list.
 
 A bucket is a set of processes with one common state: a hash of service and host assigns each process to one of
 `[monitor] buckets` buckets. A `Chunk` holds the data that one decoding task has for one bucket; `packer.Packer` makes

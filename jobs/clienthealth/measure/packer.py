@@ -33,8 +33,8 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: NEIGHBOURS: minimum number of records in a block of `topic_clock`. SKEW_MS (ms): a record's time is credible from
-#: (block's time - block's duration - SKEW_MS) to (block's time + SKEW_MS), as `topic_clock` defines these two.
+#: NEIGHBOURS: minimum number of records in a block of `topic_clock`. SKEW_MS: tolerance (ms) with which a record's time
+#: still agrees with the time of its block.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
@@ -42,11 +42,10 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     """Return two arrays with one element per record: the time (epoch ms) and the duration (ms) of the record's block.
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
-    least 64 consecutive records (NEIGHBOURS); fewer records are one block. Each client votes with the
-    newest time of its records in the block. The time of a block is the median of these votes; it never falls from block
-    to block. The duration of a block begins when a third of its clients have a record in it, and ends at the block's
-    time (0 if negative). With few clients a block lasts for minutes, and a client may have ended halfway through the
-    block. So callers must also accept a record's time that is up to this duration earlier than its block's time.
+    least 64 consecutive records (NEIGHBOURS); fewer records are one block. The time of a block is the median of its
+    clients' newest times, and never falls from block to block. The duration of a block begins when a third of its
+    clients have a record in it, and ends at the block's time (0 if negative). Callers must also accept a record's time
+    that is up to this duration earlier than its block's time.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -69,15 +68,13 @@ _OFFSETS = ("committed-offset", "end-offset", "start-offset", "commit-timestamp-
 
 @cache
 def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
-    """Return (function that packs a sample into bytes, NaNs that fill the row up to METRICS_MAX metrics)."""
     metrics = len(CLIENT_METRICS[kind])
     return struct.Struct(f"={Readings.head()}q{metrics}d").pack, np.full(METRICS_MAX - metrics, NAN).tobytes()
 
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """Where a client, its options and its last topic are in the open chunk, kept so that `Packer.reading` need not look
-    them up for each sample.
+    """Where a client, its options and its last topic are in the open chunk.
 
     pack, pad  for the client's kind: function that packs a sample into bytes, and the bytes to append (`_packing`)
     round      number of calls of `Packer.chunks` when the slot was filled; the next call makes its indices invalid
@@ -135,9 +132,7 @@ class Packer:
         interval_ms: int = 10_000,
         delta: bool = False,
     ) -> tuple[_Open, int]:
-        """Add a sample. Return the open chunk, and the number of the sample's row in it.
-
-        To add values per topic to the sample, call `part` of this chunk with this number.
+        """Add a sample. Return the open chunk, and the number of the sample's row in it, for `_Open.part`.
 
         `topic`, `partition`, `offset`: the input record. `values`: in the order of CLIENT_METRICS for the client's
         kind. `config`: the client's options. `interval_ms`: the client's reporting interval. `delta`: True if counters
@@ -150,7 +145,7 @@ class Packer:
             slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
             chunk.all_clients.append(slot.client)
         chunk = slot.chunk
-        # The decoder returns the same object for equal options and equal topics, so a comparison by `is` is enough.
+        # Equal options and equal topics are the same object, so a comparison by `is` is enough.
         if config is not slot.config:
             slot.config, slot.config_at = config, chunk.config(config) if config else -1
         if topic is not slot.topic:
@@ -224,9 +219,8 @@ class Packer:
     def _time(self, chunks: Iterable[Chunk]) -> None:
         """Set `last_seen` in each chunk (when each of its clients last reported), and `clock` (the watermark).
 
-        A client's clock may be hours wrong, so a sample's own time counts only if it is near the time of its block of
-        records (`topic_clock`). Without samples of clients, the watermark is the median time of the consumer groups'
-        samples; without these, it is the median of the processes' newest log times.
+        A client's clock may be hours wrong, so a sample's own time counts only if it agrees with the time of its block
+        (`topic_clock`).
         """
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):

@@ -1,14 +1,13 @@
 """Measure how full producers' buffers are, and how long producers' callbacks take.
 
 Buffer exhaustion: how full the producer's buffer is, whether threads wait for room in it, and when it will be full.
-Java producers report bytes (`buffer-total-bytes`, `buffer-available-bytes`). librdkafka has one limit for bytes and one
-for records; the greater of the two used shares counts. kafka-python 3 has no limit, so its buffer is never full: only
-the number of unacknowledged records is known.
+librdkafka limits bytes and records, so the greater of the two used shares counts. kafka-python 3 has no limit, so its
+buffer is never full.
 
 Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client reports this
-time (`callback-time-*`: measured). A Java client without instrumentation does not report it. So the time is derived
-from the time that the I/O thread spends outside the selector, because callbacks run there. A stretch is the time from
-one sample to the next. Over all stretches in which `select-total` grew:
+time (`callback-time-*`: measured). For other Java clients, the time is derived from the time that the I/O thread spends
+outside the selector, because callbacks run there. A stretch is the time from one sample to the next. Over all stretches
+in which `select-total` grew:
 
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
@@ -79,7 +78,7 @@ def seconds_to_full(w: Windows) -> Floats:
         u = used.values[w.rows]
         reported = ~np.isnan(u)
         u = np.where(reported, u, 0.0)
-        # Times count from the window's first known value, because squares of epoch times would lose digits.
+        # Times count from the window's first known value, because squares of epoch times would lose precision.
         since, origin = w.ts / 1000, used.first_row(w.lo, w.hi)
         t = np.where(reported, since[w.rows] - since[origin][w.window_of_row], 0.0)
         n = w.count(used)
@@ -182,10 +181,7 @@ class Stalls(NamedTuple):
     seconds: Floats
 
     def alone(self, at: int, lo: int) -> Stalls:
-        """Return the result for window `at` only, with rows numbered from that window's first row `lo`.
-
-        `Windows.alone` calls this method.
-        """
+        """Return the result for window `at` only, with rows numbered from that window's first row `lo`."""
         since = self.since[at : at + 1]
         return Stalls(np.where(since < 0, since, since - lo), self.seconds[at : at + 1])
 
@@ -222,8 +218,6 @@ def answers(w: Windows) -> Column:
 def failed_since(w: Windows, since: Ints) -> Bools:
     """Return one flag per window: True if the error rate was 0 at the sample in row `since`, and above 0 at the
     window's end.
-
-    `since`: for each window, the number of a row in the table of samples (`w.ts`).
     """
     rate, lo = w.column("record-error-rate"), np.clip(since, w.lo, w.hi)
     risen: Bools = (rate.first(lo, w.hi) == 0) & (rate.last(lo, w.hi) > 0)
@@ -237,8 +231,7 @@ def stalls(w: Windows) -> Stalls:
 
     The seconds are 0 unless two conditions hold: records waited at every sample after that row, and the window has at
     least three samples (MIN_READINGS) from that row on. For a client that counts no deliveries (kafka-python, Java
-    before 1.0), answers of brokers count in place of deliveries. If records of such a client fail after that row, this
-    also proves that records waited.
+    before 1.0), answers of brokers count instead.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))
@@ -253,7 +246,7 @@ def stalls(w: Windows) -> Stalls:
     counted = ~np.isnan(first)
     since = np.where(counted, first, -1).astype(np.int64)
     calm = Column(np.where(waiting(w), np.nan, 1.0))
-    # `waits`: records waited at every sample after the row `since`, or a record failed after it (see the docstring).
+    # `waits`: records waited at every sample after the row `since`, or a record failed after that row.
     waits = (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) | (~counts & failed_since(w, since))
     stands_still = counted & waits & (w.hi - since > MIN_READINGS - 1)
     return Stalls(since, np.where(stands_still, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0))

@@ -73,7 +73,7 @@ def queues(w: Windows) -> Queues:
             share = np.fmax(share, _finite(most("queue-records") / limits(w, RECORDS, reporting)[which[first]]))
             kbytes = limits(w, KBYTES, reporting)[which[first]]
             share = np.fmax(share, _finite(summed("queue-bytes") / (kbytes * 1024)))
-    # Keep the order of topics in the sample, because users know that order.
+    # Keep the order of topics in the sample.
     shown = np.argsort(first, kind="stable")
     shown = shown[~np.isnan(share[shown])]
     return Queues(window[shown], topic[first[shown]], share[shown], records[shown], most("records-lag")[shown])
@@ -83,7 +83,7 @@ def limits(w: Windows, option: str, windows: Ints) -> Floats:
     """Return, for each window, the value of a client option that limits a queue.
 
     If the client's value is missing or not an integer, the option's default is returned. `option`: CHUNKS, RECORDS or
-    KBYTES. `windows`: numbers of the windows.
+    KBYTES.
     """
     configured = w.option(option, windows)
     return np.where(np.isnan(configured), QUEUE_DEFAULTS[option], configured)

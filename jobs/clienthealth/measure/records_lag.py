@@ -129,7 +129,6 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
     stuck = np.where(np.isnan(consumed), rate, consumed) <= 0
     backlog = BACKLOG_SECONDS * np.nan_to_num(rate) / np.maximum(1, np.bincount(lag.window, minlength=len(w)))
     fine = lag.records <= _allowed(w, limits)
-    # After the loop, `measured` is True for partitions with at least MIN_READINGS points in their window.
     measured, point = np.ones(len(lag.point), np.bool_), lag.point
     for _ in range(MIN_READINGS):
         measured = measured & (point >= 0) & (p.row[point] >= w.lo[lag.window])

@@ -71,10 +71,7 @@ class Runs:
         return len(self.window)
 
     def alone(self, at: int, lo: int) -> Runs:
-        """Return the runs of window `at` only, as window 0, with rows numbered from that window's first row `lo`.
-
-        `Windows.alone` calls this method.
-        """
+        """Return the runs of window `at` only, as window 0, with rows numbered from that window's first row `lo`."""
         runs = self.at(self.window == at)
         return Runs(runs.window - at, runs.first - lo, runs.last - lo, runs.seconds)
 
@@ -97,9 +94,8 @@ class Rows(NamedTuple):
 class Windows:
     """Windows [lo, hi) over samples of clients of ONE kind. Each client's rows are adjacent and in order of time.
 
-    Results are arrays with one element per window; NaN means unknown. Results with one element per row are cached, and
-    all selections of windows (`at`) share them. `about`: takes a window's number and returns what is known about its
-    client.
+    Results are arrays with one element per window; NaN means unknown. `about`: takes a window's number and returns what
+    is known about its client.
     """
 
     def __init__(self, kind: Kind | None, table: Rows, lo: Ints, hi: Ints, about: Callable[[int], About]) -> None:
@@ -125,9 +121,8 @@ class Windows:
     def alone(self, at: int) -> Windows:
         """Return window `at` with a table of only its own samples; row r is the window's r-th sample (from 0).
 
-        Results that `once` has cached for all windows are reused. A result can be reused if it is an array without row
-        numbers, or has a method `alone(at, lo)`. That method returns the result for window `at`, and numbers windows
-        and rows from 0; `lo` is the window's first row.
+        A result that `once` has cached is reused if it is an array without row numbers, or has a method `alone(at, lo)`
+        that returns the result for window `at` with rows numbered from its first row `lo`.
         """
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))
@@ -151,7 +146,6 @@ class Windows:
         """Return the result of `make`, which is computed once for this selection of windows.
 
         `name`: key of the result in the cache. If the result is an array, it must have one element per window.
-        `alone` returns a window that reuses these results, except arrays of integers: these may be row numbers.
         """
         if (known := self._of_windows.get(name)) is None:
             taken = self._taken_over(name)
@@ -193,7 +187,6 @@ class Windows:
 
     @cached_property
     def _starts(self) -> Ints:
-        """For each non-empty window, the index in `rows` of its first sample."""
         counts = self.samples[self.samples > 0]
         return np.cumsum(counts) - counts
 
@@ -292,7 +285,7 @@ class Windows:
         column = self.column(name)
         begin, end = column.still
         a, b = column.bounds(self.lo, self.hi)
-        # A run of equal values belongs to a window if at least two of the run's samples are in the window.
+        # At least two samples of a run must be in the window.
         behind = np.where(b - a > 1, np.searchsorted(begin, b - 1, "left"), 0)
         at, window = spread(np.searchsorted(end, a + 1, "right"), behind)
         first, last = np.maximum(begin[at], a[window]), np.minimum(end[at], b[window]) - 1
