@@ -1,7 +1,7 @@
 """Write a finished batch to the topics and the history. Writes are idempotent, because a crash may repeat a batch.
 
-Records on topics have keys, so a repeated record replaces the first one. If a batch may be a repetition, its rows are
-added to the history only if the history's newest commits do not contain the batch.
+Records on topics have keys, so a repeated record replaces the first one. Rows of a repeated batch are added to the
+history only if its newest commits do not name the batch.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: Interval (s) of batches without input. They measure how long no input has come (`intake.idle`), so that clients
-#: that have ended are judged even if no client reports any more.
+#: Interval (s) of batches without input. These batches judge clients that have ended even if no client reports.
 IDLE_SECONDS = 15.0
 #: Up to this number of rows in a batch, a single task writes all rows, into one file of each table.
 SMALL = 10_000
@@ -63,9 +62,8 @@ class Batch:
     `before`: called before a batch is read.
 
     If a batch has less than half of `max_offsets_per_trigger` records, the next batch begins `trigger_seconds` after
-    the beginning of this batch. While `guard` limits the size of batches, there is no such wait. If a batch is empty,
-    the next one begins 15 s (IDLE_SECONDS) after the beginning of this batch, or once `waiting` reports unread
-    records. All waits end when `stop` is set.
+    the beginning of this batch. If a batch is empty, the next one begins 15 s (IDLE_SECONDS) after the beginning of
+    this batch, or once `waiting` reports unread records. All waits end when `stop` is set.
     """
 
     settings: Settings
@@ -158,7 +156,7 @@ class Batch:
 def query_id(spark: SparkSession) -> str:
     """Return the id of the running query: one per checkpoint, the same after a restart.
 
-    Raises RuntimeError if it is not called within `foreachBatch`.
+    Raises RuntimeError outside of `foreachBatch`.
     """
     query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     if query is None:

@@ -54,8 +54,8 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Write `form`, the version in which the state will be saved (`state.VERSION`), into the checkpoint's folder.
 
-        Raises StateError, before any change, if a later release wrote the checkpoint. Also raises it if an earlier
-        release wrote the checkpoint with fewer sources (`SOURCES`).
+        Raises StateError, before any change, if a later release wrote the checkpoint, or an earlier one with fewer
+        SOURCES.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
@@ -73,8 +73,8 @@ class Checkpoint(Files):
     def begin_ticks(self, now_ms: int) -> None:
         """Move the start of the tick source back if its ticks would be ahead of this machine's clock.
 
-        The tick source is Spark's rate source, which counts the seconds since it started. Spark fails if the count is
-        already beyond `now_ms`, which happens after a clock was set back or on another machine.
+        The tick source counts the seconds since its start. Spark fails if the count is beyond `now_ms`, which happens
+        after a clock was set back.
         """
         newest = self.newest
         begun = self.read(f"sources/{TICKS}/0")
@@ -126,17 +126,13 @@ class Checkpoint(Files):
         for (at, topic, partition), offset in {**pending.begin, **end}.items():
             now[at].setdefault(topic, {})[str(partition)] = offset
         self._write_offsets(pending.batch, head, now)
-        # Delete states that the batch wrote before it was shortened. Otherwise Spark would use such a state for the
-        # shortened batch.
+        # Delete the states that the batch wrote before it was shortened, because Spark would use them.
         written = self._files.globStatus(self._path(f"{self._root}/state/*/*/{pending.batch + 1}.*"))
         for status in written or ():
             self._files.delete(status.getPath(), False)
 
     def begin_at(self, batch: int, part: Part, offset: int) -> None:
-        """Change the offset from which a batch reads a part (source, topic, partition).
-
-        This offset is stored as the end of the previous batch.
-        """
+        """Change the offset from which a batch reads a part (source, topic, partition)."""
         at, topic, partition = part
         if not batch:
             initial = self._initial(at)
@@ -197,8 +193,7 @@ _WORD = 0xFFFFFFFF
 def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
     """Return a number for each bucket: the key under which Spark stores the bucket's state.
 
-    The numbers depend on how many partitions the state is spread over. A new checkpoint stores `shuffle_partitions`
-    of the settings, and keeps this value even if the setting changes, so the numbers never change within a checkpoint.
+    A checkpoint keeps the `shuffle_partitions` with which it began, so the numbers never change within a checkpoint.
     """
     if (noted := checkpoint.read(SPREAD)) is None:
         noted = str(settings.shuffle_partitions)
@@ -209,9 +204,8 @@ def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[in
 def numbers(buckets: int, partitions: int) -> tuple[int, ...]:
     """Return a number for each bucket, chosen so that Spark puts (almost) equally many buckets into each partition.
 
-    Spark assigns a bucket to a partition by a hash of the bucket's number. If 32 buckets had the numbers 0, 1, 2, …,
-    two partitions would get 12 and 20 buckets, and eight partitions 1 to 6 each. Then most cores would wait for the
-    busiest core.
+    Spark assigns a bucket to a partition by a hash of the bucket's number. With the numbers 0, 1, 2, …, two partitions
+    would get 12 and 20 of 32 buckets.
     """
     left = [len(range(partition, buckets, partitions)) for partition in range(partitions)]
     chosen: list[int] = []
@@ -230,10 +224,7 @@ def _rotated(word: int, bits: int) -> int:
 
 
 def _hash(number: int) -> int:
-    """Return Spark's hash of a 32-bit integer, as a signed integer: MurmurHash3_x86_32 with the seed SEED.
-
-    Spark's own function cannot be called reliably: on a busy machine Py4J sometimes does not find it.
-    """
+    """Return Spark's hash of a 32-bit integer, as a signed integer: MurmurHash3_x86_32 with the seed SEED."""
     mixed = number * 0xCC9E2D51 & _WORD
     mixed = _rotated(mixed, 15) * 0x1B873593 & _WORD
     hashed = _rotated(SEED ^ mixed, 13) * 5 + 0xE6546B64 & _WORD

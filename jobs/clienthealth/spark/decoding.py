@@ -27,22 +27,21 @@ DECODED = "bucket int, data binary"
 #: if empty. `size` is set only for records that are too large to decode; the value of such a record is null.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Bucket numbers that stand for no bucket of processes. COUNTS: counts of the input. REJECTS and all lower numbers:
-#: rejected records; a task uses REJECTS minus the number of a partition that it reads. The step passes these counts and
-#: records on to the sink.
+#: Bucket numbers that stand for no bucket of processes. COUNTS: counts of the input. REJECTS: rejected records; a task
+#: uses REJECTS minus the number of a partition that it reads.
 COUNTS = -1
 REJECTS = -2
 
-#: Number of records, or of samples and events, after which a worker passes its chunks on. This number bounds the
-#: worker's memory.
+#: Number of records, or of samples and events, after which a worker passes its chunks on. The limit bounds the worker's
+#: memory.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
 #: Number of literals in one regular expression. With all literals in one expression, RE2 needs too much memory and is a
 #: hundred times slower: 841 literals cost 170 µs a line in one expression, and 1 µs in several.
 MOST = 250
 
-#: BURST: if a batch has fewer lines, similar lines are not looked for. READ: maximum number of lines that are decoded
-#: among similar ones.
+#: BURST: similar lines are looked for only in batches with at least this number of lines. READ: maximum number of
+#: similar lines that are decoded.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
 #: Parts in which similar log lines without a Kafka key may differ: times (ISO 8601, its variants, epoch ms and longer),
@@ -73,9 +72,8 @@ class Count(msgspec.Struct, array_like=True):
     """The number of records of one topic that arrived in the minute from `minute_ms` (epoch ms) on.
 
     `reason`: why these records were rejected, None for good records. `late`: number of good records that arrived more
-    than `[monitor] watermark_seconds` after their own time. `newest_ms`: newest time in records of clients;
-    `groups_newest_ms`: newest time in records of consumer groups. It is separate because brokers report groups even if
-    no client reports.
+    than `[monitor] watermark_seconds` after their own time. `newest_ms`: newest time in records of clients.
+    `groups_newest_ms`: newest time in records of consumer groups, which brokers report even if no client reports.
     """
 
     minute_ms: int
@@ -268,8 +266,7 @@ class _Task:
         good = np.ones(len(arrived), bool)
         good[[at for at, _ in reasons]] = False
         accepted = [(np.flatnonzero(good & (minutes == minute)), None) for minute in np.unique(minutes[good])]
-        # Count rejected records by minute and reason, and good records by minute. Update the newest times from both,
-        # because a rejected record may have the newest time.
+        # A rejected record may have the newest time, so rejected records update the newest times, too.
         for rows, reason in (*((np.array([at]), reason) for at, reason in reasons), *accepted):
             key = int(minutes[rows[0]]), records.topic, reason
             count, of_groups = self.counts.setdefault(key, Count(*key)), records.of_groups[rows]
@@ -280,7 +277,6 @@ class _Task:
 
 
 def _newest(times: np.ndarray) -> int:
-    """Return the newest known time (epoch ms), 0 if no time is known."""
     return int(np.nanmax(times, initial=0))
 
 
@@ -295,7 +291,7 @@ class _Records:
         column = batch.column("value")
         data = column.buffers()[2]
         ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1].tolist()
-        # Each value is a slice of the buffer, not a copy. The cast is needed because Arrow's view has signed bytes.
+        # The cast is needed because Arrow's view has signed bytes.
         view = memoryview(data).cast("B") if data is not None else memoryview(b"")
         self.values: list[memoryview | None] = [view[a:b] for a, b in itertools.pairwise(ends)]
         if column.null_count:
@@ -359,9 +355,9 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
 
     Lines of one process that differ only in digits are similar. The Kafka key names the process as
     `service|instance|…`. Lines without a key are similar only if they differ in nothing but times, because other digits
-    may distinguish hosts. Of many similar lines at most 50 (READ) are decoded, so the work that one process can cause
-    is bounded. All lines are still counted. All lines of thread dumps are decoded, because a dump needs all of them.
-    `values`, `keys`: binary columns; `worth`: indexes of the records to choose from.
+    may distinguish hosts. At most 50 similar lines (READ) are decoded, but all are counted. All lines of thread dumps
+    are decoded, because a dump needs all of them. `values`, `keys`: binary columns; `worth`: indexes of the records to
+    choose from.
     """
     alone = [(at, np.array([at])) for at in worth.tolist()]
     if len(worth) < BURST:

@@ -62,7 +62,7 @@ def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> P
     """Return a local folder with the files of `location`: `location` itself if it is local.
 
     If `location` is a URL, copy the files `names` to `scratch` and return `scratch`. A file that is missing at the URL
-    is copied from the folder above the URL. A file that is missing in both is left out.
+    is copied from the folder above the URL, if it exists there.
     """
     if not is_url(location):
         return Path(location)
@@ -83,10 +83,7 @@ def put(spark: SparkSession, files: Sequence[Path], location: str) -> None:
 
 
 def probe(spark: SparkSession, location: str) -> str | None:
-    """Return why `location` cannot be written and read; None if it can.
-
-    A test file is written, read and deleted.
-    """
+    """Return why `location` cannot be written and read; None if it can."""
     name, text = f".kafka-health-{uuid4()}", "kafka-health doctor"
     try:
         files = Files(spark, location)

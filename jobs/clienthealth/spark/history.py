@@ -4,10 +4,9 @@
 counts of the monitor's input: in a minute without a row in `quality`, the monitor read nothing.
 
 Each commit to a table names the streaming query and its batch. Only the first batch after a start can already be in a
-table. So before that batch the newest commits are searched, and existing rows are not added again. (Delta itself could
-skip repetitions, but would read a table's whole log at every append.) If a checkpoint is older than the history,
-batches with other numbers bring the same rows again; then rows are compared one by one (`ReplayGuard`). The version of
-the schema is a property of each table and a column of each row.
+table, so only that batch is looked for in the newest commits. If a checkpoint is older than the history, batches with
+other numbers bring the same rows again; then rows are compared one by one (`ReplayGuard`). The version of the schema is
+a property of each table and a column of each row.
 """
 
 from __future__ import annotations
@@ -45,10 +44,9 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: Properties of our tables. At each commit Delta adds four files to the folder of its log, and lists this folder. So
-#: the log is kept for a day instead of 30 days. Unused files must not be kept longer than the log. Delta stores minimum
-#: and maximum of the first four columns, which contain the times; with the default of 32 columns, Delta would generate
-#: code at each append.
+#: Properties of our tables. At each commit Delta lists the folder of its log, so the log is kept for a day instead of
+#: 30 days. Unused files must not be kept longer than the log. Delta stores minimum and maximum only of the first four
+#: columns, which contain the times.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
@@ -93,7 +91,7 @@ class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
     The event times of such rows are at most `until_ms` (epoch ms). Commits made up to `written_ms` (epoch ms) are not
-    from batches of this checkpoint, even if the batch numbers are equal.
+    from batches of this checkpoint.
     """
 
     until_ms: int
@@ -102,8 +100,7 @@ class ReplayGuard:
 
 #: Assumed maximum difference (ms) between the clocks of two machines that wrote the same table one after the other.
 CLOCKS_MS = 600_000
-#: Number of newest commits among which commits of batches are looked for. `_taken_in` searches more commits if these do
-#: not reach back far enough.
+#: Number of newest commits among which commits of batches are looked for.
 COMMITS = 20
 
 
@@ -134,8 +131,7 @@ def _is_there(spark: SparkSession, root: str, table: str) -> bool:
 
 
 def _checked(spark: SparkSession, where: str) -> dict[str, str]:
-    # DESCRIBE DETAIL returns the properties, too. But this command also counts all files of the table, which would take
-    # seconds at each start.
+    # DESCRIBE DETAIL would also count all files of the table, which takes seconds.
     properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{where}`").collect()}
     version = properties.get(VERSION_PROPERTY, "none")
     if version != str(SCHEMA_VERSION):
@@ -154,9 +150,7 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 
 
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
-    """True if nothing was ever written to the table: the names of the files show this, while a query would take
-    seconds.
-    """
+    """The names of the files show this at once, while a query would take seconds."""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
     # The first write after the creation adds 1.json, and only later writes make Delta delete old files such as 0.json.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
@@ -168,10 +162,7 @@ def there(spark: SparkSession, root: str) -> bool:
 
 
 def probe(spark: SparkSession, root: str) -> str | None:
-    """Return why the history cannot be kept in `root`; None if it can.
-
-    A test table is made and deleted. Existing tables are read.
-    """
+    """Return why the history cannot be kept in `root`; None if it can."""
     name = f".kafka-health-{uuid4()}"
     try:
         try:
@@ -242,8 +233,8 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
 def append(rows: DataFrame, root: str, table: str, origin: Origin, again: ReplayGuard | None = None) -> None:
     """Append the rows of the batch `origin` to a table, only once even if the batch is repeated.
 
-    Columns are matched by name, and cast to the table's types. `again`: if given, rows that it describes and that are
-    already in the table are left out.
+    Columns are matched by name, and cast to the table's types. `again`: describes the rows to leave out if they are
+    already in the table.
     """
     where = inside(root, table)
     if origin.planned_ms is not None:
@@ -294,7 +285,7 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
     columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
     columns |= {f.name: f"timestamp_millis(row.{f.name})" for f in TABLES[name] if f.dataType == TimestampType()}
     columns |= {"schema_version": str(SCHEMA_VERSION), "day": f"to_date({columns[TIMES[name]]})"}
-    # Expressions are texts, because each part of a `Column` costs several calls of the JVM through Py4J.
+    # Each part of a `Column` would cost several calls of the JVM, so expressions are texts.
     parsed = written.selectExpr(f"from_json(CAST(value AS STRING), '{', '.join(kinds)}') AS row")
     return parsed.selectExpr(*(f"{column} AS `{column_name}`" for column_name, column in columns.items()))
 
@@ -302,8 +293,7 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
 #: Functions that return rows for the table `minutes` or `verdicts` from the step's output (`_rows`).
 minutes, verdicts = partial(_rows, "minutes"), partial(_rows, "verdicts")
 
-#: Types in the step's output that differ from the table's: times are in ms, and a lag is written with a fraction, which
-#: Spark cannot read as an integer.
+#: Types in the step's output that differ from the table's: times are in ms, and a lag is a float.
 _WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), "lag_records": DoubleType()}
 
 
@@ -348,10 +338,8 @@ def _utc(epoch_ms: int) -> datetime:
     return datetime.fromtimestamp(epoch_ms / 1000, UTC)
 
 
-# Maintenance deletes days past retention, joins small files, and removes files that are no longer in use. Each of these
-# steps does nothing if there is nothing to do, so maintenance may run at any time and be repeated after a crash.
-# Maintenance does not conflict with appends of a running monitor, except on S3. On S3 only one program may write a
-# table, unless Delta has a log store that coordinates several programs (`LOG_STORE`).
+# Maintenance may run at any time, and be repeated after a crash. On S3 only one program may write a table, unless Delta
+# has a log store that coordinates several programs (`LOG_STORE`).
 
 #: Spark's option for the log store on S3. Delta's default coordinates only writers in the same program.
 LOG_STORE = "spark.delta.logStore.s3a.impl"

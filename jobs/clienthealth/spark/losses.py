@@ -1,10 +1,7 @@
 """Compare what the query has read with what the brokers still have, and count losses in the monitor's own metrics.
 
-Losses are records that Kafka deleted before the query read them. Neither losses nor a missing input topic stop the
-monitor: the source skips gaps. This module finds gaps before each batch, by comparing the query's positions with the
-brokers' offsets. Topics that were created again are detected in Spark's reports on the query
-(`SelfMetrics.progressed`). The Java client queries the brokers, because it supports every security option of Spark's
-own clients.
+Losses are records that Kafka deleted before the query read them. Losses do not stop the monitor: the source skips gaps.
+The Java client queries the brokers, because it supports every security option of Spark's own clients.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ class Losses:
 
     def __init__(self, spark: SparkSession, settings: Settings, metrics: SelfMetrics) -> None:
         jvm = cast(Any, spark._jvm)
-        # Py4J searches every jar for each part of a Java name. So resolve the names once, not at each call of `look`.
+        # Py4J searches every jar for each part of a Java name, so resolve the names once.
         self._map, kafka = jvm.java.util.HashMap, jvm.org.apache.kafka
         self._partition, self._spec = kafka.common.TopicPartition, kafka.clients.admin.OffsetSpec
         self._metrics = metrics
@@ -67,9 +64,7 @@ class Losses:
     def look(self, positions: Positions, after: float = 0.0) -> None:
         """Count losses, unless they were counted less than `after` seconds ago.
 
-        Also set the metric of missing topics and, until a first batch has ended, the metric of unread records. If the
-        brokers do not answer, nothing is counted, and the brokers are asked again after `after` seconds at the
-        earliest.
+        Also set the metric of missing topics and, until a first batch has ended, the metric of unread records.
         """
         with self._lock:
             if time.monotonic() - self._looked < after:
@@ -134,8 +129,7 @@ class Losses:
     def _offsets(self, partitions: Collection[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
         """Return the first or last offset (`which`) of each of these partitions; missing partitions are left out."""
         requests = self._map()
-        # Each use of a Java object costs a call to the JVM. So each object is made only once, and the second loop reads
-        # `partitions`, not the Java map.
+        # Each use of a Java object costs a call to the JVM, so make each object only once.
         for where in partitions:
             if where not in self._made:
                 self._made[where] = self._partition(*where)
@@ -152,8 +146,7 @@ class Losses:
 class Listener(StreamingQueryListener):
     """Passes Spark's reports on the streaming queries to the metrics.
 
-    The JVM calls this object directly. PySpark's wrapper would fetch every field of each report from the JVM (a hundred
-    calls per batch), but this object needs only the report's JSON.
+    The JVM calls this object directly, because PySpark's wrapper would fetch every field of each report from the JVM.
     """
 
     class Java:

@@ -7,17 +7,16 @@ a failure. From these notes the next process concludes how the previous process 
 
 - By a fault of a record: Spark's message shows such a fault, or the heap was exhausted. After three such ends in the
   same batch (or one, if the heap was certainly exhausted), the batch is narrowed: only a sixteenth of it is read at a
-  time. If this part ends the monitor too, a sixteenth of the part is read, and so on down to one record. Batches that
-  succeed are committed as usual. If some results of a batch may have been written, it is not narrowed.
+  time. If this part ends the monitor too, a sixteenth of the part is read, and so on down to one record. A batch is
+  not narrowed if some of its results may have been written.
 - By a fault of the only record of the part: this record is skipped, and its batch runs without any record. If this
   batch succeeds, the record was the cause. Only then is the record published as a reject, with its place.
 - From outside: without a sign of a record's fault, the batch is not narrowed. But if a whole container runs out of
   memory, no process is left to note the cause. So a batch is also narrowed if 20 processes in a row (KILLS) end while
   they read it.
 
-Once a record is skipped, all other records are read at full speed again. Full speed also returns once all records that
-had ended the monitor were read without a failure. If the heap was exhausted and no single record is the cause, too many
-records were read at a time. Then the limit of records per batch rises only after 20 batches that succeed (CALM).
+Once a record is skipped, all other records are read at full speed again. If the heap was exhausted and no single record
+is the cause, the limit of records per batch rises only after 20 batches that succeed (CALM).
 
 Apart from the skipped record nothing is lost, and nothing is read twice, because the end of a batch is moved only
 before any result of the batch is written.
@@ -41,8 +40,7 @@ log = logging.getLogger(__name__)
 REASON = "fatal"
 #: A batch counts as the cause if it has ended the monitor DEATHS times with a sign of a record's fault, or KILLS times
 #: without such a sign (for example by kill -9). For a narrowed batch of several records, one end with a sign is enough,
-#: or DEATHS ends without a sign. (A narrowed batch is read within seconds, so kills from outside hardly hit it so
-#: often.)
+#: or DEATHS ends without a sign.
 DEATHS, KILLS = 3, 20
 #: Of a faulty batch, one SHARE-th of the records is read at a time. After CALM batches that succeed, SHARE times as
 #: many records are read at a time.
@@ -130,10 +128,7 @@ class Guard:
             self._note()
 
     def owns(self) -> bool:
-        """True if no other process has taken over the checkpoint.
-
-        Another process takes the checkpoint over if this process hangs and seems dead.
-        """
+        """True if no other process has taken over the checkpoint."""
         noted = self._checkpoint.read(RUN)
         return noted is None or msgspec.json.decode(noted, type=Run).owner == self._run.owner
 
@@ -154,8 +149,6 @@ class Guard:
         self._calm += batches
         if batches and (run.skipped is not None or (run.until and not run.heap)):
             positions = self._checkpoint.positions()
-            # If the fatal record is found and skipped, or if all records of the batch that ended the monitor have
-            # succeeded, no limit is needed any more.
             if run.skipped is not None or all(positions.get((t, p), 0) >= end for t, p, end in run.until):
                 self.unlimited()
                 return True

@@ -44,8 +44,8 @@ JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 LOOK_SECONDS = 10
 #: Number of batches after which a monitor begins to make the JVM's class data archive, with which JVMs start faster.
 ARCHIVE_AFTER = 10
-#: Time (s) from the start of the query in `main` until the JVM's classes are archived: the query has then planned its
-#: first batch, and so loaded most classes.
+#: Time (s) from the start of the query in `main` until the JVM's classes are archived. By then the query has loaded
+#: most classes.
 STARTED_SECONDS = 10
 FIXED = (
     "the checkpoint spreads its state over %s partitions and keeps this number: [monitor] shuffle_partitions = %s "
@@ -125,7 +125,6 @@ class _Run:
         self._spark.streams.removeListener(self._listener)
 
     def _look(self, after: float = 0) -> None:
-        # The listener knows positions only after a first batch. Until then use those in the checkpoint, if it has any.
         self._listener.positions |= {} if self._listener.positions else self._checkpoint.positions()
         self._losses.look(self._listener.positions, after)
 
@@ -141,7 +140,7 @@ class _Run:
             self._stop,
             self._opened,
             self._restored,
-            # Read `pending` anew for each query, because the previous query may have been stopped within a batch.
+            # The previous query may have been stopped within a batch.
             pending=self._checkpoint.pending(),
             before=self._look,
             waiting=lambda: self._losses.waiting(self._listener.positions),
@@ -172,11 +171,7 @@ class _Run:
 
 
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
-    """Wait up to STOP_SECONDS for the end of one batch, so that a restart has little to repeat.
-
-    Waiting for a moment without a batch would take too long, because the query's ticks (Spark's rate source) start
-    batches even without input.
-    """
+    """Wait up to STOP_SECONDS for the end of one batch, so that a restart has little to repeat."""
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:
         if time.monotonic() > deadline:
@@ -194,10 +189,7 @@ def _archivable(settings: Settings) -> bool:
 def main() -> None:
     """Make the class data archive (AppCDS), with which later JVMs start faster.
 
-    The build of an image and the first run of a monitor call this function.
-
-    The archive is made in a separate JVM, because a JVM that makes an archive keeps 500 MB more memory. No broker is
-    needed, because a query loads most classes before it reads.
+    A JVM that makes an archive keeps 500 MB more memory, so the archive is made in a JVM of its own.
     """
     os.nice(19)
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+RecordDynamicDumpInfo -Xlog:cds*=off"

@@ -48,7 +48,7 @@ def rows(
     as in the settings.
     """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
-    # Every bucket gets an empty chunk, so that its step measures the time since the last input even without input.
+    # Even without input, the step of every bucket must measure the time since the last input.
     buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
     empty = F.lit(bytearray(compressed(encode(Chunk()))))
     nothing = F.when(F.col("bucket") == COUNTS, F.lit(bytearray(NO_COUNTS))).otherwise(empty)

@@ -2,7 +2,6 @@
 
 If the history is ahead of the checkpoint, the query reads records again, and rows that the history already has are not
 added again. If the history is behind the checkpoint, it lacks the verdicts of the time from its end to the checkpoint.
-Then a message explains how to judge that time again.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ AGAIN, WRITTEN = "again.json", "written"
 OPENED = "opened"
 #: Repeated rows are looked for until this machine's clock is this long (ms) past the history's newest row.
 LASTING_MS = 2 * 86_400_000
-#: To judge again the time that is missing after the history's end, reading must start this many seconds before the
-#: history's end, because a minute is written only after its windows are closed.
+#: Reading must start this many seconds before the history's end to judge again the time after it, because a minute is
+#: written only after its windows are closed.
 MORE_SECONDS = 600
 
 
@@ -100,7 +99,7 @@ class Restored:
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
-        #: By minute and topic: the history's counts that were not subtracted from new counts yet.
+        #: By minute and topic: the history's counts that were not yet subtracted from new counts.
         self._held: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         state, now = compared(spark, self._root, checkpoint), datetime.now(UTC)
         if (text := sentence(state, settings, now)) is not None:
@@ -116,7 +115,7 @@ class Restored:
     def not_counted(self, rows: Sequence[Quality]) -> list[Quality]:
         """Subtract from `rows` the counts that the history already has for their minutes and topics.
 
-        Return the rows with the remaining counts. Rows in which no count remains are left out.
+        Rows in which no count remains are left out.
         """
         if self.again is None:
             return [*rows]
@@ -154,10 +153,8 @@ class Restored:
 class Opened:
     """Incidents that are open in the history, for a new checkpoint to continue.
 
-    All tasks get these incidents until the state of each bucket contains the bucket's incidents. A note beside the
-    checkpoint then records this. From then on, the incidents are neither read at a start nor sent to tasks.
-
-    `by_bucket`: the open incidents, packed, by bucket; empty if that note exists.
+    `by_bucket`: the open incidents, packed, by bucket. Empty once the state contains them, as a note beside the
+    checkpoint (file OPENED) records.
     """
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
@@ -174,10 +171,7 @@ class Opened:
         self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
 
     def committed(self) -> None:
-        """If the state now contains all incidents, note this beside the checkpoint (file OPENED).
-
-        Call this when all batches so far are committed.
-        """
+        """If the state now contains all incidents, note this beside the checkpoint (file OPENED)."""
         if not self._missing and not self._noted:
             self._checkpoint.write(OPENED, "in the state")
             self._noted = True

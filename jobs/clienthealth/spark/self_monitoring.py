@@ -1,7 +1,7 @@
 """The monitor's metrics about itself, for example the number of unread input records and the duration of a batch.
 
 The monitor serves these metrics, and two probes, on its own port, because they must be available when everything else
-fails. The metrics are in a registry of their own, not in the global one of prometheus-client.
+fails.
 
 /metrics    Prometheus text format
 /healthz    200, but 503 if no batch ended within HUNG_SECONDS, so that a platform restarts the monitor
@@ -40,8 +40,7 @@ FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
 #: The probes report that the monitor hangs if no batch has ended for this time (s). Before the end of the first batch,
-#: /healthz counts this time from the monitor's start. A batch takes a minute for a backlog, and several minutes for
-#: many small files.
+#: /healthz counts this time from the monitor's start.
 HUNG_SECONDS = 600.0
 
 
@@ -118,10 +117,7 @@ class SelfMetrics:
                     self.gauges["newest_event_timestamp_seconds"].labels(row.topic, of).set(newest_ms / 1000)
 
     def stepped(self, summaries: Iterable[Summary], now: float) -> None:
-        """Update the metrics from a batch's summaries, one per bucket. `now`: when the batch was judged (epoch s).
-
-        For a bucket without a summary, the gauges keep the values of the bucket's last summary.
-        """
+        """Update the metrics from a batch's summaries, one per bucket. `now`: when the batch was judged (epoch s)."""
         for summary in summaries:
             if summary.bucket is not None:
                 self._clients[summary.bucket] = summary.clients, summary.skewed

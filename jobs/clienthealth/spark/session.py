@@ -33,8 +33,8 @@ _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 #: Spark options that do not depend on the settings, grouped by where they apply.
 OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
 _JVM = OPTIONS["jvm"]
-#: Memory that a process needs beside the JVM's heap: for threads, code and RocksDB of the JVM, and for Python. If Spark
-#: did not request this memory from the cluster manager, too, the cluster manager would kill the process.
+#: Memory that a process needs beside the JVM's heap: for threads, code and RocksDB of the JVM, and for Python. Without
+#: this memory the cluster manager would kill the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -61,7 +61,7 @@ def session(name: str, settings: Settings) -> SparkSession:
         conf = SparkConf().setAll([("spark.app.name", name), *options.items()])
 
         def start() -> None:
-            # Ignore an error here: `getOrCreate` below tries to start the context again, and raises the same error.
+            # `getOrCreate` below tries again, and raises the same error.
             with suppress(PySparkRuntimeError):
                 SparkContext._ensure_initialized(conf=conf)
 
@@ -71,9 +71,8 @@ def session(name: str, settings: Settings) -> SparkSession:
         starting.start()
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
-    # Cache the Java classes that PySpark looks up for each column, and twenty times for each Java exception. (Every
-    # iteration over a Java object ends with an exception.) At each lookup without the cache, the JVM searches all jars
-    # once per package that PySpark imports. These searches took an eighth of the JVM's CPU time.
+    # PySpark looks up Java classes for each column and each Java exception, and the JVM searches all jars at each
+    # lookup. So the classes are kept.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
@@ -131,8 +130,8 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
         **settings.spark.options,
         **{f"spark.{part}.memory": f"{settings.monitor.heap_mb}m" for part in _BESIDE_HEAP},
         _JAVA_OPTIONS: f"{log4j} {_jvm(settings)}",
-        # An executor starts before our logging configuration is on its machine. So the executor uses Log4j's default
-        # configuration, and this flag makes that configuration log only warnings and errors.
+        # An executor starts before our logging configuration is on its machine. With this flag, Log4j's default
+        # configuration logs only warnings and errors.
         "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_jvm(settings)}",
     }
     return {**options, "spark.files": str(_LOG4J)} if cluster else options
@@ -142,7 +141,7 @@ def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]
     """Return `OPTION: MISSING FLAGS` for each of the `driver_options` that the JVM of a submitted program lacks."""
     in_force = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
     lacks = {
-        # Do not compare the path of the logging configuration, because it differs between machines.
+        # The path of the logging configuration differs between machines.
         key: [flag for flag in value.split() if flag.partition("file:")[0] not in in_force[key]]
         for key, value in driver_options(settings).items()
     }
@@ -180,13 +179,12 @@ class Together:
     """Run several Spark jobs at the same time: while the driver commits one job, executors work on another."""
 
     def __init__(self) -> None:
-        # Reuse the threads: each new thread would open a connection to the JVM that stays open after the thread's end.
+        # A new thread would open a connection to the JVM that stays open after the thread's end.
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
         """Raises the error of the first job in the list that failed."""
-        # Give each job's thread a copy of this thread's Spark properties. The properties tie the job to the query, so
-        # that stopping the query also stops the job. A job changes some properties, but only in its own copy.
+        # The Spark properties tie a job to the query, so that stopping the query also stops the job.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]
         wait(running)
         for ended in running:

@@ -88,7 +88,7 @@ class Summary(msgspec.Struct):
 
 
 def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, bytes]:
-    """Return bucket → its open incidents, packed, so that a Spark task unpacks only those of its own buckets."""
+    """Return the open incidents of each bucket, packed."""
     from clienthealth.measure.packed import bucket_of
     from clienthealth.spark.decoding import compressed
 
@@ -159,10 +159,9 @@ def advance(
 
     If the bucket has a state, the step runs even without chunks, because verdicts also depend on the present time.
 
-    The result is None in two cases: the bucket has no state and needs none; or the step raises an error that no single
-    process causes. In the second case the bucket's input of this batch is lost. `packed`: the encoded chunks. `kept`:
-    the bucket's state as Spark stores it. `opened`: maps a bucket to its packed open incidents. `now_ms`: this
-    machine's clock.
+    The result is None if the bucket needs no state. It is also None if the step raises an error that no single process
+    causes; then the bucket's input of this batch is lost. `packed`: the encoded chunks. `kept`: the bucket's state as
+    Spark stores it. `opened`: maps a bucket to its packed open incidents. `now_ms`: this machine's clock.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated
@@ -233,7 +232,7 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
 def fits(most: int, *parts: bytes | None) -> bool:
     """True if a record of `parts` (such as key and value) has at most `most` bytes after compression.
 
-    If it is larger before compression, its uncompressed size must not exceed SENT_BYTES, the producer's limit.
+    A record that is larger before compression must also keep the producer's limit on the uncompressed size, SENT_BYTES.
     """
     size = sum(map(len, filter(None, parts))) + AROUND
     if size <= most or size > SENT_BYTES:
@@ -242,8 +241,8 @@ def fits(most: int, *parts: bytes | None) -> bool:
 
 
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
-    """If a row exceeds `most` bytes, its value is left out; if that is not enough, so are the key and the record's own
-    headers.
+    """If a row exceeds `most` bytes, its value is left out. If the row is still too large, so are the key and the
+    record's own headers.
     """
     rows: list[Row] = []
     for reject in (reject for item in data for reject in _unpack_rejects(item)):
@@ -274,7 +273,7 @@ def _fault(fault: Fault) -> Row:
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """The state of the bucket COUNTS, which has no clients: it adds up the numbers of input records.
+    """The state of the bucket COUNTS, which adds up the numbers of input records.
 
     rows      counts that are not in the history table yet
     given_ms  when counts were last returned for the history table (epoch ms)

@@ -16,8 +16,8 @@ from clienthealth.spark.stepping import GZIP_LEVEL, SENT_BYTES
 def connection(settings: Settings) -> Mapping[str, str]:
     """Return Spark's options for the connection to the brokers: the Java client's options with the prefix `kafka.`.
 
-    The monitor's own clients share one client id, which brokers use in logs and quotas. These clients push no metrics;
-    otherwise the monitor would judge itself. Raises SettingsError if the options are wrong.
+    The monitor's own clients push no metrics; otherwise the monitor would judge itself. Raises SettingsError if the
+    options are wrong.
     """
     options = {f"kafka.{name}": value for name, value in java_options(settings.kafka.options).items()}
     ours = {"kafka.client.id": "kafka-health-monitor", "kafka.enable.metrics.push": "false"}
@@ -33,8 +33,8 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # A poll also unpacks records after the end of the batch. So `limit` applies to `max.poll.records`, too. Otherwise a
-    # record after the batch could exhaust the memory, and `poison`, which searches only the batch, would not find it.
+    # A poll also unpacks records after the end of the batch. Without this limit, such a record could exhaust the
+    # memory, and `poison`, which searches only the batch, would not find it.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -67,13 +67,11 @@ _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
 #: Number of records that the Java client returns per poll. Spark seeks before each poll, so the rest of a fetch (1 MB)
-#: is fetched and unpacked again. With 50 records per poll, this repeated work took half of the time to read a backlog.
-#: All records of a poll are in memory. If they exhaust the heap, the next start reads fewer records at a time
-#: (`poison.py`).
+#: is fetched again. With 50 records per poll, this took half of the time to read a backlog.
 POLLED = 2000
 
 #: Spark's options for writing large records. The record of a group with 10,000 partitions exceeds the default limits of
-#: the producer (uncompressed size) and the brokers (compressed size). gzip is used because every reader can unpack it.
+#: the producer (uncompressed size) and the brokers (compressed size). Every reader can unpack gzip.
 SENDING = {
     "kafka.compression.type": "gzip",
     "kafka.compression.gzip.level": str(GZIP_LEVEL),

@@ -1,10 +1,8 @@
 """Prepare each Python worker of Spark before its first task, and define the process from which Spark forks workers.
 
-Only functions that run in workers import this module; the driver never does. If each worker imported all modules by
-itself, this would cost half a second and 100 MB per worker. So the process from which Spark forks workers (the daemon)
-imports them once, and the workers share its memory. This works only if Spark runs on a single machine, where
-`spark.python.daemon.module` names this module. On a cluster the daemon starts before our files are on its machine,
-so each worker imports for itself.
+Importing all modules would cost half a second and 100 MB per worker. So the process from which Spark forks workers (the
+daemon) imports the modules once. On a cluster each worker imports for itself, because the daemon starts before our
+files are on its machine.
 """
 
 from __future__ import annotations
@@ -24,8 +22,8 @@ if __name__ == "__main__":
 
     daemon.manager()
 
-# Switch off automatic garbage collection, because Spark already collects a worker's garbage after every task.
-# `freeze` makes these collections skip the objects of the imported modules, which never become garbage.
+# Spark already collects a worker's garbage after every task. `freeze` makes these collections skip the objects of the
+# imported modules.
 gc.collect()
 gc.freeze()
 gc.disable()
