@@ -37,7 +37,7 @@ def snapshot(
 def written(reported: Snapshot) -> dict[str, Any]:
     """Return a client's snapshot in the product's own JSON form; an unknown time becomes 0.
 
-    `interval_ms`, `delta` and `member` are left out. Consumer groups need `member`, so this function is not for them.
+    The fields `interval_ms`, `delta` and `member` are left out.
     """
     topics = [
         {"topic": one.topic, "partition": one.partition, "thread": one.thread, "metrics": one.metrics}

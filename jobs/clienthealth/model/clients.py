@@ -74,8 +74,8 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """Return two texts that determine the bucket: `process`, or for a consumer group its service and a text made of
-        instance and client id.
+        """Return two texts that determine the bucket: `process`, or for a consumer group its service and its other
+        names.
         """
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
@@ -84,8 +84,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class ClientProcess:
     """A process with Kafka clients. `instance`: usually host:pid.
 
-    `config`: client options that an exporter's settings state for all clients of the process; metrics do not contain
-    them.
+    `config`: client options from an exporter's settings.
     """
 
     service: str

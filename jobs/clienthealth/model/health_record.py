@@ -1,7 +1,6 @@
 """Encode and decode a client's state and verdicts, for records of the topic `client-health` and for the history.
 
-Writers fill in `Written`; readers get a `HealthRecord`. Readers do not trust the records that they read: a number may
-be a text, NaN or missing.
+Writers fill in `Written`; readers get a `HealthRecord`. Readers must expect texts, NaN or gaps in place of numbers.
 """
 
 from __future__ import annotations
@@ -54,8 +53,7 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as a JSON object: `mode` and `status`; for a failure also `since`, `detail` and `evidence`.
 
-    `reason` and `adjusted` are written if not empty. `ruled_out` and `not_ruled_out` are written for a failure if not
-    empty. Without a failure, `detail` is written if not empty. `counts` and `proofs` are never written.
+    Other fields are written if not empty. `counts` and `proofs` are never written.
     """
     fields: dict[str, Any] = {"mode": verdict.mode, "status": verdict.status}
     if verdict.unhealthy:
@@ -128,7 +126,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     worst             the worst status (function `worst`); for a group `ok` while its lag is tolerated, else `unknown`
     last_seen         time of the client's newest data
     departed          True if the client is gone
-    config            the client's options: those in its snapshots, and those in its start-up log
+    config             the client's options
     also_seen         the client's known issues, as JSON objects (function `seen_json`)
     """
 
@@ -199,7 +197,7 @@ class HealthRecord:
     def _at(self, path: tuple[str, ...]) -> Any:
         value: Any = self.indicators
         for name in path:
-            # JSON objects are dicts; a test for Mapping takes ten times as long.
+            # A test for Mapping takes ten times as long.
             if not isinstance(value, dict):
                 return None
             value = value.get(name)
@@ -289,8 +287,8 @@ def strict(value: bytes) -> bytes:
 def aged(value: bytes, reason: str) -> bytes:
     """Return the record of a client that sends no newer data, without the statements that may no longer be true.
 
-    Verdicts that are `ok` become `unknown` and get `reason` as their reason. If `worst` is `ok`, it becomes `unknown`,
-    too. The indicators are removed. Failures stay, because only evidence ends them. `stale` becomes true.
+    Verdicts that are `ok` become `unknown`, with `reason` as their reason, and the indicators are removed. Failures
+    stay, because only evidence ends them.
     """
     row = document(value)
     verdicts = [
@@ -307,7 +305,7 @@ def _client(row: Mapping[str, Any]) -> Client:
         if value is None:
             fields[name] = "" if name in _NEVER_NONE else None
         elif type(value) is str:
-            # Many clients have the same service, host, library and version, so equal texts become one object.
+            # Many clients share a service, host, library and version.
             fields[name] = intern(value)
         else:
             raise TypeError(f"client: {name} is not a string")

@@ -1,9 +1,7 @@
 """Map every tool's and library's name of a metric to our name, which is the Java client's.
 
-Most tools derive their names by a rule from the Java client's MBean group and attribute. `metrics.toml` lists the
-attributes of each group; the rules are functions of this module. Other names are listed one by one in `metrics.toml`
-(librdkafka, the old Scala consumer, Metricbeat's renamed fields). Values have the units in `metrics.toml`. Only
-librdkafka's values must be converted; the conversion factors are listed beside librdkafka's names.
+Most tools derive their names by a rule from the Java client's MBean group and attribute. The rules are functions of
+this module. `metrics.toml` lists all other names.
 """
 
 from __future__ import annotations
@@ -17,13 +15,11 @@ from clienthealth.model.metrics import SPELLINGS
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
 #: Maps our name of a metric to the names that older Java clients use, with the same meaning and unit.
 FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
-#: Our names for the metrics of the network layer. Both producers and consumers report these metrics, so they do not
-#: show the kind of client.
+#: Our names for the metrics of the network layer.
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 #: Maps MBeans of the Scala consumer, `type/name/attribute`, to our names.
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
-#: Maps fields of Metricbeat's module `kafka` to our names. Fields with the same name as the MBean attribute are not
-#: listed.
+#: Maps fields of Metricbeat's module `kafka` to our names.
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
 #: Maps our name of a metric to (path, factor): the path in librdkafka's statistics, and the factor to our unit.
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
@@ -112,9 +108,8 @@ _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")
 def separated(labels: Mapping[str, str]) -> dict[str, str]:
     """Find further properties of the MBean in the values of labels, and turn these properties into labels of their own.
 
-    A greedy group in a pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after the client
-    id: `orders, node-id=node-1`. This function cuts the value to `orders` and adds the label `node_id`, unless a label
-    of this name exists.
+    A greedy pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after the client id:
+    `orders, node-id=node-1`. The value becomes `orders`, with the label `node_id` beside it.
     """
     apart = dict(labels)
     for name, value in labels.items():

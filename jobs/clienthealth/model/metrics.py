@@ -1,8 +1,7 @@
 """List which metrics of a client are kept, in which units, and which client options the failure modes read.
 
-Names and units (ms, ns, bytes) are those of the Java client's MBean attributes. The formats map other libraries' names
-to these names, so a name means the same everywhere. An unknown metric is absent from a mapping: never 0, never NaN.
-`metrics.toml` lists the metrics.
+Names and units (ms, ns, bytes) are those of the Java client's MBean attributes. An unknown metric is absent from a
+mapping: never 0, never NaN.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
 #: Tables with the names of the metrics in other tools and libraries (see `metric_names.py`).
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 
-#: Limit up to which floats hold all integers exactly. A counter of a million events a second reaches it in 285 years.
+#: Limit up to which floats hold all integers exactly.
 _EXACT = 2.0**53
 #: The largest plausible value of each unit. A larger value is a mistake or an attack.
 LARGEST: Mapping[str, float] = {

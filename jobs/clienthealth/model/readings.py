@@ -44,7 +44,6 @@ class Reading:
     source: Source | None = None
 
     def get(self, name: str) -> float | None:
-        """Return the metric's value, or None if unknown."""
         return self.metrics.get(name)
 
 
@@ -57,9 +56,8 @@ class LogEvent:
     lines merged into this event; in a burst, one event per tenth of a second is kept. `kind`: the kind of client, if a
     field of the record names the kind.
 
-    `own`: True if a client in the program that wrote the log certainly logged the line itself. False if a text quotes
-    the line, if an application's text precedes the library's text, or if several clients may have logged the line.
-    `copied`: True if an application's text precedes the client's name. A client puts no text before its own name, so an
+    `own`: True if a client in the program that wrote the log certainly logged the line itself. False, for example, if a
+    text quotes the line. `copied`: True if an application's text precedes the client's name, which shows that an
     application copied the line.
     """
 
@@ -97,7 +95,9 @@ class Thread:
 
     @property
     def of_kafka(self) -> bool:
-        """True if the name or a frame contains "kafka". True, too, for `DestroyJavaVM`: it shows that `main` ended."""
+        """True if the name or a frame contains "kafka". Also True for `DestroyJavaVM`, a thread which shows that `main`
+        ended.
+        """
         return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
 
 
@@ -106,9 +106,9 @@ class ThreadDump:
     """A thread dump of one moment (`ts_ms`: epoch ms), as the failure modes read it.
 
     `threads`: those that belong to a Kafka client, those that an earlier dump shows in poll(), and `DestroyJavaVM`.
-    `others`: the other threads that run code outside the JVM. They are kept only if a client of the process uses
-    librdkafka, because frames may not show which thread calls librdkafka's poll(). `complete`: True if the dump is
-    known to be complete. `deadlocked`: names of the threads that the JVM reports as deadlocked.
+    `others`: threads in native code, kept only if a client of the process uses librdkafka, because frames may not show
+    which thread calls librdkafka's poll(). `complete`: True if the dump is known to be complete. `deadlocked`: names of
+    the threads that the JVM reports as deadlocked.
     """
 
     ts_ms: int

@@ -1,7 +1,6 @@
 """Build snapshots of clients from single metric values (of one client, topic or partition).
 
 Most formats use `Samples`, which collects the values of one process at one moment and makes one snapshot per client.
-All work except the final sort of topics takes linear time, so clients with thousands of partitions are cheap.
 
 Kafka clients give each connection a node number: the broker's id, or for the connection to a coordinator another
 number.
@@ -42,8 +41,7 @@ def node(name: str | None) -> int | None:
 def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     """Return two metrics of a client: the id of its slowest broker, and that broker's average latency (ms).
 
-    `latencies`: average latency (ms) by broker id. Returns {} if no broker has a known id and latency. Only the slowest
-    broker is kept, because the cost of keeping all brokers would grow with the size of the cluster.
+    `latencies`: average latency (ms) by broker id. Returns {} if no broker has a known id and latency.
     """
     of_broker = {number: latency for number, latency in latencies.items() if number != UNNAMED and latency is not None}
     if not of_broker:
@@ -83,9 +81,8 @@ class Subject(NamedTuple):
 class Samples:
     """The metric values of one process at one moment.
 
-    process    the identity that the process's clients share. Its `client_id` is used for subjects without a client id.
-               Its `library` holds for all clients except the Scala consumer (always `scala`). Its `version` and `group`
-               hold for clients without a version or group of their own (noted by `saw`)
+    process    the identity that the process's clients share. Its fields are used for subjects
+               without values of their own
     ts_ms, interval_ms, delta  copied to the fields of the same names in all snapshots
     """
 
@@ -156,8 +153,6 @@ class Samples:
         rolled_up  True to compute a client's missing values from its topics
         whole      True if the record has the values of all the client's brokers, so that the slowest broker is known
         """
-        # A client without a version gets the process's version, else the last (in text order) of the other clients'
-        # versions.
         version = self.version or max(self._versions.values(), default=None)
         result = []
         for ref, client in self._clients.items():
@@ -209,8 +204,6 @@ class Processes:
 
 @dataclass(slots=True)
 class _Client:
-    """The values of one client, of each of its brokers, and of each of its topics, by our names of the metrics."""
-
     own: dict[str, float] = field(default_factory=dict)
     nodes: dict[int, dict[str, float]] = field(default_factory=dict)
     parts: dict[Part, dict[str, float]] = field(default_factory=dict)

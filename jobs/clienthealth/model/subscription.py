@@ -7,9 +7,8 @@ interval. Brokers store a subscription like the configuration of a topic.
 librdkafka gets a subscription of its own, because librdkafka has few of the Java client's metrics. In place of its own
 name and version, librdkafka reports those of its binding (confluent-kafka-python, version `2.16.1-rdkafka-2.16.0`).
 
-librdkafka's subscription excludes versions before 2.10.1 because of a bug. If a subscription names no metric that such
-a client has, the client sends empty pushes, and brokers close its connection again and again. With 2.5.0 even the
-application ends.
+librdkafka's subscription excludes versions before 2.10.1, which send empty pushes because of a bug, so that brokers
+close their connections.
 
 Only the data points of a counter contain the time at which the push's interval began. librdkafka's only counters are
 those of connections, so the subscription includes these counters.
@@ -72,8 +71,8 @@ class Subscription:
     def covers(self, other: Subscription) -> bool:
         """True if, with this subscription, the clients that `other` selects push all metrics that `other` names.
 
-        In `metrics`, `*` and an empty prefix mean all metrics. If this subscription has a filter, the result is
-        False unless the filter of `other` is the same text.
+        In `metrics`, `*` and an empty prefix mean all metrics. A filter of this subscription must equal the filter of
+        `other`.
         """
         asked = not self.match or self.match == other.match
         metrics = (
@@ -139,7 +138,7 @@ def takes_pushes(client: KafkaAdminClient, node: int) -> bool:
 
     Raises KafkaError if the broker does not answer.
     """
-    # The admin client assumes that all brokers support the same requests as the first one, so ask this broker directly.
+    # The admin client assumes that all brokers support the same requests, so ask this broker directly.
     answer = client._manager.run(client._manager.send, ApiVersionsRequest(version=0), node)
     return any(offered.api_key == ApiKey.PushTelemetry for offered in answer.api_keys)
 

@@ -1,6 +1,6 @@
 """The content of one decoded record: snapshots of clients, and log lines.
 
-It comes from this record alone, so an identity may be incomplete, and values are not checked against other records.
+An identity may be incomplete.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ class _Named(msgspec.Struct, frozen=True, gc=False):
 class Identity(_Named, frozen=True, gc=False):
     """The client that a record names. Unknown parts are None, never an empty text.
 
-    `kind`: the kind of client as the record spells it; `decode.py` replaces an unknown kind by None. `handle`:
-    librdkafka's name of the client within its process; `decode.py` uses it as the instance if the record names no
-    instance.
+    `kind`: the kind of client as the record spells it. `handle`: librdkafka's name of the client within its process.
     """
 
     service: str | None = None
@@ -121,7 +119,7 @@ class Dump(msgspec.Struct):
     """A thread dump that was found in a text.
 
     what        the program that wrote the dump, in words for people
-    threads     first the threads of Kafka clients, and DestroyJavaVM; then threads that run code outside the JVM
+    threads     first the threads of Kafka clients, and DestroyJavaVM; then threads in native code
     ts_ms       time of the dump (epoch ms), read as UTC if it names no time zone; None if the dump has no time
     taken       the numbers, from 0, of the text's lines that belong to the dump
     complete    True if the dump's last line is present, False if it is missing; None if such dumps have no last line

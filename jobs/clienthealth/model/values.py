@@ -68,7 +68,7 @@ def all_known(values: Sequence[Any]) -> bool:
     if not _NUMBERS.issuperset(map(type, values)):
         return False
     try:
-        # A NaN makes the sum NaN, so the comparison fails; `min` alone could miss a NaN.
+        # With a NaN the sum is NaN, so the comparison fails; `min` alone could miss a NaN.
         return sum(values) < _LARGEST and min(values, default=0) >= 0
     except OverflowError:
         return False

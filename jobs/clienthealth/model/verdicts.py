@@ -15,8 +15,7 @@ EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
 #: Overall state of a client. `partial`: no failure was found, but some modes could not be judged.
 Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
-#: All statuses, the one that counts least first. If overlapping windows give several verdicts of one mode, a failure
-#: counts before `ok` and `unknown`, and `confirmed` before `suspected`; without a failure the newest verdict counts.
+#: All statuses, the one that counts least first.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 
@@ -69,8 +68,6 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 class Count:
     """The number of effects of a fault (such as lost records) in each half minute.
 
-    Overlapping windows share these half minutes, so that no effect is counted twice.
-
     name        key in `Verdict.detail` for the sum of `slots` and `settled`, a lower bound of the number of effects
     kind        kind of the evidence; if two kinds count the same effect, the greater sum is used
     slots       maps the start of a half minute (epoch ms) to the number of effects in it
@@ -114,8 +111,7 @@ class Verdict:
     `reason`: why the status is `unknown`. `counts`: the counts behind the sums in `detail`. `adjusted`: names of the
     adjustments (`monitor/adjust.py`) that changed the verdict after the mode's rules, in order. `ruled_out`: the
     innocent explanations that data refutes, each with the refutation. `not_ruled_out`: the innocent explanations that
-    may be true, each with the data that would decide. Both are derived from `proofs`: what each piece of evidence
-    proves.
+    may be true, each with the data that would decide. `proofs`: what each piece of evidence proves.
     """
 
     mode: str
