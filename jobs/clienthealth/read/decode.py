@@ -4,13 +4,12 @@ The header `format` names a record's format. Without that header the record's co
 identity that are missing from the payload are taken from the record's headers, then from its Kafka key:
 `service|instance|client_id`, with `|` and `\` in a part escaped by `\`. For KIP-714 pushes through our broker plugin,
 headers identify the client (`formats/_pushed.py`), and the broker's clock gives the snapshot's time. A push may be
-empty: since Kafka 4.0 admin clients push, too, and they have no metrics of a producer or consumer.
+empty, because admin clients push, too (since Kafka 4.0).
 
 Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first
 (`formats/_payload.py`). The functions of this module raise only errors of the schema registry: ServiceError if it
-cannot be reached, DependencyError without fastavro, SettingsError if a file named in [registry] cannot be read. Nearly
-all records are snapshots in our own format (`canonical`) without errors. For such records the function `fast` replaces
-`decode_metrics` at a fraction of the cost.
+cannot be reached, DependencyError without fastavro, SettingsError if a file named in [registry] cannot be read. For
+error-free snapshots in our own format (`canonical`), the function `fast` replaces `decode_metrics`.
 
 Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 
@@ -59,7 +58,7 @@ HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "versio
 _READ = (*HEADERS, *_pushed.HEADERS)
 
 #: _OTEL_AGENT: a text in all data of OpenTelemetry's Java agent (`telemetry.distro.name`). _SWITCH: the option that
-#: turns the agent's Kafka metrics on; since the agent's change 18828 they are off by default.
+#: turns the agent's Kafka metrics on.
 _OTEL_AGENT = b"opentelemetry-java-instrumentation"
 _SWITCH = (
     "OpenTelemetry's Java agent 3 and newer reports Kafka clients only with "
@@ -231,7 +230,6 @@ def _could_be(record: Record, fmt: Format) -> bool:
 
 
 def _content(record: Record, fmt: Format | None) -> list[Any]:
-    """Raises PayloadError with the reject reason if the record has no snapshots or lines."""
     try:
         content = fmt.decode(record) if fmt else None
     except DependencyError as missing:
@@ -241,7 +239,6 @@ def _content(record: Record, fmt: Format | None) -> list[Any]:
     if fmt is None or content is None:
         raise PayloadError(_unreadable(record) or ("wrong-types" if fmt else "unknown-format"))
     if not content:
-        # OpenTelemetry's agent omits Kafka metrics unless they are turned on. The reject reason says how to do that.
         value = record.text.encode() if record.data is None else bytes(record.data)
         hint = f": {_SWITCH}" if _OTEL_AGENT in value else ""
         raise PayloadError(f"no-metrics{hint}" if fmt.stream == "metrics" else "empty")
@@ -265,7 +262,6 @@ def _unreadable(record: Record) -> str | None:
 
 
 def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> Decoded:
-    """Return `parsed.result` with the usable snapshots, and a reject reason for each unusable snapshot."""
     result = parsed.result
     for snapshot in parsed.content:
         error = snapshot.error or _complete_snapshot(snapshot, parsed.record, latest_ms(settings, now_ms))
@@ -311,7 +307,6 @@ def _opened(parsed: _Parsed) -> _Parsed:
 
 
 def _lines(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> Decoded:
-    """Return `parsed.result` with the usable lines, and a reject reason for each unusable line."""
     result = parsed.result
     for line in parsed.content:
         error = _complete_line(line, parsed.record, latest_ms(settings, now_ms))
@@ -370,8 +365,7 @@ def _identified(client: Identity, record: Record) -> Identity:
         for name, part in zip(_IN_KEY, parts, strict=True):
             fields[name] = fields[name] or part.strip() or None
     if not fields["instance"] and client.handle:
-        # All replicas of a service may have the same handle, such as rdkafka#producer-1. The host distinguishes the
-        # replicas.
+        # All replicas of a service may have the same handle, such as rdkafka#producer-1.
         fields["instance"] = f"{fields['host']}:{client.handle}" if fields["host"] else client.handle
     kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or header("kind") or "").lower()
     return Identity(**fields, kind=kind if kind in CLIENT_METRICS else None, group=present(client.group))

@@ -82,11 +82,10 @@ for _spelled, _name in metric_names.mbeans().items():
 #: costs the JVM time, so only attributes that are used are requested.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
-    # All attributes, because consumers up to 1.0 have an attribute for the lag of each partition. The pattern leaves
-    # out the MBeans of topics.
+    # All attributes, because consumers up to 1.0 have an attribute for the lag of each partition.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
-    # Brokers also have MBeans in kafka.server, so the pattern names the type.
+    # Brokers also have MBeans in kafka.server.
     **{
         f"kafka.{'server' if kind == 'FetcherLagMetrics' else 'consumer'}:type={kind},*": ("Value", "Count")
         for kind in dict.fromkeys(path.partition("/")[0] for path in metric_names.SCALA)

@@ -104,8 +104,8 @@ def _folder(folder: Path) -> Iterator[Recorded]:
 def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
     """Return a function that maps a file's name (without ending) to the process that the file belongs to.
 
-    A file `X-metrics.jsonl` shows that there is a second process X. The function returns X for this file and for
-    `X.log`, `X-….log` and `jstack-…X…`, else None (the main process). `stems`: the names of all files in the folder.
+    If there is a file `X-metrics.jsonl`, the process of this file and of `X.log`, `X-….log` and `jstack-…X…` is X. All
+    other files belong to the main process (None). `stems`: the names of all files in the folder.
     """
     prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
 
@@ -132,8 +132,7 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
         kind = "metrics"
         process = ClientProcess(service, instance, instance)
         numbered = ((n, line, readings(line, process)) for n, line in enumerate(data.splitlines()))
-        # A line of a recording may contain several clients; it becomes one record per client. Any other line is one
-        # record.
+        # A line of a recording may contain several clients.
         values = (
             (n, value)
             for n, line, content in numbered

@@ -18,8 +18,7 @@ from typing import Any
 from clienthealth.model.telemetry import LogLine, Snapshot, Stream
 from clienthealth.settings import IdentitySettings
 
-#: Default of `Record.identity`: one object for all records, because making and checking a new object for each record
-#: takes longer than decoding the record.
+#: Making and checking a new object for each record takes longer than decoding the record.
 _IDENTITY = IdentitySettings()
 
 

@@ -110,7 +110,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def lines(self, record: Record) -> list[LogLine] | None:
-        """Return a list with the record's only log line; None if the record is not a JSON object."""
+        """Return the record's only log line in a list; None if the record is not a JSON object."""
         document = record.document
         return [line_of(document, self.layout)] if isinstance(document, dict) else None
 
@@ -193,7 +193,6 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
 
 
 def _first(document: Mapping[str, Any], readings: Sequence[_Reading]) -> str | None:
-    """Return, as text, the value at the first of the paths `readings` that the JSON object has."""
     for name, parts in readings:
         value = document.get(name)
         if value is None and parts:

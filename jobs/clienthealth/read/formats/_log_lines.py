@@ -1,9 +1,7 @@
 """Parse the log line that a log shipper's record contains as its message.
 
-This is the second step of reading logs, and the same for all formats. In the first step, a format reads the fields of
-the shipper's record. If these fields contain neither level nor logger, the message is parsed as the line that the
-application wrote: text in any layout, or JSON. A field of the line wins over the same field of the shipper's record. A
-stack trace becomes one text, even if JSON contains it as an array or object.
+If the fields of the shipper's record contain neither level nor logger, the message is parsed as the line that the
+application wrote: text in any layout, or JSON. A field of the line wins over the same field of the shipper's record.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ def _texts(values: list[Any]) -> list[str]:
 
 
 #: A time without a zone in a line is used only if it differs from the shipper's time by at most BELIEVED_MS (ms). A
-#: local time would be hours off, and shippers rarely delay a line by more than BELIEVED_MS.
+#: local time would be hours off.
 BELIEVED_MS = 600_000
 #: The text before a JSON line from stern (pod and container) or Docker Compose (service and a bar).
 _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")
@@ -87,8 +85,7 @@ def opened(line: LogLine) -> LogLine:
     if inside is not None and (inside.message is not None or inside.stack is not None):
         return named(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
     entry = lines.entry(text)
-    # The entry's own time wins over the shipper's time, unless it has no zone and differs from the shipper's time by
-    # more than BELIEVED_MS.
+    # An entry's time without a zone counts only if it is near the shipper's time.
     written, shipped = time_ms(entry.time), line.ts_ms
     near = written is None or shipped is None or abs(written - shipped) <= BELIEVED_MS
     agreed = written if near or has_zone(entry.time or "") else shipped
@@ -125,8 +122,8 @@ def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def named(line: LogLine) -> LogLine:
-    """Complete a parsed line: search its text for the client's name, give its level the usual name, make its stack
-    trace one text.
+    """Complete a parsed line: the client's name from its text, the usual name of its level, its stack trace as one
+    text.
 
     An empty level, logger, thread or stack trace becomes None. A line without message, stack trace and dumps gets an
     error. Never raises.

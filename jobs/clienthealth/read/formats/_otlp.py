@@ -1,10 +1,8 @@
 """Interpret OTLP data of Kafka clients, whether the encoding is JSON or protobuf.
 
-The settings `[identity]` list the attributes that name client, service, process and host, because every plugin has its
-own attributes. The client's name is looked up on the data point (OpenTelemetry's Java agent puts `client-id` there),
-then on the resource. Sums may be deltas; in KIP-714 pushes sums are always deltas. If a resource has deltas, its
-snapshots have `delta` set, and the time span that the deltas cover becomes the reporting interval (`interval_ms`).
-There is one snapshot per client and resource, at the time of the resource's newest data point.
+The client's name is looked up on the data point (OpenTelemetry's Java agent puts `client-id` there), then on the
+resource. Sums may be deltas; in KIP-714 pushes sums are always deltas. The time span that deltas cover becomes the
+reporting interval. There is one snapshot per client and resource, at the time of the resource's newest data point.
 
 The Java agent reports a metric only at the finest level (per topic or partition), and a KIP-714 subscription may
 request only that level. The client's value is then the sum (`metrics.SUMMED`) or the maximum (`samples.LARGEST`) over

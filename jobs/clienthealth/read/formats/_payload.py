@@ -1,9 +1,8 @@
 """Unpack a payload: compression, the frame of a schema registry, and the envelopes of Kafka Connect and Debezium.
 
-Payloads compressed with gzip (RFC 1952) or zstd (RFC 8878) are recognised by their first bytes. Clients and collectors
-compress payloads if they cannot configure Kafka's own compression. The serializers of a schema registry put a zero byte
-and the schema's number before the data (Confluent's wire format). Between number and data, the protobuf serializer also
-puts a path that locates the message in the schema.
+Payloads compressed with gzip (RFC 1952) or zstd (RFC 8878) are recognised by their first bytes. The serializers of a
+schema registry put a zero byte and the schema's number before the data (Confluent's wire format). Between number and
+data, the protobuf serializer also puts a path that locates the message in the schema.
 """
 
 from __future__ import annotations
@@ -54,7 +53,6 @@ def _binary_formats() -> frozenset[str]:
 
 
 def _fill(record: Record, data: bytes | memoryview) -> None:
-    """`data`: an uncompressed payload without a schema registry's frame."""
     record.signal = signal(data)
     if record.signal or record.headers.get("format") in _binary_formats():
         record.data = data
@@ -139,8 +137,7 @@ def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
         return data
     plain = bytearray()
     try:
-        # Decompress in pieces, to check the size limit before much memory is used. With gzip, a piece of 4 KiB unpacks
-        # to at most 4 MiB; with zstd, each block in a piece unpacks to at most 128 KiB.
+        # Decompress in pieces, to check the size limit before much memory is used.
         for at in range(0, len(data), 4096):
             plain += reader.decompress(bytes(data[at : at + 4096]))
             if len(plain) > most:

@@ -27,7 +27,7 @@ Labels = tuple[tuple[str, str], ...]
 
 def kind_of(name: str) -> str | None:
     """Return the kind of Kafka client, from the beginning of a metric's name; None for a metric of another program."""
-    # Look up the kind by the first characters of the name, because all keys of _KINDS have the same length.
+    # All keys of _KINDS have the same length.
     return _KINDS.get(name[: len("kafka_producer_")])
 
 
@@ -43,8 +43,7 @@ def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | 
     instance = label(values, "instance")
     host, scraped = label(values, "host", "pod"), None
     if url := label(values, "url", "endpoint"):
-        # The label `url` or `endpoint` is the address of the scraped JVM. `host` may be the scraper's own host, so it
-        # replaces that address only if the address is a loopback address.
+        # The label `url` or `endpoint` is the address of the scraped JVM. `host` may be the scraper's own host.
         host, scraped = host_and_instance(url, host)
     process = Identity(
         service=label(values, "service", "application", "app", "job"),

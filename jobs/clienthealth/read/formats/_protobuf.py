@@ -1,9 +1,7 @@
 """Parse the parts of OTLP's protobuf messages that the monitor needs (opentelemetry-proto v1: metrics, logs, common).
 
-Attributes, names and bodies stay bytes until they are needed. The same few attributes and names recur in all records,
-so their bytes are decoded once, and the result is cached. For this cache our schema differs from OpenTelemetry's: it
-has `bytes` in place of embedded messages, and lacks fields that are not read. Field numbers and wire types are the
-same.
+Attributes, names and bodies stay bytes until they are needed. The same few attributes recur in all records, so their
+decoded forms are cached by bytes. For this cache our schema has `bytes` in place of OpenTelemetry's embedded messages.
 
 Parsing needs the package `protobuf`; recognising a message (`signal`) does not.
 """
@@ -19,8 +17,7 @@ from clienthealth.model.errors import DependencyError
 from clienthealth.model.tables import table
 from clienthealth.model.telemetry import Stream
 
-#: Maximum number of entries in each of two caches: one for single attributes, one for sets of attributes. The keys are
-#: encoded attributes.
+#: Maximum number of entries in the cache of attributes, and in the cache of sets of attributes.
 REMEMBERED = 65_536
 #: The `aggregation_temporality` of a sum that counts since the previous data point.
 DELTA = 1
@@ -87,8 +84,6 @@ def body(data: bytes) -> str | None:
 
 def signal(data: bytes | memoryview) -> Stream | None:
     """Return `metrics` or `logs` if the bytes look like an OTLP request of that kind; None if they do not.
-
-    Returns None, too, for a request without metrics and log records.
 
     A request has only field 1 (resources). Field 2 of a resource has scopes, and field 2 of a scope has metrics or log
     records. A metric begins with its name; a log record has times of eight bytes. Only the request's first metric or
@@ -171,7 +166,6 @@ def _message(name: str, data: bytes) -> Any:
 
 
 def _scalar(value: Any) -> str | None:
-    """Return a protobuf `Value` as text if it holds a string, number or boolean; otherwise None."""
     kind = value.WhichOneof("value")
     if kind == "text":
         return text(value.text)
@@ -203,7 +197,6 @@ def _decode_error() -> type[Exception]:
 
 @cache
 def _classes() -> Mapping[str, Any]:
-    """Return the Python class of each message in the schema, by name."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ModuleNotFoundError:

@@ -53,14 +53,13 @@ def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> 
 def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
     """Set time, interval and the metric TERMINATING of a pushed snapshot, from the headers of our broker plugin.
 
-    The time is that of the broker's clock. A time or interval that the headers lack stays as it was. A snapshot that
-    was not pushed stays unchanged.
+    The time is that of the broker's clock. A snapshot that was not pushed stays unchanged.
     """
     if INSTANCE not in headers:
         return
     if (arrived := headers.get("broker_time_ms", "")).isdecimal():
         snapshot.ts_ms = int(arrived)
-    # Only brokers since Kafka 4.2 pass the push interval to the plugin, so the header may be missing.
+    # Only brokers since Kafka 4.2 pass the push interval to the plugin.
     if (every := headers.get("push_interval_ms", "")).isdecimal():
         snapshot.interval_ms = int(every)
     snapshot.metrics[TERMINATING] = float(headers.get("terminating") == "true")

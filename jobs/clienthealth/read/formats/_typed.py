@@ -1,9 +1,8 @@
 """Read error-free snapshots in our own format (nearly all traffic) straight into typed structs, in a few µs each.
 
 `fast` accepts a record only if its identity is complete, its time is plausible, and every known metric is a number or
-null. `decode.decode_metrics` reads all other records. For a record that `fast` accepts, `decode_metrics` would return
-the same snapshot, but also with metrics that this kind of client does not have. A client's identity and options hardly
-change from record to record, so they are parsed once and cached by their bytes.
+null. A client's identity and options hardly change from record to record, so they are parsed once and cached by their
+bytes.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ UNKNOWN = float("nan")
 #: Maximum number of entries in each cache: the cache of clients, and the cache of option sets.
 REMEMBERED = 100_000
 
-#: Maximum size (bytes) of each of a record's fields `client` and `config`: four times the largest known size. `fast`
-#: leaves a record with a larger field to `decode_metrics`.
+#: Maximum size (bytes) of each of a record's fields `client` and `config`: four times the largest known size.
 LONGEST = 4_096
 
 _Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -159,7 +157,6 @@ def fast(
         except TypeError:
             values = _filled(values)
         topics = record.topics or []
-        # Leave a record without any known value to `decode_metrics`.
         if (
             values[0] is UNKNOWN
             and not topics

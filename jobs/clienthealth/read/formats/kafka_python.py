@@ -75,7 +75,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics: Mapping[str, Any]) -> None:
     """`names`: maps kafka-python's metric names to ours."""
     times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
-    # Convert queue times from seconds to ms. A group in which a time exceeds LONGEST_QUEUE_SECONDS already has ms.
+    # A group in which a time exceeds LONGEST_QUEUE_SECONDS already has ms.
     queue_factor = 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0
     if metrics:
         samples.add(subject, None, None)
@@ -85,7 +85,7 @@ def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics:
         value = number(raw)
         maximum = metrics.get(f"{metric[:-4]}-max", 0.0) if metric.endswith("-avg") else 0.0
         if number(maximum) is None:
-            # An infinite or null maximum means that nothing was measured, so the average of 0 beside it is unknown.
+            # A maximum that is no number means that nothing was measured, so the average of 0 is unknown.
             value = None
         if value is not None and metric.startswith(QUEUE_TIME):
             value *= queue_factor

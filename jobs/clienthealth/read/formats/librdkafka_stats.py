@@ -34,8 +34,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
     producer = kind == "producer"
     seconds = measurement(stats.get("time"))
     client = Identity(
-        # Every process counts its handles from 1, so a handle's name (rdkafka#producer-1) is unique only within a
-        # process.
+        # A handle's name (rdkafka#producer-1) is unique only within a process.
         handle=text(stats.get("name")),
         client_id=text(stats.get("client_id")),
         kind=kind if kind in ("producer", "consumer") else None,
@@ -127,8 +126,7 @@ def _topics(topics: Object, producer: bool) -> Iterator[TopicMetrics]:
             partition = mapping(one)
             number = measurement(partition.get("partition"))
             waiting = _sum(partition, "msgq_cnt", "xmit_msgq_cnt")
-            # For partition -1 `number` is None, so its values count for the whole topic. A producer's messages
-            # without a partition wait there.
+            # `number` is None for partition -1, in which a producer's messages without a partition wait.
             if number is not None or (producer and waiting):
                 yield TopicMetrics(topic, integer(number), metrics=_of_partition(partition, producer, waiting))
 

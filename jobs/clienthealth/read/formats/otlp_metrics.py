@@ -39,8 +39,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
         if type(scopes) is not list:
             broken += 1
             continue
-        # The metrics of a scope must be a list of objects; null in the list is skipped. A resource with a scope of
-        # another form counts as broken, but its readable scopes are used.
+        # A resource with an unreadable scope counts as broken, but its readable scopes are used.
         listed = [mapping(scope).get("metrics") for scope in scopes]
         readable = [one for one in listed if type(one) is list and _METRICS.issuperset(map(type, one))]
         broken += len(readable) < len(scopes)
@@ -64,7 +63,7 @@ def _subject(kind: str, attributes: Attributes, ids: tuple[str, ...]) -> Subject
 def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
     """`scopes`: the metrics of each scope. `ids`: the attributes that name a client."""
     own: dict[str, dict[str, float]] = {}
-    # Most data points of a record have the same times, so parse a time only if it differs from the previous one.
+    # Most data points of a record have the same times.
     last_end: Any = None
     last_begin: Any = None
     for metrics in scopes:
@@ -114,7 +113,6 @@ def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:
 
 
 def _moment(nanos: Any) -> int | None:
-    """Return a time since 1970 in nanoseconds (number or text) as epoch milliseconds; None if implausible."""
     since_1970 = number(nanos)
     return millis(since_1970 / 1e6) if since_1970 is not None else None
 

@@ -32,8 +32,7 @@ from clienthealth.read.formats._protobuf import (
 )
 from clienthealth.settings import IdentitySettings
 
-#: Maximum total size (bytes) of the instrumentation scopes in the cache; a full cache is emptied. In memory, the cache
-#: takes a few times this size.
+#: Maximum total size (bytes) of the instrumentation scopes in the cache; a full cache is emptied.
 REMEMBERED_BYTES = 16_000_000
 #: The name of every metric of a Kafka client contains this text.
 _OURS = b"kafka."
@@ -96,8 +95,8 @@ class _Meaning(NamedTuple):
 class _Shape:
     """The positions of the numbers in the bytes of an instrumentation scope, as a `struct` format (`form`).
 
-    `meanings`: a cache of the numbers' meanings. Its key consists of all bytes of a scope that are not numbers, and the
-    names of the attributes that may name a client (`_other_bytes`).
+    `meanings`: a cache of the numbers' meanings. Its key consists of all bytes of a scope that are not numbers
+    (`_other_bytes`).
     """
 
     def __init__(self, form: str) -> None:
@@ -136,7 +135,7 @@ class Shapes:
         try:
             form, meaning = _laid_out(scope, listed)
         except ValueError:
-            # A data point has its fields in an unusual order, so this scope is not cached.
+            # A data point has its fields in an unusual order.
             return
         self._remembered += len(scope)
         if self._remembered > REMEMBERED_BYTES:

@@ -76,7 +76,6 @@ def _layout(name: str, fields: tuple[str, ...]) -> _Layout:
 
 @lru_cache(maxsize=16_384)
 def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
-    """`tags`: those of Telegraf's inputs.jolokia2_agent."""
     values = dict(tags)
     host, instance = host_and_instance(label(values, "jolokia_agent_url"), label(values, "host"))
     subject = Subject(
