@@ -63,7 +63,7 @@ class _Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """If no line of an input was used, and no reason for this is known, its reason becomes NOTHING_KNOWN."""
+        """An input without used lines and without a known reason for this gets the reason NOTHING_KNOWN."""
         for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}
@@ -124,7 +124,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
         if decoded.snapshots or decoded.lines:
             recognised[decoded.format or ""] += 1
         rejected.update({error.partition(":")[0] for error in decoded.errors})
-    # If the metrics of a process name its host, the process's other attachments belong to that host, too.
+    # The metrics of a process may name its host, which then is the host of the process's other attachments, too.
     places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
     chunks = list(packer.chunks().values())
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
@@ -147,9 +147,11 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Move log entries to the process with the same instance and no known host, if all other entries of the instance
-    have one host. If the host of a process is unknown, its instance stands in place of the host. `measured`: (service,
-    instance) of the processes without a known host that sent metrics.
+    """Move log entries to the process with the same instance and no known host, if the instance's other entries name
+    one host.
+
+    The instance of a process stands in place of an unknown host. `measured`: (service, instance) of the processes
+    without a known host that sent metrics.
     """
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
@@ -173,7 +175,6 @@ def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
 
 
 def _shifted(logged: _Logged, shifts: Mapping[str, int]) -> _Logged:
-    """`shifts`: the shift (ms) by topic (name of an input)."""
     shift = shifts.get(logged.source.topic, 0) if logged is not None and logged.source is not None else 0
     return dataclasses.replace(logged, ts_ms=logged.ts_ms + shift) if logged is not None and shift else logged
 
@@ -201,9 +202,7 @@ def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Inpu
 
 
 def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
-    """Return the client with the version of the Java library in its process's log, if the log contains exactly one
-    version.
-    """
+    """Return the client with the version of the Java library in its process's log, if the log has exactly one."""
     if client.version or client.library not in (None, "", "java") or client.kind not in ("producer", "consumer"):
         return client
     events = (entry.event for entry in log_entries if entry.event is not None)
@@ -218,8 +217,7 @@ EXCERPT_LINES = 60
 def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> dict[Client, list[Seen]]:
     """Return known issues by client.
 
-    An issue that fits no single client is listed under its client id or process. `excerpt`: True if all inputs together
-    have few lines (EXCERPT_LINES).
+    `excerpt`: True if all inputs together have few lines (EXCERPT_LINES).
     """
     by_client: dict[Client, list[Seen]] = {}
     runs = also_seen.by_process(state, excerpt)
@@ -282,8 +280,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
         process = process_of(line.client)
         events, dumps = events_and_dumps(line, source, catalogue(), attached=True)
         for event in events:
-            # An exception that names no client belongs to the client of the line before, if that line was at most a
-            # second (JUST_BEFORE_MS) earlier, and if the exception can occur in this kind of client.
+            # An exception that names no client may belong to the client of the line before.
             near = before.client_id and before.kind and 0 <= event.ts_ms - before.ts_ms <= JUST_BEFORE_MS
             unnamed = event.client_id is None and line.stack
             if unnamed and near and catalogue().by_id[event.signature].kind in (None, before.kind):
@@ -326,8 +323,7 @@ ANOTHER_MS = 12 * 3_600_000
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
     """Return the verdict on a mode's worst incident; of equally bad incidents, on the newest.
 
-    All incidents count as one if a failure rests on evidence from the topics `undated`, because undated evidence fits
-    any incident. `verdicts`: in order of time.
+    `verdicts`: in order of time.
     """
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
@@ -346,7 +342,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return `by_key` with verdicts changed by the adjustments for one moment, then by those before display."""
+    """Return `by_key` with verdicts changed by the adjustments of the stages "moment" and "shown"."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     return {
         key: (client, adjust("shown", adjust("moment", verdicts, known[client]), known[client]))
@@ -389,7 +385,7 @@ def _outlived(bucket: Bucket, number: int) -> bool:
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
     """Return verdicts on a client that stopped reporting long before the newest data; [] for every other client.
 
-    `number`: the client's index in `bucket.state.all_clients`. `window`: the client's last window.
+    `window`: the client's last window.
     """
     if not _outlived(bucket, number):
         return []

@@ -87,8 +87,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.dated = True
         attached.shift(shift)
         if attached.named and not first - NEAR_MS <= attached.span_ms[0] <= last + NEAR_MS:
-            # The time in the file's name may be in another time zone. So shift these records far away from all dated
-            # ones; then they contradict no dated record.
+            # The time in the file's name may be in another time zone, so these records must contradict no dated record.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             attached.cannot_read("time in the file's name that is far from all other data")
@@ -102,9 +101,6 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
-    """Move an undated record to ten days (APART_MS) before all dated data of its process: they share no window.
-
-    An undated record has its file's time, which does not show how far the record is from the dated ones.
-    """
+    """Move an undated record to ten days (APART_MS) before all dated data of its process: they share no window."""
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
     return replace(record, ts_ms=min(starts) - APART_MS) if starts and record.ts_ms else record

@@ -49,8 +49,7 @@ def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
     """Return the frames of Kafka and of the application that are nearest to the top of the stack: at most five (MOST).
 
     `fact`: the text of the evidence about the thread. The frame that this text names is always included, and so is the
-    application's frame nearest to the top. A frame is `method (location in the source)`; an unknown location is
-    left out.
+    application's frame nearest to the top.
     """
     own = [f for f in frames if not f[0].startswith((*_PLATFORM, *_NOISE)) and not any(made in f[0] for made in _MADE)]
     own = own or list(frames)

@@ -19,7 +19,7 @@ from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 
 #: Beginnings of `Input.what` for inputs with metrics that a person copied. Such metrics end where the person stopped
-#: copying, which shows nothing about the client's end. (The metrics of a recorder go on until the client ends.)
+#: copying, which shows nothing about the client's end.
 PASTED = ("metrics (", "log", "JSON document")
 #: A client's samples are complete if the last one is shortly before the end of the process's data: at most
 #: LATE_INTERVALS times the median gap between samples, plus LATE_MS (ms).
@@ -34,8 +34,8 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
-    # Inputs with made-up times (only their order is right) are in both sets. An input without times is only in
-    # `timeless`: its file's time is exact enough for the onset of a failure, but not for the time between two dumps.
+    # An input whose only time is its file's time is in `timeless`: this time is exact enough for the onset of a
+    # failure, but not for the time between two dumps.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
@@ -79,7 +79,7 @@ def _until(bucket: Bucket, process: tuple[str, str], inputs: Iterable[Input]) ->
 
 def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> bool:
     """True if a client's samples (at `times`, epoch ms) go on until the client's end, or until its process's end."""
-    # A collector may write the parts of one sample some milliseconds apart; such gaps do not count here.
+    # A collector may write the parts of one sample some milliseconds apart.
     gaps = np.diff(times)
     gaps = gaps[gaps > APART_MS]
     on_time = until_ms - times[-1] - LATE_MS <= LATE_INTERVALS * (float(np.median(gaps)) if len(gaps) else 0.0)

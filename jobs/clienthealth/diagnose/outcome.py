@@ -69,8 +69,7 @@ def json_lines(
 
     Keys: `client`, `verdicts`, `also_seen` (known issues), `version` (known bugs of the client library's version),
     `inputs` (used inputs of the client's process, or of no known process) and `skipped` (all unused inputs).
-    `of_instance`: maps the instance id of a process to key-value pairs that are added to the objects of its clients. A
-    client or process with nothing but known issues has no verdicts.
+    `of_instance`: maps the instance id of a process to key-value pairs that are added to the objects of its clients.
     """
     used = [attached for attached in diagnosis.inputs if attached.used]
     skipped = [_input(attached) for attached in diagnosis.inputs if not attached.used]

@@ -133,7 +133,7 @@ class _Report:
     def _client(self, story: Story) -> str:
         word = story.headline.upper()
         title = self._wrap(f"{word}  {story.name}  ({story.about})", 0, 4)[len(word) :]
-        # If there are findings, a short report leaves out harmless issues, and (below) bugs that explain no finding.
+        # With findings, a short report leaves out harmless issues, and bugs that explain no finding.
         issues = [also for also in story.also if not (also.known.hint and story.findings)]
         return self._template.render(
             story=story,

@@ -30,10 +30,7 @@ MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes; t
 
 
 def next_command(library: str, dumps: int) -> str:
-    """Return, in words, what to send next to make the verdict certain. `dumps`: number of thread dumps at hand.
-
-    With two dumps or more this is the client's log and metrics, else the command that takes dumps for this library.
-    """
+    """Return, in words, what to send next to make the verdict certain. `dumps`: number of thread dumps at hand."""
     if dumps > 1:
         return MORE_THAN_DUMPS
     of_library = (one["dump"] for one in _DUMPS["library"] if any(word in library.lower() for word in one["words"]))
@@ -46,9 +43,8 @@ MOST_TITLES = 3
 #: Keys of `Verdict.detail` that are not shown separately, because `Explanation.cause` usually contains their values.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: _AT_FIRST matches a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE is
-#: used after each number in a text has been replaced by 0. It matches number and noun at the beginning. Its group is
-#: the noun without the plural s, so that "0 send " and "0 sends " become the same text.
+#: _AT_FIRST matches a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE matches the number 0
+#: and a noun at the beginning. Its group is the noun without the plural s.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
 SILENT = "a Kafka client is named here, but nothing shows or rules out a failure mode"
@@ -151,8 +147,6 @@ _ORDER = ("ok", "unknown", "suspected", "confirmed")
 
 
 class _Teller:
-    """`untimed`: topics of inputs with data that has no time of its own."""
-
     def __init__(self, diagnosis: Diagnosis) -> None:
         self.dumps, self.also_seen = diagnosis.dumps, diagnosis.also_seen
         self.untimed = frozenset(topic for one in diagnosis.inputs if not one.clocked for topic in one.topics)
@@ -175,8 +169,7 @@ class _Teller:
         elif status == "unknown" and grave:
             titles = ", ".join(list(grave)[:MOST_TITLES])
             headline = titles[0].upper() + titles[1:]
-        # Without a dump, the code behind a finding is unknown, and a restart would remove the evidence. So ask for a
-        # dump even if the finding is confirmed.
+        # Without a dump, the code behind a finding is unknown, and a restart would remove the evidence.
         unseen = not self.dumps and any(modes()[v.mode].explanation(v, client.library).first for v in ill)
         software = " ".join(filter(None, (client.library, client.version)))
         where = client.instance if self.namesakes[self._name(client)] > 1 else client.service
@@ -218,14 +211,14 @@ class _Teller:
             detail=tuple(
                 (n.removesuffix("_seconds").replace("_", " "), _of_all(n, v, mode))
                 for n, v in verdict.detail.items()
-                # The values of the keys in _IN_CAUSE are shown only if no sentence on the cause contains them.
+                # A sentence on the cause contains the values of the keys in _IN_CAUSE.
                 if n not in _IN_CAUSE or (n != "note" and not explained.cause and v != "unknown")
             ),
             remedy=explained.remedy if self.dumps else f"{explained.first} {explained.remedy}".lstrip(),
         )
 
     def _fact(self, fact: Evidence) -> ShownFact:
-        # A dump has a line number only per thread, so show the line at which the first of the fact's threads begins.
+        # A dump has a line number only per thread.
         lines = [thread.line for thread in threads_of(fact, self.dumps)]
         where, frames = _place(fact.source, *lines[:1]), frames_of(fact, self.dumps)
         return ShownFact(self._time(fact.source, fact.ts_ms), fact.kind.replace("-", " "), fact.text, where, frames)
@@ -251,7 +244,7 @@ def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
         if same not in kept or _weight(fact) >= _weight(kept[same]):
             kept[same] = fact
     texts = [(fact.kind, fact.text) for fact in kept.values()]
-    # A fact is left out if another fact begins with its whole text.
+    # Leave out a fact if another fact begins with its whole text.
     more = {
         (kind, text)
         for kind, text in texts
@@ -267,7 +260,6 @@ def _weight(fact: Evidence) -> tuple[float, float]:
 
 
 def _of_all(name: str, value: Any, mode: Mode) -> str:
-    """Return a value of `Verdict.detail` in words."""
     most = name in mode.peaks and isinstance(value, int)
     return f"{'at least ' if name in mode.sums else 'up to ' if most else ''}{_value(name, value)}"
 

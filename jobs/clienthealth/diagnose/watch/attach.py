@@ -29,8 +29,7 @@ from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 USER = "kafka-health"
 #: Time limit (s) of the launcher. The launcher itself gives up after some 10 s if the JVM does not answer.
 LAUNCH_SECONDS = 30.0
-#: Time limit (s) from the launcher's end to the agent's first answer. More than 10 s were measured on a machine with a
-#: load average of 30.
+#: Time limit (s) from the launcher's end to the agent's first answer.
 ANSWER_SECONDS = 30.0
 _PROC = Path("/proc")
 _SMALL = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -52,8 +51,8 @@ class Agent(NamedTuple):
 def runtime_of(pid: int) -> Literal["java", "python"]:
     """Return the runtime of a process. Without /proc/self/ns (not Linux), every process counts as Java.
 
-    Raises InputError if there is no such process, if it runs in a container, if it belongs to another user (but root
-    may read every Python process), or if it is neither a Java nor a Python process.
+    Raises InputError if there is no such process, if it runs in a container, if it belongs to another user (root may
+    read every Python process), or if it is neither a Java nor a Python process.
     """
     process, own = _PROC / str(pid), _PROC / "self"
     try:
@@ -114,8 +113,7 @@ def agent_jar(given: Path | None) -> Path:
 def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent]:
     """Yield an agent in the JVM. An agent attached here is removed at the end; an agent that the JVM had before stays.
 
-    An agent that a killed `watch` left in the JVM is replaced. An agent of another running `watch` is used with the
-    password file of that `watch`. `pid`: process id of the JVM; `with_password`: True if the settings have a password
+    An agent that a killed `watch` left in the JVM is replaced. `with_password`: True if the settings have a password
     for agents. Raises InputError if no agent can be attached to the process, or if the process's agent needs an unknown
     password; ServiceError if the launcher does not end in time; DependencyError if there is no Java with jdk.attach.
     """
@@ -146,7 +144,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
                 _await(agent, pid, output)
                 yield agent
             finally:
-                # The watched process may have ended by now, so ignore a failure.
+                # The watched process may have ended by now.
                 with suppress(ServiceError):
                     _launch(jar, "stop", str(pid))
 
@@ -172,7 +170,6 @@ def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path 
 
 
 def _refusal(url: str, user: str = "", password: str = "") -> str:
-    """Return why an agent does not answer, '' if it answers."""
     try:
         Jolokia(url, ANSWER_SECONDS, user, password).read({RUNTIME: ("Name",)})
     except JolokiaError as error:
@@ -208,7 +205,9 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 
 
 def _launch(jar: Path, *arguments: str) -> str:
-    """The exit code is ignored: it reports an error even if the agent was loaded and only does not answer yet."""
+    """The exit code is ignored, because it reports an error even if the agent is loaded and only does not answer
+    yet.
+    """
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:
         done = output_of(command, LAUNCH_SECONDS)

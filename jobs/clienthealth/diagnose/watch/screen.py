@@ -42,10 +42,7 @@ class Screen:
         self._began = time.monotonic()
 
     def changed(self, changes: Sequence[Transition]) -> None:
-        """Write a line for each finding that is over, new or newly confirmed.
-
-        Below a new or newly confirmed finding, write its three newest facts (FACTS).
-        """
+        """Write a line for each finding that is over, new or newly confirmed."""
         self.clear()
         self.write(line for change in changes for line in _lines_on(change))
 
@@ -58,10 +55,7 @@ class Screen:
         self._stream.flush()
 
     def draw(self, session: Session, processes: Sequence[Watched]) -> None:
-        """Redraw the table: a line per client, then lines on processes that have ended or do not answer.
-
-        Further lines show the threads that have the same frames in at least two dumps.
-        """
+        """Redraw the table: a line per client, then lines on processes that have ended or do not answer."""
         records = session.newest.values()
         lines = [ROW.format("client", "kind", f"now ({time.monotonic() - self._began:.0f} s watched)")]
         lines += [ROW.format(_name(one.client), one.client.kind or "", _word(one.verdicts)) for one in records]
@@ -112,8 +106,7 @@ def _columns() -> int:
 def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> Iterator[str]:
     """Yield lines on each process's application threads in its newest dump: name, duration, top frames.
 
-    A process with only healthy clients is left out. `verbose`: True to show these processes, too, and all
-    threads and frames; else at most four threads of a process (THREADS) and four frames of a thread (FRAMES) are shown.
+    A process with only healthy clients is left out. `verbose`: True to show all processes, threads and frames.
     """
     judged = [record.client.instance for record in session.newest.values() if record.worst != "ok"]
     for process in processes:

@@ -40,8 +40,7 @@ _ODD = re.compile(r"[^\w.-]+")
 class Recorder:
     """Writes one folder per service, with `metrics.jsonl` and a `jstack-*.txt` per dump, for `diagnose` to read.
 
-    `diagnose` takes all files of a folder as one process, so the samples contain neither host nor process id. Secrets
-    are removed. Raises InputError if the folder cannot be written.
+    Secrets are removed. Raises InputError if the folder cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -185,17 +184,16 @@ class Session:
     def standing(self, instance: str) -> list[Stand]:
         """Return the application's threads in the newest dump of a process. `instance`: the process's instance id.
 
-        Threads that called poll() come before all other threads. Within these two groups, the thread that has had the
-        same frames for the longest time comes first.
+        Threads that called poll() come first, then those that have had the same frames for the longest time.
         """
         stands = self.stands.get(instance, {}).values()
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
-        """Return a JSON object for each process, by its instance id.
+        """Return a JSON object for each process, by its instance id: the `threads` of the application in the newest
+        dump.
 
-        The object has `threads` (the application's threads in the newest dump) and, if the process has ended, `ended`
-        (the time of the end, from the argument).
+        `ended`: times at which processes ended, copied into their objects.
         """
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:
@@ -205,7 +203,6 @@ class Session:
         return by_instance
 
     def _keep(self, source: Source, lines: Sequence[LogLine], now_ms: int) -> None:
-        """A dump without a time gets `now_ms`."""
         threads: list[DumpedThread] = []
         for line in lines:
             for dump in line.dumps:

@@ -130,7 +130,7 @@ def watch(
         while not stop.is_set() and time.monotonic() < end and not all(process.ended_ms for process in processes):
             for at, process in enumerate(processes):
                 if at in under_way and under_way[at].done():
-                    # If an error in our own code ended the read, `result` raises it here, which ends the watch.
+                    # `result` raises an error in our own code, which ends the watch.
                     under_way.pop(at).result()
                 if at not in under_way and not process.ended_ms:
                     under_way[at] = pool.submit(process.read)
@@ -200,7 +200,6 @@ def table(record: HealthRecord, seconds: float) -> list[str]:
 
 
 def _member(row: Mapping[str, Any], seconds: float) -> str:
-    """`seconds`: duration of the watch, shown if no commit was seen."""
     member, age = row.get("member"), row.get("commit_age_seconds")
     name = f"{member['client_id']} {member['host']}" if member else "no member"
     if not row.get("records"):
