@@ -15,9 +15,9 @@ from clienthealth.review.model import Capacity, Distribution, LagTrend, of_row
 from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
-#: LEAST_PERIODS: minimum number of periods with known buffer use to compute a slope; a slope through fewer points means
-#: nothing. BUFFER_CLASSES: number of equal classes of buffer use, besides the class of full buffers. TOP: maximum
-#: number of groups with growing lag that the review lists.
+#: LEAST_PERIODS: minimum number of periods with known buffer use to compute a slope. BUFFER_CLASSES: number of equal
+#: classes of buffer use, besides the class of full buffers. TOP: maximum number of groups with growing lag that the
+#: review lists.
 LEAST_PERIODS = 3
 BUFFER_CLASSES = 10
 TOP = 5
@@ -99,7 +99,6 @@ def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
 
 
 def _distribution(names: Sequence[str], rows: Iterable[tuple[Mapping[str, Any], int]], reviewed: int) -> Distribution:
-    """`rows`: pairs of (row, its class as an index of `names`)."""
     counts = Counter[tuple[int, int]]()
     for row, of_class in rows:
         counts[row["period"], of_class] += row["count"]

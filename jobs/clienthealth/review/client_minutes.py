@@ -1,16 +1,13 @@
 """Aggregate the tables `minutes` and `quality` of a period in Spark. Only small results reach the driver.
 
 The arguments `minutes` and `quality` are these tables. The argument `periods` lists periods of the same length, each
-beginning where the one before it ends. Each function reads only the columns that it needs. Ratios are cut to
-thousandths and lag to whole records before they are summed, because sums of integers do not depend on the order in
-which partitions arrive.
+beginning where the one before it ends. Ratios are cut to thousandths and lag to whole records before they are summed,
+because sums of integers do not depend on the order in which partitions arrive.
 
 A minute without a row in `quality` is a gap: the monitor read no data.
 
-To compute a maximum of strings, Spark sorts all rows; for a maximum of numbers, Spark only hashes the rows. So
-`clients` takes two steps. It first groups the rows by the client's key and by all strings that it needs, such as the
-version, and then groups the few resulting rows by the client's key. For 200 million rows, these two steps took 60 s,
-and a single step took 350 s.
+Spark sorts all rows to compute a maximum of strings. So `clients` first groups the rows by the client's key and all
+strings, and then groups the few resulting rows by the key. This is six times as fast.
 """
 
 from __future__ import annotations
@@ -104,8 +101,7 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return one row per client, period and `queue_topic` (the topic with the client's fullest queue).
 
     Columns: the client's key, `kind`, `host`, `library`, `version`, `period`, `queue_topic`; `suspected` and
-    `confirmed`, numbers of minutes; `buffer` and `queue`, the highest used shares (0 to 1). The caller should cache
-    the rows.
+    `confirmed`, numbers of minutes; `buffer` and `queue`, the highest used shares (0 to 1).
     """
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end))
     key, named = (*CLIENT_KEY, "period", "queue_topic"), ("kind", "host", "library", "version")
@@ -131,7 +127,7 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
     The other columns are `group`; the highest lag in `records` and in `seconds`; `n`, the number of minutes; and the
     sums for a regression line, `sx`, `sy`, `sxy`, `sxx`, in decimals of 38 digits (x: minute of the period, y: lag in
-    records). The caller should cache the result.
+    records).
     """
     rows = within(minutes, periods[0].start, periods[-1].end).filter("lag_records is not null")
     x = (_minute_of(periods[0]) % periods[0].minutes).cast("decimal(18,0)")
@@ -155,9 +151,8 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
     """Return one row per client key: the client's lag in the reviewed period. `reviewed`: index of that period.
 
-    `lag`: the result of the function `lag`. Columns: the client key, `group`, the highest lag in `records` and in
-    `seconds` in the period, the `topic` of the highest lag in records, and the sums for the regression line (`n`, `sx`,
-    `sy`, `sxy`, `sxx`).
+    `lag`: the result of the function `lag`. The columns are those of `lag`, with the `topic` of the highest lag in
+    records.
     """
     return (
         lag.filter(F.col("period") == reviewed)
@@ -186,10 +181,7 @@ def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
 
 
 def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
-    """Add up the result of `per_minute` (`rows`) by source topic; return the sums, sorted by topic.
-
-    `InputQuality.late` is None if the monitor never counted late records of the topic.
-    """
+    """Add up the result of `per_minute` (`rows`) by source topic; return the sums, sorted by topic."""
     totals: dict[str, InputQuality] = {}
     for row in rows:
         topic = row["source_topic"]

@@ -256,10 +256,7 @@ def describe_watch(review: Review) -> str:
 
 
 def compared_with(review: Review) -> str:
-    """Describe the earlier periods with which the review is compared, such as `the 3 weeks before`.
-
-    Only periods with observed client-minutes count; if there are none, all periods count.
-    """
+    """Describe the earlier periods with which the review is compared, such as `the 3 weeks before`."""
     count, unit = sum(1 for m in review.overall.periods[:-1] if m.observed), review.period.unit
     return f"the {unit} before" if count == 1 else f"the {count or len(review.periods) - 1} {unit}s before"
 
@@ -391,7 +388,6 @@ def _overdue(review: Review) -> list[str]:
 
 
 def _needless(review: Review) -> str:
-    """Name the services with pages that needed no action, most pages first."""
     idle = [page for page in review.pages or () if page.needed_nobody]
     if len(idle) <= review.needless_pages_target and not count_at_night(idle):
         return ""

@@ -33,7 +33,7 @@ FLAP_SECONDS = 1800
 
 
 def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
-    """Return all incidents that are known at `until`, one row per incident. The caller should cache the rows."""
+    """Return all incidents that are known at `until`, one row per incident."""
     order = Window.partitionBy(*INCIDENT_KEY).orderBy("observed", "ts")
     changes = verdicts.filter(F.col("ts") < F.lit(until)).withColumn(
         "number", F.count_if(F.col("change") == "opened").over(order)
@@ -61,8 +61,8 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.when(F.col("stop").isNotNull(), F.greatest(F.col("stop") - F.col("found"), F.lit(0))).alias("clear"),
         _detail("cause").alias("cause"),
         F.coalesce(_detail("culprit"), _detail("topic")).alias("topic"),
-        #: `lost_*_0`: lower bound of the loss; if it was not counted, null (0 in `lost_records_0` for modes that always
-        #: lose records: LOSING). `lost_*_1`: upper bound, null if none is known.
+        #: `lost_*_0`: lower bound of the loss, null if the loss was not counted. `lost_*_1`: upper bound, null if
+        #: unknown.
         *(lost.get((what, n), _detail(f"lost_{what}[{n}]").cast("long")).alias(f"lost_{what}_{n}") for what, n in LOST),
         F.coalesce(F.col("start") - before < FLAP_SECONDS, F.lit(False)).alias("flaps"),
     )
@@ -77,7 +77,6 @@ def _epoch(moment: datetime) -> Column:
 
 
 def _inside(period: Period) -> Column:
-    """Return how many seconds of an incident are inside the period."""
     until = F.least(F.coalesce("stop", _epoch(period.end)), _epoch(period.end))
     return F.greatest(until - F.greatest(F.col("start"), _epoch(period.start)), F.lit(0))
 
@@ -101,7 +100,7 @@ def real(touching: DataFrame) -> DataFrame:
 def themes(touching: DataFrame) -> DataFrame:
     """Return one row per theme (same mode, cause and topic): sums, counts and medians over the incidents that count.
 
-    `touching`: the incidents open in the period (from the function `touching`), here and in all functions below.
+    `touching`: the incidents open in the period (from the function `touching`).
     """
     return (
         real(touching)
@@ -123,10 +122,7 @@ def themes(touching: DataFrame) -> DataFrame:
 
 
 def losses(touching: DataFrame) -> DataFrame:
-    """Return one row per `service` that lost, or may have lost, records: the sums of its losses.
-
-    An incident that spans the end of a period counts in both periods, because no data shows when its records were lost.
-    """
+    """Return one row per `service` that lost, or may have lost, records: the sums of its losses."""
     return real(touching).filter("lost_records_0 is not null").groupBy("service").agg(*_sums())
 
 
@@ -195,8 +191,7 @@ def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
 
     A failure that is confirmed up to `hold` seconds after the end of a stretch belongs to that stretch. `loses`: true
     if an incident of the page lost, or may have lost, records. Withdrawn incidents are included, because they have
-    paged. Incidents that were moved to another client are left out. So are incidents that have not paged: those that
-    were over before the monitor confirmed them, and those of modes that only open tickets.
+    paged. Incidents that were over before the monitor confirmed them have not paged, and are left out.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")

@@ -146,8 +146,7 @@ def opens_tickets_only(settings: Settings) -> bool:
 def of_fleet(single: Sequence[Page]) -> list[Page]:
     """If pages of at least ten services began within ten minutes, merge them into one, with '' as service.
 
-    `single`: oldest first. A page that begins within ten minutes of the last merged page is merged, too. The result is
-    oldest first.
+    `single`: oldest first. The result is oldest first.
     """
     storms: list[list[int]] = []
     first = 0

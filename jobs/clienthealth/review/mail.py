@@ -49,7 +49,7 @@ def send(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Pa
     """Send the mail.
 
     Raises SettingsError if settings are missing or the password cannot be read, ServiceError if the server cannot be
-    reached or refuses a recipient (all other recipients have then got the mail).
+    reached or refuses a recipient.
     """
     check(settings)
     mail = message(settings, review, files)

@@ -64,8 +64,7 @@ class Theme:
 
     `seconds`: duration of all incidents inside the period, added up. `detect`: median seconds from the onset of an
     incident to its detection. `clear`: median seconds from an incident's detection to its end. `lost_records`,
-    `lost_bytes`: losses of all incidents, added up; None if no incident has a loss; `lost_bytes` is also None if any
-    loss is not known in bytes.
+    `lost_bytes`: losses of all incidents, added up; None if there is none, or if a loss is unknown in this unit.
     """
 
     mode: str
@@ -281,7 +280,7 @@ class ModeChange:
 
 @dataclass(frozen=True)
 class AlsoSeen:
-    """A known issue of a service: its log lines and clients in this period, and its log lines in the previous one."""
+    """A known issue of a service. `lines_before`: number of its log lines in the previous period."""
 
     what: str
     service: str
@@ -411,8 +410,8 @@ class Review:
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
     """Make a part of a review from a query's row: each field gets the column of its name.
 
-    A null text becomes '', and epoch seconds become a time. A loss becomes (minimum, maximum), from two columns: the
-    field's name followed by `_0` and by `_1`. `values`: values of fields that are not taken from the row.
+    A null text becomes '', and epoch seconds become a time. A loss is in two columns: the field's name with `_0`
+    (minimum) and `_1` (maximum). `values`: values of fields that are not taken from the row.
     """
     for field in dataclasses.fields(kind):
         name, value = field.name, row.get(field.name)

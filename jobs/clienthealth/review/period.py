@@ -97,10 +97,7 @@ def _checked(start: datetime, end: datetime) -> Period:
 
 
 def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
-    """Return the first moment of the week, quarter, month or day that `text` names, and the first moment after it.
-
-    For a time, return this time rounded down to a whole minute, and rounded up.
-    """
+    """Return the first moment of the week, quarter, month or day that `text` names, and the first moment after it."""
     try:
         if match := re.fullmatch(r"(\d{4})-?W(\d{2})", text):
             monday = _midnight(date.fromisocalendar(int(match[1]), int(match[2]), 1))

@@ -187,8 +187,7 @@ def heat(review: Review) -> list[HeatRow]:
 
 
 def distribution(title: str, unit: str, counts: Distribution, before: str) -> Markup:
-    """Return a plot with one bar per class of `counts`, on a logarithmic scale. A mark on a bar shows the previous
-    period's count.
+    """Return a plot with one bar per class of `counts`, on a logarithmic scale.
 
     `unit`: the word, in the singular, for what is counted. `before`: words for the previous period.
     """

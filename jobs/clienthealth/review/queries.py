@@ -164,7 +164,6 @@ def _quality(quality: DataFrame, minutes: DataFrame, period: Period, overall: sl
 
 
 def _reported(overall: slo.ServiceSlo, index: int) -> bool:
-    """`index`: 0 is the oldest period."""
     minutes = overall.periods[index]
     return bool(minutes.observed or minutes.unknown)
 

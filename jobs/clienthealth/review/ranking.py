@@ -1,7 +1,6 @@
 """Rank clients and topics, the worst first, and list new and ended clients, from the rows of `client_minutes.clients`.
 
-Each function runs a single query, however many lists it fills. On a small fleet, planning and compiling queries takes
-most of the time of a review.
+Each function runs a single query, because planning and compiling queries takes most of the time of a review.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ RANKINGS = ("unhealthy", "buffer", "queue", "lag")
 def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
     """Return the number of clients of each service. Equal client ids in different processes count separately.
 
-    `per_client`: the result of `client_minutes.clients`; `reviewed`: index of the reviewed period (as in all functions
-    below).
+    `per_client`: the result of `client_minutes.clients`. `reviewed`: index of the reviewed period.
     """
     rows = (
         per_client.filter(F.col("period") == reviewed)
@@ -46,8 +44,7 @@ def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
 def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapping[str, Sequence[ClientRow]]:
     """Return, for each of "unhealthy", "buffer", "queue" and "lag", at most five clients (TOP), the worst first.
 
-    A client is ranked by its unhealthy minutes, the peak of its buffer or queue (0 to 1), or its lag (records). `lag`:
-    one row per client, period, topic and number of digits of the lag (`client_minutes.lag`).
+    A client is ranked by its unhealthy minutes, the peak of its buffer or queue (0 to 1), or its lag (records).
     """
     behind = client_minutes.lag_per_client(lag, reviewed).withColumnRenamed("records", "lag")
     peaks = (
@@ -82,7 +79,7 @@ def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> C
 
 
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
-    """`ties`: columns that decide the order of rows with equal values."""
+    """Return at most `most` rows per value of the column `kind`. `ties`: columns that order rows with equal values."""
     order = Window.partitionBy(kind).orderBy(F.desc(highest), *ties)
     return (
         rows.withColumn("rank", F.row_number().over(order))
@@ -121,7 +118,7 @@ def top_topics(
 
 
 def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
-    """Return the client ids that are new or vanished, by service, and library versions that changed or have known bugs.
+    """Return new and vanished client ids by service, and library versions that changed or have known bugs.
 
     A restart with another process id does not make a new client.
     """

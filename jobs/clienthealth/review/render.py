@@ -68,10 +68,7 @@ def shown(review: Review) -> dict[str, Any]:
 
 
 def details(review: Review) -> str:
-    """Return the page with everything that the first page leaves out.
-
-    The first page has only what happened, who owns it, and what to do.
-    """
+    """Return the page with everything that the first page leaves out."""
     return page("review", {**shown(review), "details": True})
 
 
@@ -98,7 +95,6 @@ def _pages() -> Environment:
 @cache
 def _texts() -> Environment:
     def escaped(value: object) -> Markup:
-        """The output of macros (Markup) stays as it is."""
         if isinstance(value, Markup):
             return value
         return Markup(_MARKDOWN.sub(r"\\\1", re.sub(r"[\r\n\t]+", " ", str(value))))

@@ -142,7 +142,7 @@ class Budget:
 
     @property
     def state(self) -> State:
-        """The budget's state in words, because colour alone is not enough."""
+        """The budget's state in words."""
         if self.spent is None:
             return "no data"
         return "overspent" if self.spent > 1 else "nearly spent" if self.spent >= NEARLY else "within budget"
@@ -158,7 +158,7 @@ class ServiceSlo:
 
     `service` is empty for all services together.
 
-    `slots`: client-minutes of the reviewed period by slot; slots are parts of equal length, numbered from 0. `periods`:
+    `slots`: client-minutes of the reviewed period by the number of the slot (slots have equal lengths). `periods`:
     client-minutes per period of the trend, oldest first. `lost`: records lost in the reviewed period. `owner`: None if
     unknown.
     """
