@@ -193,8 +193,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
         with closing(_admin(settings)) as client:
             present = subscriptions(client)
     except KafkaError as error:
-        # A user who may not see subscriptions may not create any either. So return all wanted subscriptions; the user
-        # then sees the commands that an administrator has to run.
+        # A user who may not see subscriptions may not create any either, and needs the commands for an administrator.
         return [*wanted], f"This user may not see subscriptions ({type(error).__name__})."
     if present is None:
         return [], "The brokers are older than 3.7: clients cannot push their metrics through these brokers."

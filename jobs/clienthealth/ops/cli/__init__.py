@@ -1,8 +1,8 @@
 """The command line: `kafka-health COMMAND`. `commands.toml` lists the commands, each with its module and options.
 
 A module has a function `run(args)`, which returns the exit code. If several commands share a module, the module has a
-function `run_COMMAND` for each. A module is imported only when its command runs, so that a command that does not use
-Spark starts fast, and runs where Spark is not installed.
+function `run_COMMAND` for each. A module is imported only when its command runs, so that other commands run where Spark
+is not installed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             parsers = parser.add_subparsers(dest="action", metavar=self.action, required=True)
             for name, action in self.actions.items():
                 sub = parsers.add_parser(name, help=action.help)
-                # Accept --config also after an action (`export jvm --config FILE`), because people write options there.
+                # People write --config also after an action (`export jvm --config FILE`).
                 sub.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=CONFIG)
                 action.configure(sub)
 
@@ -88,8 +88,7 @@ def commands() -> Mapping[str, Command]:
 def parser_for(name: str | None) -> argparse.ArgumentParser:
     """Return the parser of all commands.
 
-    Only the module of command `name` is imported, and only the options of this command are added. With None, no
-    command has options.
+    Only the module of command `name` is imported, and only the options of this command are added.
     """
     parser = argparse.ArgumentParser(
         prog="kafka-health", description="Watches Kafka clients, judges their failure modes with evidence."
@@ -133,15 +132,14 @@ class _OfCommand(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its exit code; 130 on Ctrl-C, 141 if the reader of the output is gone.
 
-    On a HealthError print only the error's message, and exit with the error's exit code. If a Python module of an extra
-    is missing, name the extra and exit with the exit code of DependencyError. `argv`: the arguments; by
+    On a HealthError print only the error's message, and exit with the error's exit code. `argv`: the arguments; by
     default, those of this process.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _defect
     name = next((arg for arg in args if not arg.startswith("-")), None)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Replace characters that the terminal cannot show, for example in foreign names, instead of failing.
+        # Foreign names may have characters that the terminal cannot show.
         sys.stdout.reconfigure(errors="replace")
     try:
         parsed = parser_for(name).parse_args(args)

@@ -10,8 +10,7 @@ from typing import TextIO
 
 from clienthealth.platform import secrecy
 
-#: Minimum time (s) between two similar log lines. A Kafka client that cannot connect logs its failure four times a
-#: second.
+#: Minimum time (s) between two similar log lines.
 REPEAT_SECONDS = 60.0
 #: FIRST_SECONDS: time until a progress bar appears. EVERY_SECONDS: time between two updates of the bar.
 FIRST_SECONDS, EVERY_SECONDS = 1.0, 0.2

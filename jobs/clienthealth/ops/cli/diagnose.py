@@ -71,7 +71,6 @@ def run_watch(args: argparse.Namespace) -> int:
 
 
 def _processes(args: argparse.Namespace, settings: Settings) -> int:
-    """Watch processes: print each change of an incident when it occurs, and a report at the end."""
     from clienthealth.diagnose.outcome import Diagnosis, exit_code, json_lines
     from clienthealth.diagnose.report import show
     from clienthealth.diagnose.watch.screen import Screen, endings, threads
@@ -111,7 +110,6 @@ def _processes(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _group(args: argparse.Namespace, settings: Settings) -> int:
-    """Show a consumer group's partitions: live on a terminal, and once at the end."""
     import json
     import time
 

@@ -115,7 +115,7 @@ def _answers(args: argparse.Namespace) -> Answers:
         login["mechanism"] = ask(args.sasl_mechanism, "SASL mechanism", "SCRAM-SHA-512", tuple(LOGINS))
         if login["mechanism"] == "OAUTHBEARER":
             login["token_url"] = ask(args.token_url, "Endpoint that issues tokens, or file:///… of a token")
-        # If the token is in a file, no further options are needed.
+        # A token in a file needs no further options.
         ask = partial(_ask, asks and not login.get("token_url", "").startswith("file:"))
         for name, answer in PARTS[login["mechanism"]].items():
             secret = answer == "password"

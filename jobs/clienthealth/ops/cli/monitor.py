@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         run_monitor(session("kafka-client-health", settings), settings, args.heap_ran_out)
     except ServiceError as error:
         print(f"kafka-health: {error}", file=sys.stderr, flush=True)
-        # Skip Python's own shutdown, which would wait for a JVM that may be gone or hang.
+        # Python's own shutdown would wait for a JVM that may be gone or hang.
         os._exit(HEAP if isinstance(error, HeapError) else AGAIN)
     return 0
 
@@ -73,7 +73,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
     except BlockingIOError as error:
         raise StateError(ANOTHER.format(checkpoint=checkpoint)) from error
     except OSError as error:
-        # Continue without the lock. The job cannot use this folder either, and its error contains the remedy.
+        # The job cannot use this folder either, and its error contains the remedy.
         print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
     try:
         yield
@@ -83,7 +83,6 @@ def _alone(checkpoint: str) -> Iterator[None]:
 
 
 def _supervised(config: str | None) -> int:
-    """Run the job in a child process, restart it after failures, and return its last exit code."""
     from clienthealth.platform.stopping import set_by_signal
 
     command = [sys.executable, "-m", "clienthealth.ops.cli", "monitor", "--once"]

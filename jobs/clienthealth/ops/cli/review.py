@@ -85,7 +85,6 @@ def _reviews(
 
 
 def _has_begun(spark: Any, settings: Settings, week: Period, now: datetime) -> None:
-    """Raise InputError if the history is empty, or begins after the last full week (`week`)."""
     from clienthealth.spark.history import begins
 
     begun = filter(None, (begins(spark, of_cluster.monitor.history) for of_cluster in clusters(settings)))

@@ -1,7 +1,6 @@
 """Check everything that a healthy installation needs, and describe each fault and its remedy.
 
-A check is a function that takes the settings and yields findings. A check reports each fault as a finding, and never
-raises.
+A check reports each fault as a finding, and never raises.
 """
 
 from __future__ import annotations
@@ -31,9 +30,7 @@ Check = Callable[[Settings], Iterator[Finding]]
 def checks() -> tuple[tuple[str, Check], ...]:
     """Return (announcement, check) for all checks.
 
-    The announcement is a text to print before a check that takes long; '' for all other checks. The checks concern, in
-    this order: this machine, Kafka, the monitor, the owners of services, the servers that show results. The check that
-    has to start Spark is last.
+    The announcement is a text to print before a check that takes long; '' for all other checks.
     """
     from clienthealth.ops.doctor import brokers, machine, owned, servers
 

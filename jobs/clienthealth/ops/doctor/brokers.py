@@ -90,7 +90,6 @@ def _topics(settings: Settings, client: KafkaAdminClient, brokers: int) -> Itera
 
 
 def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any], brokers: int) -> Iterator[Finding]:
-    """`brokers`: the number of brokers."""
     name, about = topic["name"], f"topic {topic['name']}"
     read = name in (*settings.topics.metrics, *settings.topics.logs)
     states = name == settings.topics.health
@@ -117,8 +116,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
             lost, wanted = "the state of a client would vanish if it rarely changes", "compact,delete"
         yield Finding(about, "failed", f"The topic's cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
     if read:
-        # `needed`: age (s) of the oldest records that a new monitor reads. With a shorter retention, records are lost
-        # even if the monitor pauses only briefly.
+        # `needed`: age (s) of the oldest records that a new monitor reads.
         kept_ms, needed = int(config.get("retention.ms", "-1")), settings.monitor.start_seconds_back
         text = f"The topic keeps records {'for ever' if kept_ms < 0 else f'for {kept_ms / 3_600_000:.1f} h'}"
         if 0 <= kept_ms < needed * 1000:
@@ -141,10 +139,7 @@ def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[
 
 
 def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
-    """Check that this user has the right READ on the monitor's consumer groups, and may list groups.
-
-    The groups exporter lists groups to measure their lag.
-    """
+    """Check that this user has the right READ on the monitor's consumer groups, and may list groups."""
     about = "groups"
     if trouble := extents(client, [OFFSETS_TOPIC]).trouble:
         yield Finding(
@@ -175,8 +170,7 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         grant = f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed"
         yield Finding(about, "failed", f"{text} {grant}.")
     else:
-        # Brokers report no rights on a group that does not exist. Their answer then shows only that this user may
-        # describe groups with this prefix.
+        # Brokers report no rights on a group that does not exist.
         yield Finding(about, "ok", f"This user may {'read in' if authorised else 'describe'} groups named {READERS}….")
     yield Finding(about, *_groups_seen(client))
 
@@ -233,7 +227,7 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
             PUSHES, "failed", f"{text}. The broker's log names the wrong settings ('Client telemetry is not taken')."
         )
     if not (lacking or idle):
-        # From 4.2 on a broker accepts every push before it asks the plugin. So accepted pushes do not show whether the
+        # From 4.2 on a broker accepts every push before it asks the plugin, so accepted pushes do not show whether the
         # plugin's settings are right.
         text = f"All {len(nodes)} broker(s) have our plugin."
         yield Finding(

@@ -1,7 +1,7 @@
 """Check this machine: Java, jars, compression codecs, and the folders of checkpoint, history and reviews.
 
 The monitor reads with Kafka's Java client, which has all codecs. The exporters read with kafka-python, which needs a
-library for each codec except gzip. The folders are also tested with Spark, because the monitor uses them through Spark.
+library for each codec except gzip.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from clienthealth.settings import Settings
 READABLE: Mapping[str, Callable[[], bool]] = {
     name: getattr(codec, f"has_{name}") for name in ("gzip", "snappy", "lz4", "zstd")
 }
-#: Minimum free bytes on the disks of checkpoint, history and reviews. A monitor that cannot write its checkpoint stops.
+#: Minimum free bytes on the disks of checkpoint, history and reviews.
 MIN_FREE_BYTES = 1_000_000_000
 CHECKPOINT, HISTORY = "monitor.checkpoint", "monitor.history"
 REMEDY = "pip install 'kafka-client-health[exporters]'"
@@ -125,7 +125,6 @@ def places_work(settings: Settings) -> Iterator[Finding]:
 
 
 def _there(place: str) -> Path:
-    """Return the folder or, if it does not exist, its nearest existing ancestor."""
     return next(folder for folder in (Path(place), *Path(place).parents) if folder.exists())
 
 
@@ -186,9 +185,7 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
 
 @contextmanager
 def _left_as_it_was(place: str) -> Iterator[None]:
-    """Delete the folders that the `with` block created: the monitor may run as another user, and could not write to
-    them.
-    """
+    """Delete the folders that the `with` block created, because the monitor may run as another user."""
     folders = () if is_url(place) else (Path(place), *Path(place).parents)
     made = [folder for folder in folders if not folder.exists()]
     yield

@@ -37,7 +37,7 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
         records, trouble = [], str(error)
     clients = []
     for record in records:
-        # Skip records that do not describe a client's state. The Prometheus exporter counts such records.
+        # The Prometheus exporter counts records that do not describe a client's state.
         with suppress(RecordError):
             clients += [decode(bytes(record.value)).client] if record.value is not None else []
     if trouble:

@@ -62,8 +62,6 @@ class Newest(NamedTuple):
 def newest(settings: Settings, topic: str, count: int) -> Newest:
     """Return about `count` of the newest records, equally many from each partition; none if the topic is empty.
 
-    Reading ends after READ_SECONDS; the result then has only the records that were read by that time.
-
     Raises ServiceError if the topic does not exist or cannot be read.
     """
     try:
@@ -133,8 +131,7 @@ class Reject:
 class Survey:
     """The records of one topic or file: counts by format (`formats`), and rejected records by reason (`rejects`).
 
-    Each record counts once. A record that is usable as a whole counts under its format; any other record counts under
-    the first reason for which it is rejected.
+    Each record counts once.
     """
 
     records: int = 0
