@@ -24,8 +24,8 @@ from clienthealth.settings.fields import complaint, keys
 
 _T = TypeVar("_T")
 PREFIX = "KAFKA_HEALTH_"
-#: Variables that begin with KAFKA_HEALTH_ but are not settings. CONFIG names the configuration file. `platform/jars.py`
-#: reads CACHE and MAVEN_URL, and an application that reports its metrics (python_client) reads SERVICE and INSTANCE.
+#: Variables that begin with KAFKA_HEALTH_ but are not settings. CONFIG names the configuration file. CACHE and
+#: MAVEN_URL are for `platform/jars.py`, SERVICE and INSTANCE for applications with `python_client`.
 NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVEN_URL", "SERVICE", "INSTANCE"))
 
 
@@ -94,7 +94,7 @@ def _tables(path: str) -> dict[str, dict[str, Any]]:
     try:
         tables = tomllib.loads(written(path))
     except (ValueError, RecursionError) as error:  # ValueError is also raised for a number with thousands of digits.
-        # Take only line and column from the error, because the rest of its text may quote a value that is a secret.
+        # The rest of the error's text may quote a value that is a secret.
         at = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
         raise SettingsError(f"{path}: not valid TOML{f' {at[0]}' if at else ''}") from None
     for name, table in tables.items():
@@ -174,7 +174,7 @@ def toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        # A JSON string is also a TOML string, except for one character that JSON does not escape.
+        # JSON does not escape this character, but TOML does.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple):
         return f"[{', '.join(toml(item) for item in value)}]"

@@ -22,7 +22,7 @@ UID_LENGTH = 40
 #: Path of the runbooks on the status page.
 RUNBOOKS = "/runbooks"
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-#: Labels that our series or Prometheus already use, so that an installation cannot add labels with these names.
+#: Labels that our series or Prometheus already use.
 _TAKEN = frozenset({
     "broker", "client_id", "cluster_name", "consumer_id", "exporter", "group", "group_type", "host", "instance", "job",
     "kind", "le", "library", "limit", "member_host", "metric", "mode", "of", "pager", "partition", "query", "quiet",
@@ -35,8 +35,7 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
 
     Labels with the value '' are left out.
 
-    Raises SettingsError if the name of a label, or a name in `keep_labels`, is not a valid label name, or is
-    the name of a label that our series already have (_TAKEN).
+    Raises SettingsError if one of these names, or a name in `keep_labels`, is invalid or taken (_TAKEN).
     """
     labels = {"cluster": settings.monitor.cluster, **settings.prometheus.labels}
     for name in (*labels, *settings.prometheus.keep_labels):
@@ -118,6 +117,5 @@ def listed(labels: Sequence[str]) -> str:
     return ", ".join(labels)
 
 
-#: The default labels. The templates of rules, routes and panels contain these labels; in the output, the labels in
-#: force replace them.
+#: The default labels. In the templates of rules, routes and panels, the labels in force replace these labels.
 KEPT = kept_labels(Settings())

@@ -35,7 +35,7 @@ public final class LocalFiles extends LocalFileSystem {
         compiler.compile(new File[] {new File(arguments[0])});
     }
 
-    /** The same for `FileContext`, with which Spark writes checkpoints and Delta its log. */
+    /** LocalFiles for Hadoop's `FileContext`, with which Spark writes checkpoints, and Delta writes its log. */
     public static final class Context extends ChecksumFs {
         public Context(URI uri, Configuration configuration) throws IOException, URISyntaxException {
             super(new Unchecked(uri, configuration));

@@ -1,12 +1,10 @@
 """Render HTML pages from jinja2 templates. Pages share one frame and inline style, and load nothing from other servers.
 
-A page that refreshes itself has one script, which comes from the page's own server. The script replaces the page's
-<main>; a browser without scripts reloads the whole page. Templates escape all text from outside, such as client ids.
-The filter `foreign` also keeps such a text's direction (left to right or right to left) from affecting the rest of the
-page.
+A page that refreshes itself has one script, which comes from the page's own server. Templates escape all text from
+outside, such as client ids.
 
 Plots are inline SVG; the text in a plot keeps its size at any width of the plot. Widths are in per cent of the plot,
-heights in pixels. Each page's style colours the classes `plot`, `grid` and `tick`. Nothing is shown by colour alone.
+heights in pixels. Nothing is shown by colour alone.
 """
 
 from __future__ import annotations
@@ -24,8 +22,8 @@ from clienthealth.model.wording import by_reason
 SCRIPT_PATH = "/page.js"
 #: The x coordinates of a curve run from 0 (left edge of the plot) to _ACROSS (right edge).
 _ACROSS = 1000
-#: The name of a mark on the time axis is written to the right of the mark's line. Beyond _LATE per cent of the width it
-#: is written to the left, because a narrow plot (240 pixels) has no room on the right.
+#: Beyond this position (per cent of the width), the name of a mark on the time axis is written to the left of the
+#: mark's line. A narrow plot has no room on the right.
 _LATE = 88
 
 

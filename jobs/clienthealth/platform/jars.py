@@ -2,8 +2,7 @@
 
 `classpath("spark")` returns the paths of all jars in the set `spark`. The first call downloads the jars to the folder
 that `cache` returns. The SHA-256 of each jar must be the one in `jars.sha256`, because a checksum from the same server
-proves only that the download is complete. After an interruption Ivy continues the download. Later calls only read a
-list of paths. $KAFKA_HEALTH_MAVEN_URL names a mirror.
+proves only that the download is complete. $KAFKA_HEALTH_MAVEN_URL names a mirror.
 
 python -m clienthealth.platform.jars [SET…]      downloads the named sets; without a name, all sets
 """
@@ -100,9 +99,8 @@ def classpath(name: str) -> list[Path]:
 def local_files() -> Path | None:
     """Return the jar with the compiled LocalFiles.java; None if the compilation fails.
 
-    Raises DependencyError without Java. The jar is made again only after a change of LocalFiles.java. A JRE has no
-    compiler, so Janino (one of PySpark's jars) runs LocalFiles.java from source, and the method `main` of LocalFiles
-    compiles this file.
+    Raises DependencyError without Java. A JRE has no compiler, so Janino (one of PySpark's jars) runs LocalFiles.java,
+    which then compiles itself.
     """
     source = Path(__file__).with_name("LocalFiles.java")
     jar = cache() / "classpath" / f"LocalFiles-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.jar"
@@ -118,8 +116,8 @@ def class_archive(paths: str) -> Path | None:
     """Return the class archive (AppCDS: a JVM with it starts faster) for this Java and class path; None if there is
     none.
 
-    `paths`: the class path, as for `java -cp`. An archive's file name contains the archive's size. An archive of
-    another size is not used, because the JVM crashes on an archive that a full disk or a power failure has truncated.
+    `paths`: the class path, as for `java -cp`. An archive's file name contains the archive's size, because the JVM
+    crashes on a truncated archive.
     """
     found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
     return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)
@@ -140,11 +138,9 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a hash for a class archive's name: the JVM refuses an archive of another Java or other files of the class
-    path.
-    """
+    """The JVM refuses an archive of another Java or of other files of the class path."""
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
-    # Skip missing files: on macOS, /usr/bin/java is a launcher, without a file lib/modules beside it.
+    # On macOS, /usr/bin/java is a launcher, without a file lib/modules beside it.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]
     stamps.append(importlib.metadata.version("pyspark"))
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]
@@ -157,7 +153,7 @@ def start_archiver() -> object:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """Return a new temporary folder in the cache, so that files can be moved from it into the cache."""
+    """Return a new temporary folder in the cache, so that its files can be moved into the cache."""
     return tempfile.TemporaryDirectory(dir=cache())
 
 
@@ -216,7 +212,7 @@ def version(path: str) -> int:
 
     Raises DependencyError if that Java does not run or is too old.
     """
-    # On macOS, `java` may be a program that only explains how to install Java. Such a program prints no version.
+    # On macOS, `java` may be a program that only explains how to install Java.
     done = _asked(path, "-version")
     number = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
     if done.returncode != 0 or number is None:
@@ -236,7 +232,6 @@ def _asked(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def _read(listing: Path) -> list[Path] | None:
-    """Return None if there is no list or a listed jar is missing."""
     try:
         jars = [listing.parent.parent / line for line in listing.read_text(encoding="utf-8").splitlines()]
     except FileNotFoundError:

@@ -40,8 +40,7 @@ _UNKNOWN_TOPIC = 3
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
-#: Uninformative errors, the least vague first. A broker that refuses connections gives the reason only for the first
-#: connection; later connections just close or time out.
+#: Uninformative errors, the least vague first. A broker gives the reason only for the first refused connection.
 _VAGUE = ("socket disconnected", "Connection reset", "timed out")
 #: Maps parts of kafka-python's error messages to the reasons that are shown in their place.
 _WORDS: Mapping[str, str] = table(Path(__file__).with_suffix(".toml"))
@@ -189,7 +188,7 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
             return client(bootstrap_servers=servers, **{**python_options(settings.kafka.options), **options})
         except KafkaError as error:
             why = _reason(failures) or str(error)
-            # Add a hint, because users may have forgotten to name their settings file.
+            # Users may have forgotten to name their settings file.
             default = settings.kafka.bootstrap_servers == KafkaSettings().bootstrap_servers
             hint = "; if your settings name another address, give them with --config" if default else ""
             raise ServiceError(f"Kafka at {settings.kafka.bootstrap_servers}: {why}{hint}") from error
@@ -213,8 +212,6 @@ def _attempts() -> Iterator[list[str]]:
 
 
 def _reason(failures: Sequence[str]) -> str | None:
-    """Return the most informative failure, in our words for it (_WORDS) if there are any."""
-
     def vague(failure: str) -> int:
         return next((rank for rank, part in enumerate(_VAGUE, 1) if part in failure), 0)
 

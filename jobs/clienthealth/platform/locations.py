@@ -31,8 +31,7 @@ def absolute(location: str, folder: str = "") -> str:
 
     `folder`: the folder (path or URL) to which a relative location is relative; '' for the current folder.
 
-    A URL stays unchanged. Treated as a path, a URL would lose a slash, and a password in the URL would no longer be
-    recognised and hidden.
+    A URL stays unchanged.
     """
     if is_url(location) or "://" in location:
         return location
@@ -64,9 +63,8 @@ class Reread(Generic[_T]):
 
     `read`: reads and returns the content. If `read` fails after a change, the error is logged once, and the previous
     content stays in force. `former`: content to use if the first call of `read` fails; that error is then logged, too.
-    Without `former`, the error of the first call is raised. After a file could not be opened, each call of `current`
-    tries again, because a change of permissions changes neither the file's time nor its size. `readable`: False if the
-    last call of `read` failed. `what`: name of the content in the log.
+    Without `former`, the error of the first call is raised. `readable`: False if the last call of `read` failed.
+    `what`: name of the content in the log.
     """
 
     def __init__(

@@ -1,9 +1,7 @@
 """Translate the options of [kafka] for Spark's Java client and for kafka-python.
 
 The options have the names of Kafka's Java clients (`security.protocol`), so that one section of the settings serves
-Spark and kafka-python. Most of kafka-python's names are the same with `_` in place of `.`. This module translates
-logins, key stores, and options that have another meaning in kafka-python. No error contains a value, because a value
-may be a secret.
+Spark and kafka-python. No error contains a value, because a value may be a secret.
 """
 
 from __future__ import annotations
@@ -144,7 +142,7 @@ class OptionError(SettingsError):
 def _login(options: Mapping[str, str]) -> tuple[str, Login | None, Mapping[str, str]]:
     """Return (SASL mechanism, login, options of the login module); ('', None, {}) without SASL."""
     protocol, mechanism = options.get("security.protocol", PROTOCOLS[0]).upper(), options.get("sasl.mechanism", "")
-    # Refuse unknown protocols, because kafka-python would treat them as PLAINTEXT.
+    # kafka-python would treat an unknown protocol as PLAINTEXT.
     if protocol not in PROTOCOLS:
         raise OptionError(f"security.protocol must be one of {', '.join(PROTOCOLS)}")
     for store in ("truststore", "keystore"):
@@ -227,7 +225,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
                         file.name, password=options.get("ssl.key.password") if kind == "PEM" else ""
                     )
             except (OSError, ValueError, subprocess.SubprocessError) as error:
-                # Hide the cause: messages of libraries and of Java's keytool may contain a secret.
+                # Messages of libraries and of Java's keytool may contain a secret.
                 problem = f"cannot be read as {kind} with its password ({type(error).__name__})"
                 raise OptionError(f"ssl.{store}.location {problem}") from None
             except DependencyError as error:
@@ -236,7 +234,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
 
 
 def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
-    """Like Java, this function accepts a JKS store if the configured type is PKCS12, and vice versa."""
+    """Java, too, accepts a JKS store if the configured type is PKCS12, and vice versa."""
     data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
     if kind == "PEM":
         return data
@@ -294,7 +292,7 @@ def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})
     login = basic_auth(jaas["clientId"], jaas["clientSecret"])
     request = urllib.request.Request(url, urllib.parse.urlencode(asked).encode(), login)
-    # As in Java, the CA certificates for the token endpoint are options of the login module.
+    # The CA certificates for the token endpoint are options of the login module, as in Java.
     context = _tls(jaas).get("ssl_context") or ssl.create_default_context(cafile=_tls(jaas).get("ssl_cafile"))
     with urllib.request.urlopen(request, timeout=10, context=context) as response:
         answer = json.load(response)

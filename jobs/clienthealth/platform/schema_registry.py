@@ -2,8 +2,7 @@
 
 The client uses Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda also offer. Schemas never
 change, so each process requests a schema only once. If the registry does not answer, a request is repeated for at most
-`[registry] patience_seconds` and then fails. The records stay on their topic and are read again later. So while the
-registry is down, records are delayed but not lost.
+`[registry] patience_seconds` and then fails. While the registry is down, records are delayed but not lost.
 """
 
 from __future__ import annotations
@@ -26,9 +25,8 @@ from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)
 
-#: UNKNOWN_SECONDS: time (s) until a schema that the registry did not have is requested again, because a replica of the
-#: registry may get a new schema late. _FIRST_PAUSE, _LONGEST_PAUSE: shortest and longest pause (s) before a failed
-#: request is repeated.
+#: UNKNOWN_SECONDS: time (s) until a schema that the registry did not have is requested again. _FIRST_PAUSE,
+#: _LONGEST_PAUSE: shortest and longest pause (s) before a failed request is repeated.
 UNKNOWN_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _SUBJECT_NOT_FOUND = 404
@@ -116,7 +114,6 @@ class _Client:
         return schema
 
     def _refer(self, document: Mapping[str, Any], named: dict[str, Any]) -> None:
-        """Add to `named` all schemas to which a schema refers, each parsed after the schemas to which it refers."""
         import fastavro
 
         for reference in document.get("references") or ():

@@ -1,8 +1,6 @@
 """Hide secrets in errors, logs, tracebacks and output of commands.
 
-The product's own errors never contain the value of a setting. So this module is for messages of libraries, and for
-options that are displayed. It hides values of options with names like `password`, passwords in URLs, and private keys
-in PEM.
+Hidden are values of options with names like `password`, passwords in URLs, and private keys in PEM.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api
 
 _SECRET = re.compile(SECRET)
 #: Patterns that find private keys (_PRIVATE_KEY), logins in URLs (_USER), and values after the name of a secret, as in
-#: `password=…` (_GIVEN). Group 1 of _USER and _GIVEN is the text before the secret; it is kept.
+#: `password=…` (_GIVEN). Group 1 of _USER and _GIVEN is the text before the secret.
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 _USER = re.compile(r"(://)[^/?#\s'\"]*@")
 _NAME = r"(?:passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key)[\w.-]{0,80}"

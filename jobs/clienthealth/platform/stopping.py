@@ -16,9 +16,9 @@ def stop_event() -> threading.Event:
 
 
 def set_by_signal(event: threading.Event) -> None:
-    """Set an event from a signal handler, in a new thread, so that the handler itself takes no lock.
+    """Set an event from a signal handler, in a new thread.
 
-    `Event.set` takes a lock. Without the thread, a second signal (a terminal and a parent process may both send Ctrl-C)
-    could interrupt `Event.set`, and the second call would wait for the interrupted call for ever.
+    `Event.set` takes a lock. If a second signal interrupted `Event.set`, the second call would wait for the interrupted
+    call for ever.
     """
     _thread.start_new_thread(event.set, ())

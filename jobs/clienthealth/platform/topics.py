@@ -79,8 +79,7 @@ def inputs(
 ) -> list[Topic]:
     """Return the topics that the monitor reads, in the order of the settings.
 
-    `partitions`: number of partitions of each topic; more partitions than Spark has CPU cores do not make reading
-    faster. `replicas`: -1 for the brokers' default.
+    `partitions`: number of partitions of each topic. `replicas`: -1 for the brokers' default.
     """
     config = {"retention.ms": str(retention_ms), **_in_sync(replicas)}
     return [Topic(name, partitions, config, replicas) for name in dict.fromkeys((*settings.metrics, *settings.logs))]
@@ -91,8 +90,7 @@ def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
 
     `replicas`: -1 for the brokers' default.
 
-    In `client-health`, the cleanup policy `compact` keeps the newest record of each client. The policy `delete` removes
-    records that are older than a week, and with them clients that have been gone for a week.
+    `client-health` keeps the newest record of each client (compact), but no record that is older than a week (delete).
     """
     week = {"retention.ms": str(7 * _DAY_MS), **_in_sync(replicas)}
     states = {"cleanup.policy": "compact,delete", **week, "min.cleanable.dirty.ratio": "0.1"}
@@ -100,5 +98,5 @@ def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
 
 
 def _in_sync(replicas: int) -> Mapping[str, str]:
-    """`replicas` - 1 lets writes succeed while one broker is down. `replicas` is -1 for the brokers' default."""
+    """`replicas` - 1 lets writes succeed while one broker is down."""
     return {"min.insync.replicas": str(replicas - 1)} if replicas > 1 else {}

@@ -5,9 +5,7 @@ request gets a 503. A peer must send its request within REQUEST_SECONDS, and rea
 there are MAX_CONNECTIONS connections, the connection that has waited longest without a request is closed to make room
 for the next connection.
 
-A large body is made in pieces while it is sent, so that the server never holds the whole body in memory. If the peer
-accepts gzip, each piece is compressed before it is sent. A body that is not made in pieces is compressed only if it is
-longer than 10,000 bytes.
+A large body is made in pieces while it is sent, so that the server never holds the whole body in memory.
 """
 
 from __future__ import annotations
@@ -42,9 +40,8 @@ SECURITY_HEADERS = {
     "Cache-Control": "no-store",
 }
 #: MAX_CONNECTIONS: maximum number of open connections, including idle connections. MAX_ANSWERS: maximum number of
-#: requests that are answered at the same time, not counting probes, which are always answered. MAX_ANSWERS is smaller
-#: than MAX_CONNECTIONS, so that a full server usually has an idle connection to close in favour of a new one.
-#: RETRY_AFTER_SECONDS: time (s) after which a peer that got a 503 may try again.
+#: requests that are answered at the same time, not counting probes, which are always answered. RETRY_AFTER_SECONDS:
+#: time (s) after which a peer that got a 503 may try again.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
@@ -145,8 +142,7 @@ class Server(ThreadingHTTPServer):
         """True if the new connection is accepted.
 
         If MAX_CONNECTIONS (128) connections are open, the one that has waited longest for a request is closed to make
-        room. If none waits, because requests are being answered on all of them, the new connection is rejected: with a
-        503, or under TLS without a response.
+        room. If none waits for a request, the new connection is rejected.
         """
         if len(self._deadlines) < MAX_CONNECTIONS:
             return True
@@ -195,7 +191,7 @@ class Server(ThreadingHTTPServer):
 
 
 def _end(connection: socket.socket) -> None:
-    # Close the plain socket, because TLS would wait for the peer. The connection may already be closed.
+    # TLS would wait for the peer, so close the plain socket.
     with suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
@@ -221,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return False
         if parsed and (self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers):
-            # Close the connection after a request that has a body, so that the body is not read as another request.
+            # The body of a request must not be read as another request.
             self.close_connection = True
         return parsed
 
@@ -264,7 +260,7 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Send a short error response that repeats nothing from the request."""
         self.close_connection = True
-        # If the request has no version, the standard library sends no status line. So set a version.
+        # Without a version in the request, the standard library sends no status line.
         self.request_version = "HTTP/1.1"
         status = HTTPStatus(code)
         self._send(Response(f"{status.phrase.lower()}\n", "text/plain", status, {"Connection": "close"}))

@@ -35,9 +35,8 @@ class TopicSettings(Stated, of=STATED["topics"]):
     services: tuple[str, ...] = DEFAULT
 
     def contradictions(self) -> Iterator[str]:
-        """Yield an error if the output topics are equal or one of them is an input topic.
-
-        Yield another error for each topic in `services` that is not an input topic.
+        """Yield an error if the output topics are equal, if one of them is an input topic, or if `services` names
+        another topic.
         """
         if self.health == self.rejects or {self.health, self.rejects} & {*self.metrics, *self.logs}:
             yield "the topics health and rejects must differ from each other and from the input topics"
@@ -191,11 +190,7 @@ class ReviewSettings(Stated, of=STATED["review"]):
     mail_to: tuple[str, ...] = DEFAULT
 
     def contradictions(self) -> Iterator[str]:
-        """Yield an error for each contradiction.
-
-        Each cluster in `histories` must have a name that can be a folder's name. Each cluster in `environments` must be
-        in `histories`. If `smtp_user` is set, `smtp_tls` must not be `none`: the password is sent only with TLS.
-        """
+        """Yield an error for each contradiction, for example a password that would be sent without TLS."""
         for cluster in self.histories:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", cluster):
                 yield f"histories: '{cluster}' cannot be the name of a folder"
@@ -230,7 +225,7 @@ class Settings:
     modes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Each section is valid by itself. These checks compare values of different sections.
+        # These checks compare values of different sections.
         for section, interval in (("jvm", self.jvm.interval_seconds), ("groups", self.groups.interval_seconds)):
             if self.prometheus.ttl_seconds <= interval + self.monitor.publish_seconds:
                 raise SettingsError(

@@ -30,8 +30,7 @@ LARGEST = 2**31 - 1
 class Form:
     """The required form of a text: a description, a regular expression that the whole text must match, and a test.
 
-    JSON schemas contain the pattern, too. A text fails the test if the test returns False, or raises ValueError,
-    re.error, OverflowError or RecursionError.
+    A text fails the test if the test returns False, or raises ValueError, re.error, OverflowError or RecursionError.
     """
 
     words: str
@@ -81,8 +80,7 @@ class Section:
         self.settings = {name: converted(row, Setting, f"{where}.{name}") for name, row in rows.items()}
 
     def check(self, names: Set[str]) -> None:
-        """Check that the settings class has exactly the settings of this section, which may refer only to each other
-        and to forms of text that exist (FORMS).
+        """Check that the settings class has exactly the settings of this section, and that their references are valid.
 
         `names`: the fields of the settings class. Raises CatalogueError if the check fails.
         """
@@ -117,7 +115,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @property
     def _inner(self) -> Any:
-        # A list or table: take the type of its values, the last argument of dict[str, int] and of tuple[int, ...].
+        # The last argument of dict[str, int] and of tuple[int, ...] is the type of the values.
         arguments = [one for one in typing.get_args(self.kind) if one is not Ellipsis]
         return arguments[-1] if arguments else self.kind
 
