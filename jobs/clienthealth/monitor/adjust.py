@@ -179,8 +179,7 @@ def repeats(w: Windows) -> Bools:
     """True for windows in which all metrics stayed the same, even those that grow with the clock (_CLOCKS).
 
     A gateway or collector may keep sending the last sample of a client that is gone. In a running Java client at least
-    one metric changes: the I/O thread counts its calls of select(). While the thread makes no such call, a producer's
-    metadata age, or a consumer's time since its last poll, grows.
+    one metric changes.
     """
     clock = _CLOCKS.get(w.kind or "")
     if clock is None:
@@ -275,8 +274,7 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # The wait begins at the first line that matches the same log pattern as a line in the evidence. If the wait began
-    # at the newest line, each further line would delay the verdict.
+    # Begin the wait at the first similar line, because otherwise each further line would delay the verdict.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])

@@ -1,8 +1,7 @@
 """Count the log lines that show known issues (`Trouble`), which are reported beside the verdicts on failure modes.
 
-A client's counts are published in its record and written to the history. A `Run` counts the lines that show one issue
-of one client, and keeps only a few numbers and the first line. So memory depends on the number of issues, not on the
-number of lines.
+A `Run` counts the lines that show one issue of one client, and keeps only a few numbers and the first line. So memory
+depends on the number of issues, not on the number of lines.
 """
 
 from __future__ import annotations
@@ -71,8 +70,6 @@ EVERYDAY_LINES = 8
 def is_reported(run: Run, excerpt: bool = False) -> bool:
     """True if the lines of one known issue (`run`) are enough to report the issue.
 
-    False if an earlier release counted the issue and this release does not know it.
-
     excerpt  True if a person picked the lines from a log
     """
     trouble = BY_ID.get(run.what)
@@ -133,8 +130,7 @@ def unwritten(runs: Sequence[Run], client_id: str, kind: str, until_ms: float) -
     """Return a row for each of a client's known issues with log lines that are not in the history yet.
 
     A row is {"what": id of the issue, "lines": number of these lines}. Afterwards the lines count as written to the
-    history. `until_ms`: start (epoch ms) of the last minute with lines to count. Lines that name no client count for
-    the first client for which this function is called.
+    history. `until_ms`: start (epoch ms) of the last minute with lines to count.
     """
     counts: dict[str, int] = {}
     for run in runs:

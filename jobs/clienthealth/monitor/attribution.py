@@ -5,9 +5,8 @@ On one host, processes with clients of the same name can follow each other or ru
 instance of its process. If a client reports under that instance, the line belongs to that process. Otherwise the line
 belongs to the client that existed at the time of the line. A line that fits several clients belongs to none of them.
 
-Time and name can mislead. A shipper that reads a file again gives old lines the present time. A line without an
-instance fits every process that has a client with the same id. So the client's counters are compared with the line. If
-the counters contradict the line, the line is about another client (`contradicted`).
+Time and name can mislead, so the client's counters are compared with the line. If the counters contradict the line, the
+line is about another client (`contradicted`).
 """
 
 from __future__ import annotations
@@ -111,8 +110,7 @@ def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tup
     """Return (instance in the line, event) for each kept line on the start or end of a client with this client's name.
 
     The lines are in order of time; the instance is "" if the line names none. `alone`: True if the process has no other
-    client of this kind, so that lines without a client id belong to this client. Lines about the whole process belong
-    to all its clients.
+    client of this kind, so that lines without a client id belong to this client.
     """
     named = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
     nameless = state.lifecycle.get((*client.process, "")) or []
@@ -125,10 +123,7 @@ def _is_of(event: LogEvent, client: Client) -> bool:
 
 
 def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str, str]:
-    """Return, by name, the options that a client logged at its last start.
-
-    `alone`: True if the process has no other client of this kind.
-    """
+    """Return, by name, the options that a client logged at its last start."""
     starts = [(i, event) for i, event in lifecycle_lines(state, client, alone) if event.signature in CONFIG_LOGGED]
     own = [(instance, event) for instance, event in starts if instance == client.instance]
     options: dict[str, str] = {}
@@ -177,7 +172,7 @@ class ProcessLog:
 
         An event is about the client if it names the client or no client. Entries of other processes on the same host
         are left out. An event that also fits another client of the same name is treated as an event that names no
-        client. A dump that also fits another client is left out.
+        client.
         """
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
         earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client).dumps
@@ -360,9 +355,7 @@ def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]
 def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
     """Return the entries, except those of loggers that copy lines of other programs.
 
-    A client's own line begins with the client's name. A logger that ever wrote words before such a name copies lines,
-    so all entries of that logger are left out. If the log names no loggers, lines that begin with a client's name are
-    kept, because the program itself wrote them.
+    A client's own line begins with the client's name. A logger that ever wrote words before such a name copies lines.
     """
     entries = list(entries)
     copying = {(entry.process, entry.event.logger) for entry in entries if entry.event and entry.event.copied}
@@ -379,9 +372,8 @@ def contradicted(
 ) -> tuple[LogEvent, ...]:
     """Return the lines that the samples before and after them contradict; none unless the library is `java`.
 
-    `known`: returns the client's samples of a metric. `config`: the client's options.
-    If samples contradict a line that names no client, all such lines of the same thread and log pattern count as
-    contradicted, because the samples after the newest of these lines may still be missing.
+    `known`: returns the client's samples of a metric. `config`: the client's options. If samples contradict a line that
+    names no client, all similar lines of the thread count as contradicted.
     """
 
     def place(event: LogEvent) -> tuple[str, object]:

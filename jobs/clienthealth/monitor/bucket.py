@@ -74,8 +74,8 @@ class Bucket:
 
     @cached_property
     def part_begin(self) -> Ints:
-        """For each sample, the index of its first row in `parts` (values per topic). A last element is added: the
-        number of rows in `parts`.
+        """For each sample, the index of its first row in `parts` (values per topic); the last element is the length of
+        `parts`.
         """
         return np.searchsorted(self.state.parts.row, np.arange(len(self.state.readings) + 1))
 
@@ -97,8 +97,7 @@ class Bucket:
     def windows(self, kind: str, client: Ints, lo: Ints, hi: Ints) -> Windows:
         """Return the samples in the rows [lo, hi) as `Windows`. `lo`, `hi`: arrays with one element per window.
 
-        `client`: for each window, the position of its client in `state.all_clients`. All clients are of the kind
-        `kind`.
+        `client`: for each window, the position of its client in `state.all_clients`.
         """
         state, readings = self.state, self.readings
         begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
@@ -183,7 +182,7 @@ class Bucket:
     def also_seen(self, client: Client, kinds: Mapping[str | None, int] | None = None) -> list[Seen]:
         """Return a client's known issues.
 
-        `kinds`: number of clients of each kind in the client's process; by default, reporting clients are counted.
+        `kinds`: number of clients of each kind in the client's process (default: those that report).
         """
         if client.process not in self.runs:
             return []

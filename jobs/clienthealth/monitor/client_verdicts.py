@@ -192,9 +192,8 @@ def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
     """Return the log entries for which the wait for the client's next sample (at most 30 s, LONGEST_MS) ended in this
     step without a sample.
 
-    Verdicts from log lines wait for the client's next sample (`adjust._await_samples`). A client that exits because of
-    a failure logs the failure and sends no further sample, so windows with such entries are judged once more.
-    `before_ms`: the watermark of the previous step.
+    A client that exits because of a failure logs the failure and sends no further sample, so windows with such entries
+    are judged once more. `before_ms`: the watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
     # Leave out lines before `earliest` (by each client's own clock), because a later sample has arrived.
@@ -226,10 +225,7 @@ class OfWindow(NamedTuple):
 
 class _Judgement:
     def __init__(self, bucket: Bucket, now_ms: int, collected: OverTime | None = None) -> None:
-        """`collected`: a list to which the verdicts are added; incidents then stay unchanged.
-
-        A caller passes this list only if all data is present, so that no log line waits for a later sample.
-        """
+        """`collected`: a list to which the verdicts are added; incidents then stay unchanged."""
         self.collected = collected
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents
@@ -237,8 +233,7 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: Maps (client, start of the window) to ids of log patterns: the client's samples contradict the lines that
-        #: match these patterns, so these lines are not judged.
+        #: Maps (client, start of the window) to ids of log patterns, whose lines the client's samples contradict.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
@@ -327,10 +322,8 @@ class _Judgement:
         return contradicted.union(event.signature for event in touched.logs.get(at, NO_LOG).logs)
 
     def _clients(self, gated: Gated) -> None:
-        """Judge the windows of all clients. Add a client's record if its content has changed or if a record is due.
-
-        A record is due `publish_seconds` after the previous one. Samples come a little early or late, so a record may
-        be early by a quarter of the client's reporting interval.
+        """Judge the windows of all clients. Add a client's record if its content has changed, or `publish_seconds`
+        after the previous record.
         """
         clients, ids = self.state.clients, tuple(mode.id for mode in gated.live)
         number, _, _, newest, seen, _ = gated.clients
@@ -390,9 +383,8 @@ class _Judgement:
         return self._entered(client, judged, reporter.seen, last_seen - last, lambda at: window(reporter.begin + at))
 
     def _known(self, client: Client, reports: Reporting | None = None) -> Context:
-        """Return what is known about a client beside its windows: its logged starts, open incidents, and `reports`.
-
-        `reports`: how the client reports samples; None if log lines do not wait for the client's next sample.
+        """Return what is known about a client beside its windows: its logged starts and open incidents. `reports`: how
+        the client reports samples; None if log lines do not wait for the client's next sample.
         """
         starts = (s for s in self.bucket.starts.get(client.process, ()) if s.client_id == client.client_id)
         own = [start.ts_ms for start in starts if start.instance in ("", client.instance)]
@@ -474,9 +466,7 @@ def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[in
 def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]]:
     """Yield (end of the window, verdicts) in order of time. `judged`: the windows of one client in order of time.
 
-    Windows overlap, so each verdict is merged with the previous window's verdict on the same mode. Earlier windows are
-    not merged: a batch of a backlog holds many windows, and a fault that was over early in the batch must not affect
-    the newest verdict. Nothing is yielded for the first window, unless it is the only one.
+    Windows overlap, so each verdict is merged with the previous window's verdict on the same mode.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)

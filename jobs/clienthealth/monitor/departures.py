@@ -1,10 +1,10 @@
 """Judge clients that stopped reporting.
 
 A client has departed if it sends no data for three reporting intervals (at least `[absence] min_gap_seconds`) plus
-`[absence] watermark_seconds`. This time is measured by the watermark. The client is then judged by its last sample and
-the log lines on its end, and removed from the state. The client's open incidents stay until data proves that the client
-has ended (`ends.has_ended`), at most for `[absence] shown_seconds`. Missing data alone proves nothing, because a
-hanging process pushes no metrics, and a metrics agent can fail while its client runs.
+`[absence] watermark_seconds`. The client is then judged by its last sample and the log lines on its end, and removed
+from the state. The client's open incidents stay until data proves that the client has ended (`ends.has_ended`), at most
+for `[absence] shown_seconds`. Missing data alone proves nothing, because a hanging process pushes no metrics, and a
+metrics agent can fail while its client runs.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from clienthealth.monitor.state import UNDELIVERED
 from clienthealth.monitor.window_verdicts import judge_windows, stale_verdicts
 from clienthealth.settings import Settings
 
-#: Keys in a verdict's detail: how many records and bytes a departed client may have lost. The values of these keys are
-#: also added to the incident of the failure that caused the loss.
+#: Keys in a verdict's detail: how many records and bytes a departed client may have lost.
 LOST = ("lost_records", "lost_bytes")
 #: While no client sends data, a client is reported as gone after OUTAGE_INTERVALS of its reporting intervals plus
 #: OUTAGE_MS (ms).
@@ -43,9 +42,8 @@ OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
     """Return the clients (positions in `state.all_clients`) to judge now, while no client reports.
 
-    While no client reports, missing data does not show that a client has ended, so only log lines on a client's own end
-    open an incident. The clients' data is kept, because the clients may report again when input returns. `before_ms`:
-    time (ms) without input at the previous step.
+    Missing data shows nothing then, so only log lines on a client's own end open an incident. `before_ms`: time (ms)
+    without input at the previous step.
     """
     state = bucket.state
     if not state.idle_ms:
@@ -101,8 +99,8 @@ def _left_open(
     """Update a departed client's open incidents, and return the changes. The incidents close if the client's end is
     proved.
 
-    `of_end`: verdicts on the client's end; incidents of their modes are not updated here. `silent`: verdicts on the
-    client's missing data, used only while its process lives. `offset`: watermark minus the client's own clock (ms).
+    `of_end`: verdicts on the client's end. `silent`: verdicts on the client's missing data, used only while its process
+    lives. `offset`: watermark minus the client's own clock (ms).
     """
     state, client, key = bucket.state, bucket.state.all_clients[number], seen.client.key
     departed_ms = int(state.clients.last[number])
@@ -148,8 +146,8 @@ REMINDED_MS = 300_000
 def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
     """Return records of departed clients with open incidents. Without new records exporters would drop these clients.
 
-    Records are due every five minutes (REMINDED_MS), and at least twice in `[prometheus] ttl_seconds`. If they are not
-    due, the list is empty. `before_ms`: the watermark before this step.
+    Records are due every five minutes (REMINDED_MS), and at least twice in `[prometheus] ttl_seconds`. `before_ms`: the
+    watermark before this step.
     """
     state, settings = bucket.state, bucket.settings
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)
@@ -205,9 +203,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 def keep(bucket: Bucket) -> Set[str]:
     """Keep incidents open after their client stopped reporting, as long as the client's process logs.
 
-    Samples of other clients can also show that the process still runs (`ends.clients_beside`). Returns the keys of the
-    clients that have ended. If more clients are remembered than this bucket's share of `max_clients`, the keys of those
-    remembered longest are returned, too.
+    Returns the keys of the clients that have ended, and of clients beyond this bucket's share of `max_clients`.
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())

@@ -34,8 +34,7 @@ class Silence(NamedTuple):
     def settled_ms(self) -> float:
         """Time (epoch ms) up to which a logged start is this client's own; a later start belongs to a successor.
 
-        The time is at least 5 s (START_MS) after the first sample, because a client may send its first sample while it
-        is still starting.
+        A client may send its first sample while it is still starting.
         """
         return max(self.last_ms, self.first_ms + START_MS)
 
@@ -105,8 +104,8 @@ def _of_its_end(
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # A start is this client's if its line names the client's instance. If the line names no instance, two
-            # conditions must hold: no other client has this name, and the close is not in doubt (`unsure`).
+            # A line without an instance counts only if no other client has this name, and if the close is not in doubt
+            # (`unsure`).
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
@@ -126,8 +125,8 @@ def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> 
 
     The proof is a log line on the client's close, a log line on the kill of the client's process, or a client of the
     same name that appeared on the host after this client's last sample. `departed_ms`: the time of the last sample.
-    `alone`: True if at that time no other client of the same name was on the host. Otherwise a client that appeared
-    proves nothing, and the log line must name the instance of `client`.
+    `alone`: True if at that time no other client of the same name was on the host; otherwise only a log line with the
+    instance of `client` is proof.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -167,8 +166,7 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 
     `client`: the client that no longer reports. If its library reports only inside poll(), these are all other clients
     of the same instance. Otherwise these are the clients of the same service and host that reported before the data of
-    `client` went missing. The second result is empty without an open incident of `client` whose evidence is missing
-    data. It is also empty if a reporting client of the service and host has the same client id.
+    `client` went missing, as an open incident shows.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):
@@ -211,10 +209,9 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
-    A push names no process. So the result is empty unless three conditions show that the address has a single, living
-    process. First, all other clients of the address must still push, because a process that ends stops all its clients.
-    Second, none of them may be new, because a new client could belong to a later process. Third, none of them may have
-    this client's name, because such a client could belong to a replica on the same host.
+    A push names no process. So all other clients of the address must still push, because a process that ends stops all
+    its clients. None of them may be new (from a later process), or have this client's name (from a replica on the same
+    host).
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

@@ -56,9 +56,9 @@ def isolated(
 ) -> tuple[T | None, list[Fault]]:
     """Call `run` with a bucket's state and chunks. If that raises an error, call it without the faulty processes.
 
-    Returns (result of `run`, one Fault per process that was left out). The open incidents of a faulty process are kept,
-    unless they raise an error, too. If no single process causes the error, the result is None, and the only Fault names
-    no process. `buckets`: the total number of buckets. Raises StateError if `state` is no valid state (see `load`).
+    Returns (result of `run`, one Fault per process that was left out). If no single process causes the error, the
+    result is None, and the only Fault names no process. `buckets`: the total number of buckets. Raises StateError if
+    `state` is no valid state (see `load`).
     """
     packed: Packed = state, chunks
     whole = _unpacked(packed, buckets)
@@ -74,7 +74,6 @@ def isolated(
 
 
 def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
-    """Call `run` without the faulty processes. `mistake`: the error that `run` raised with all processes."""
     # No process causes the error if even this call, without the data of any process, raises an error.
     run(*_part(packed, buckets, frozenset()))
     homes = list(dict.fromkeys(_homes(*_unpacked(packed, buckets))))

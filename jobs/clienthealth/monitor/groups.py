@@ -81,8 +81,7 @@ def window_start(ts_ms: int, limits: LagSettings) -> int:
 def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record:
     """Return the group's record, and append the rows of its finished minutes to `minutes`.
 
-    A batch of a backlog has samples of many minutes. Each minute is judged at its last sample, over the lag window that
-    ends with this sample. Observations before the newest of these windows are dropped.
+    Each minute is judged at its last sample, over the lag window that ends with this sample.
     """
     data = _observations(group)
     times = np.unique(data[:, 0])

@@ -19,8 +19,7 @@ from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.monitor.window_verdicts import detail_of, evidence_of, gone_on_with, united
 
-#: `moved`: the incident now belongs to a known client; before, the incident belonged to an unnamed client or another
-#: instance.
+#: `moved`: before, the incident belonged to an unnamed client or to another instance.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 

@@ -1,18 +1,13 @@
 """Add decoded data to the state of a bucket, within the limits; log lines wait for metrics of the same time.
 
 Limits on clients, samples and events bound a bucket's memory and work for any input. Beyond a limit, known clients stay
-and new clients are left out. Of samples and events the newest are kept, because they show the present. Everything left
-out is counted.
+and new clients are left out. Everything left out is counted.
 
-A new client costs more than a sample of a known client: a new client needs a place in the state, a record, a row of the
-history, and later a verdict on its end. A flood of made-up client ids must not delay known clients. So a batch takes in
-only a limited number of clients that have reported once. All others enter at their second report, which made-up ids
-never send.
+A flood of made-up client ids must not delay known clients. So a batch takes in only a limited number of clients that
+have reported once. All others enter at their second report, which made-up ids never send.
 
-Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor reads the topics of
-logs and metrics from where it stopped, and can be further in one topic than in the other. If log lines that are minutes
-ahead of the metrics were judged, they would be compared with older samples, or their client would seem to report no
-metrics.
+Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor may have read logs
+further than metrics. Log lines that are minutes ahead of the metrics would be compared with older samples.
 
 A restarted collector can send old data again. Old data counts as late for clients that still report and for processes
 that still log. Ended clients and processes are remembered (`BucketState.ended`), so that old data does not bring them
@@ -48,8 +43,7 @@ LONGEST_MS = 600_000
 #: Maximum time (ms) for which the watermark waits, in a backlog, for the task that is furthest behind. The limit bounds
 #: the samples and log entries that the state keeps meanwhile.
 HELD_MS = 900_000
-#: If the watermark jumps by more than this (ms) in one step, the data of all clients has a gap. While input arrives,
-#: batches follow each other so quickly that the watermark never jumps as far.
+#: If the watermark jumps by more than this (ms) in one step, the data of all clients has a gap.
 SHARED_MS = 60_000
 #: Maximum time (ms) between two steps of a running monitor without input. A longer gap means that the machine slept.
 AWAKE_MS = 20_000
@@ -119,9 +113,7 @@ def due(
     """Return the log entries that can be judged now. All others wait in `state.waiting`, at most ten minutes.
 
     If a process's log is more than a minute ahead of the process's metrics (and of the watermark), the entries after
-    these metrics wait. An entry does not wait if its time is ahead of this machine's clock, or if its process is known
-    to report no metrics. No entry waits if more than this bucket's share of `max_events` would wait, or if no samples
-    of any client came (`readings_arrived` is False), because then all metrics have been read.
+    these metrics wait. No entry waits if `readings_arrived` is False, because then all metrics have been read.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -151,7 +143,7 @@ def due(
 
 
 #: Maximum number of clients, over all buckets, that were left out at their first report and are remembered until their
-#: second report. Beyond the limit, the clients that were left out longest ago are forgotten.
+#: second report.
 REPORTED_ONCE = 2_000_000
 #: Minimum distance (ms) of two samples that count as two reports. Closer samples may be one report, because some
 #: formats split a sample.
@@ -170,7 +162,7 @@ def without_room(
 
     `left_out`: maps a limit (new-clients, clients, clients-per-service) to the number of clients and groups that it
     excludes; this function adds to it. `numbers`: maps the identity of each known client to its position in
-    `state.all_clients`. A client or group is new if its identity is neither in `numbers` nor that of a known group.
+    `state.all_clients`.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()
@@ -268,9 +260,8 @@ def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Coun
 
 
 def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Drop log entries beyond the limits per process and in total, and count them in `left_out`; the newest are kept.
-
-    `state.log_entries` is in order of time, before and after.
+    """Drop log entries beyond the limits per process and in total, and count them in `left_out`; the newest are
+    kept.
     """
     entries = state.log_entries
     of_process = of_each_process(entries, settings.max_events_per_process)
@@ -287,11 +278,8 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     Each task that decoded a part of the batch reports the time up to which the task has read (`Packer`). The watermark
     is the median of these times, weighted by the tasks' numbers of clients. So a partition that has only one client,
     with a wrong clock, has no effect. The watermark never goes back, and is never ahead of `now_ms`. Tasks that read
-    only logs may be far ahead, so their times enter the median only if no other task reports.
-
-    A backlog may be read further in one partition than in another, and logs further than metrics. So the watermark then
-    waits for the task that is furthest behind, but for at most HELD_MS, and not if the median is within SKEW_MS of
-    `now_ms`.
+    only logs may be far ahead, so their times count only if no other task reports. In a backlog, the watermark waits
+    for the task that is furthest behind, but for at most HELD_MS.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported
@@ -306,10 +294,7 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
     """Update `state.idle_ms`, the time without input by this machine's clock. Return its value before this step (ms).
 
-    If input arrived, `state.idle_ms` and the result are 0.
-
-    A step adds the time since the previous step, but at most 20 s (AWAKE_MS). If more time has passed, the machine must
-    have slept, and no client can report to a sleeping machine.
+    A step adds at most 20 s (AWAKE_MS). If more time has passed, the machine must have slept.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms
@@ -321,8 +306,8 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 def discount_outage(state: BucketState, before_ms: int) -> None:
     """Remember a gap in the data of all clients, so that it is not taken for missing data of single clients.
 
-    In such a gap input was lost, or the monitor did not run. There is a gap if the watermark has jumped by more than
-    a minute (SHARED_MS) from `before_ms`, its value before this step.
+    There is a gap if the watermark has jumped by more than a minute (SHARED_MS) from `before_ms`, its value before this
+    step.
     """
     jump = state.time_ms - before_ms
     if not before_ms or jump <= SHARED_MS:

@@ -1,9 +1,7 @@
 """Make the rows of the table `minutes` of the history: one row per client and minute.
 
-A minute is written when no open window overlaps it any more, or when its client has departed. While no data of any
-client arrives, this machine's clock decides how long a minute waits for late samples. Samples that come after the
-minute was written still enter windows, but do not change its row. The failures of a minute are the incidents that were
-open during that minute.
+A minute is written when no open window overlaps it any more, or when its client has departed. Samples that come later
+do not change its row. The failures of a minute are the incidents that were open during that minute.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ def finished(bucket: Bucket, gone: Sequence[int], changes: Sequence[Transition],
     """Return the rows of the minutes that have finished since the last call. `now_ms`: this machine's clock.
 
     `gone`: the departed clients (indices in the state); all their minutes count as finished. `changes`: this step's
-    changes of incidents. Closed incidents are kept until all minutes in which they were open are written.
+    changes of incidents.
     """
     state = bucket.state
     for change in changes:

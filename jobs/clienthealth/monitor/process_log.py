@@ -77,8 +77,8 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Mapping[ProcessKey, Sequence[Life]]:
     """Return, for each process, the lifetimes of its clients.
 
-    Clients that recently stopped are included. The lifetimes of reporting clients have no end (EVER). `numbers`: for
-    each process, its reporting clients as indices in the state.
+    Clients that recently stopped are included. `numbers`: for each process, its reporting clients as indices in the
+    state.
     """
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     for process, of_process in numbers.items():
@@ -108,8 +108,7 @@ def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
 def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:
     """Add log entries (events and dumps) to the state. Return the new entries, and the number of late entries.
 
-    An entry is late if all windows that contain it get no new entries any more (see `horizons`). If an equal entry of
-    the same burst is kept already, only the count of the kept entry rises.
+    An entry is late if all windows that contain it get no new entries any more (see `horizons`).
     """
     if not entries:
         return [], 0
@@ -151,10 +150,7 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[Proce
 
 
 def _remember(state: BucketState, entry: LogEntry) -> None:
-    """Keep a line on the start or end of a client, under the client id '' if the line names no client.
-
-    Of each log pattern only the first line and the last 16 lines (LAST_KEPT) are kept.
-    """
+    """Keep a line on the start or end of a client, under the client id '' if the line names no client."""
     event = entry.event
     if event is None or event.signature not in CONFIG_LOGGED | telling():
         return
@@ -165,8 +161,8 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     instance = entry.instance or ""
     for at in same if event.signature in CONFIG_LOGGED else ():
         if kept[at][0] == instance:
-            # Drop the configuration options from the lines of earlier starts. The name of an option contains a dot; the
-            # name of a group of the log pattern does not.
+            # Drop the options of earlier starts. The name of an option contains a dot; the name of a group of the log
+            # pattern does not.
             few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
             kept[at] = instance, replace(kept[at][1], captures=few)
     if len(same) > LAST_KEPT:
@@ -199,7 +195,7 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int, living:
     """Drop entries that no window needs any more, except the last four dumps of a process (EARLIER_DUMPS).
 
     `length_ms`: length of the longest window. `living`: the processes that report; this function adds the processes
-    that log. Processes that no longer log are remembered as ended (`BucketState.ended`).
+    that log.
     """
     kept: list[LogEntry] = []
     for process, entries in grouped(state.log_entries, lambda entry: entry.process).items():

@@ -1,8 +1,7 @@
 """Merge new samples of a bucket into the kept samples, and drop the samples that no window needs any more.
 
-A client's wrong clock is reported (`skew_seconds`), and never affects other clients. A client's newest time is compared
-with the times of neighbouring records on the topic (`packer.topic_clock`), and with this machine's clock. If all
-samples of a client come late, the client's clock looks slow and is reported as slow.
+A client's wrong clock is reported (`skew_seconds`), and never affects other clients. If all samples of a client come
+late, the client's clock is reported as slow.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from clienthealth.monitor.state import UNDELIVERED, BucketState, Clients
 from clienthealth.settings import MonitorSettings
 
 T = TypeVar("T")
-#: Identity: `Client.identity`. Numbers: maps a client's identity to its number: its index in the state.
+#: Identity: `Client.identity`. Numbers: maps a client's identity to its index in the state.
 Identity = tuple[str, str, str, str]
 Numbers = dict[Identity, int]
 
@@ -34,8 +33,8 @@ SHIFT = 48
 #: Minimum number of reporting intervals in a window. Intervals above MAX_INTERVAL_MS (ms) count as MAX_INTERVAL_MS.
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
-#: Clients with reporting intervals up to this (ms) have windows of `window_seconds`. Longer intervals are measured from
-#: samples, because the interval that a client reports may be wrong.
+#: Clients with reporting intervals up to this (ms) have windows of `window_seconds`. Longer intervals are measured,
+#: because a client may report a wrong interval.
 USUAL_INTERVAL_MS = 15_000
 #: The monitor follows a client's clock that was set back by at most SET_BACK_MS (ms), but only after at least STANDS_MS
 #: (ms) without a newer sample.
@@ -102,10 +101,6 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
     """Adapt to clients' clocks that were set back. Otherwise the new samples of these clients would count as late.
 
-    Either the client's newest kept sample is ahead of the watermark, and its new samples agree with the watermark. Or
-    the new samples are earlier than the newest kept sample, which stayed the newest for more than 45 s (STANDS_MS) and
-    three reporting intervals.
-
     `new`: for each chunk, the client numbers and times (epoch ms) of its samples.
     """
     clients = state.clients
@@ -149,10 +144,8 @@ def keys(readings: Readings) -> Ints:
 def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Readings, Parts]:
     """Sort samples by client and time.
 
-    Merge samples of one client and time, because some formats have one metric per record.
-
-    Values per topic are sorted by sample, topic (by name), partition and thread. Values that agree in all four are
-    merged, too.
+    Merge samples of one client and time, because some formats have one metric per record. Values per topic are sorted
+    and merged by sample, topic (name), partition and thread.
     """
     key = keys(readings)
     order = np.argsort(key, kind="stable")

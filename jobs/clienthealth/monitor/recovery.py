@@ -72,7 +72,7 @@ def refresh(
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
     """Close each incident that another incident of the same client explains. Return the changes.
 
-    The other incident must be at least as certain. `end_ms`: the time (epoch ms) at which the incidents close.
+    The other incident must be at least as certain.
     """
     found = [*incidents.of_client(key).values()]
     by = [(one.verdict.mode, one.verdict.status) for one in found]
@@ -84,8 +84,7 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 def expired(bucket: Bucket, ended: Set[str]) -> list[Transition]:
     """Close the open incidents that are over because their client is gone. Return the changes.
 
-    A closed incident ends when the client or its process last sent data (`OpenIncident.heard_ms`). If this time is
-    unknown, or if missing data itself is the sign of the mode, the incident ends at the watermark. `ended`: keys of
+    A closed incident ends when the client or its process last sent data (`OpenIncident.heard_ms`). `ended`: keys of
     clients with a proved end.
     """
     state, shown_ms = bucket.state, 1000 * bucket.settings.absence.shown_seconds

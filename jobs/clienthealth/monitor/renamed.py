@@ -26,8 +26,8 @@ from clienthealth.monitor.state import BucketState
 
 #: Only a client that has reported for less than this time (ms) can be the continuation of another client.
 NEW_MS = 120_000
-#: FASTER: between the two clients' samples, the counters may grow at most this number of times as fast as before.
-#: LONGER: the first client must have reported for at least this number of times the gap between the two clients.
+#: FASTER: maximum growth rate of the counters in the gap between the two clients, as a multiple of the rate before.
+#: LONGER: minimum time for which the first client has reported, as a multiple of this gap.
 FASTER, LONGER = 3.0, 3.0
 
 
@@ -63,8 +63,7 @@ def assign(bucket: Bucket) -> list[Transition]:
     """Move open incidents to the clients to which they belong. Return the changes.
 
     An incident without a client id belongs to the only client of its kind in the process, once that client is known. An
-    incident of a client that is known only from its log belongs to the client that reports with the same client id,
-    whatever its instance is.
+    incident of a client that is known only from its log belongs to the client that reports with the same client id.
     """
     state = bucket.state
     names = {(ref.process, ref.client_id, ref.kind) for ref in state.all_clients} if state.former else set()
@@ -73,8 +72,8 @@ def assign(bucket: Bucket) -> list[Transition]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # Move the incident to the client that reports with the same client id, but only if all its evidence is log
-        # lines or thread dumps. An incident about a client's end stays, because the reporting client has not ended.
+        # An incident about a client's end stays, because the reporting client has not ended. An incident with evidence
+        # other than log lines or thread dumps stays, too.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:

@@ -125,10 +125,10 @@ class Life(NamedTuple):
 class Run(msgspec.Struct, array_like=True):
     """The log lines of one client that show one known issue, counted together (`monitor/also_seen.py`).
 
-    The fields are the client's instance, id and kind ("": the lines do not name it), the id of the known issue
-    (`what`), the number of lines, the times of the first and last line (epoch ms), and the first line (`text`) with its
-    input record. `unwritten`: number of lines that are not in the history yet. `minutes`: maps each of the
-    newest 60 minutes with such lines (start in epoch ms) to their number; older lines are counted only in `unwritten`.
+    `instance`, `client_id`, `kind`: "" if the lines do not name them. `what`: id of the known issue. `text`, `source`:
+    the first line and its input record. `unwritten`: number of lines that are not in the history yet. `minutes`: maps
+    each of the newest 60 minutes with such lines (start in epoch ms) to their number; older lines are counted only in
+    `unwritten`.
     """
 
     instance: str
@@ -147,7 +147,7 @@ class Run(msgspec.Struct, array_like=True):
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
     """Entries by key, each with a time (epoch ms). A key is a tuple of names, of one hash, or of two times.
 
-    `forget` (`monitor/step.py`) deletes old and excess entries of these fields.
+    `forget` (`monitor/step.py`) deletes old and excess entries.
     """
 
     kept: dict[K, tuple[int, V]] = {}
@@ -255,8 +255,6 @@ class Kept(msgspec.Struct, kw_only=True):
 class BucketState(Kept, kw_only=True):
     """The state of a bucket in memory.
 
-    clients   the table of `all_clients`
-    incidents the open incidents
     readings  the samples, in order of client (position in `all_clients`) and time
     parts     the values of the samples per topic
     configs   configurations of clients; samples and clients refer to them by position

@@ -1,7 +1,6 @@
 """Process one batch for one bucket: change the state, and return records, changes of incidents, rows of the history.
 
-The step is plain Python. The streaming query runs the step with the state that Spark keeps; `diagnose` and `watch` run
-the step without Spark.
+The step is plain Python, so that `watch` runs it without Spark.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Published:
 def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
     """Process the decoded data of a batch for one bucket. The state is changed in place.
 
-    `now_ms`: this machine's clock (epoch ms). The watermark is never ahead of `now_ms`.
+    `now_ms`: this machine's clock (epoch ms).
     """
     published = Published()
     closed = readings.horizons(state, settings.monitor)
@@ -101,7 +100,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
 def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
     """Drop data that no window needs any more, and the departed clients.
 
-    `gone`: indices of the departed clients. Data that is dropped because of a limit is counted in `published`.
+    `gone`: indices of the departed clients.
     """
     state, settings, grid = bucket.state, bucket.settings, bucket.grid
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
@@ -119,8 +118,8 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
     """Delete old or excess entries of the state's `Memory` fields.
 
-    `living`: processes that report or log. Returns the number of clients that lost the lines on their start and end,
-    because of the limit `max_clients`.
+    `living`: processes that report or log. Returns the number of clients beyond `max_clients`, whose lines on start and
+    end are deleted.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)

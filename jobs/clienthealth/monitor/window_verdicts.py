@@ -68,7 +68,7 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
     """Return verdicts on a client that sends no more samples.
 
-    There is at most one verdict for each failure mode that can itself stop the samples (`LiveMode.silence`).
+    Only failure modes that can stop the samples give verdicts (`LiveMode.silence`).
     """
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))
@@ -85,8 +85,7 @@ def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
     """Merge the verdicts of one mode on overlapping windows into one: the worst status, and the fault's earliest onset.
 
-    If no verdict is unhealthy, the verdict on the newest window with enough samples is returned. Each fact of the
-    unhealthy windows is kept once.
+    If no verdict is unhealthy, the verdict on the newest window with enough samples is returned.
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
@@ -95,8 +94,7 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     latest = [v for v in unhealthy if v.status == worst.status][-1]
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
     counts = united(count for v in unhealthy for count in v.counts)
-    # The line that shows a cause may be logged only when a long wait begins, so the newest window may lack the line.
-    # So a cause that a line or a dump shows is preferred to a cause that only metrics suggest.
+    # The newest window may lack the line that shows a cause, so prefer a cause that a line or a dump shows.
     named = [v for v in unhealthy if any(e.kind != "metric" for e in v.evidence)]
     causes = [cause for v in (*(named or unhealthy), *([] if named else [latest])) if (cause := v.detail.get("cause"))]
     mode = modes().get(latest.mode)
