@@ -1,7 +1,4 @@
-"""Tables of named columns, and a type of column with queries (first, last, count) over many spans of rows at once.
-
-The queries use cumulative counts of the known values, so overlapping spans cost as little as disjoint spans.
-"""
+"""Tables of named columns, and a type of column with queries (first, last, count) over many spans of rows at once."""
 
 from __future__ import annotations
 
@@ -207,7 +204,7 @@ class Column:
     def still(self) -> tuple[Ints, Ints]:
         """All runs of two or more equal known values: (starts, exclusive ends) in the list of known values.
 
-        A run may go on into the rows of the next client, so callers must cut a run at the end of their span.
+        Callers must cut a run at the end of their span, because it may go on into the rows of the next client.
         """
         same = np.append(False, self._known[1:] == self._known[:-1])
         change = np.flatnonzero(same[1:] != same[:-1])

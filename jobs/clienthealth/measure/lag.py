@@ -27,7 +27,7 @@ Quality = Literal["exact", "interpolated", "extrapolated", "unknown"]
 
 
 class Point(NamedTuple):
-    """The end offset of a partition at a moment. `time`: in any unit; in this module epoch milliseconds."""
+    """The end offset of a partition at a moment. `time`: epoch milliseconds."""
 
     offset: int
     time: float
@@ -45,8 +45,7 @@ def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
 
 
 def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] | None:
-    """Return (time, quality): when the record at `offset` was produced, in the unit of `Point.time`, and how that was
-    found.
+    """Return (time, quality): when the record at `offset` was produced (epoch ms), and how that was found.
 
     `history`: end offsets in order of time; they never fall. Returns None if the end offset never moved, because the
     rate of production is then unknown.
@@ -173,9 +172,8 @@ def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> P
 
 
 def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
-    """Return the observations from the last fall of the end offset on; all observations if the end offset never fell.
-
-    An end offset falls only if the topic was deleted and created again.
+    """Return the observations from the last fall of the end offset on; all observations if the end offset never
+    fell.
     """
     ends = [end for _, _, end, _, _ in history if end is not None]
     if ends == sorted(ends):
@@ -236,10 +234,7 @@ def retention_used(committed: int, start: int | None, end: int) -> float | None:
 
 @lru_cache(maxsize=65_536)
 def allowed_lag(patterns: tuple[tuple[str, int], ...], group: str, topic: str) -> int:
-    """Return the tolerated lag (records) of the first glob that matches `group` or `group/topic`; 0 without a match.
-
-    `patterns`: pairs of a glob and its tolerated lag.
-    """
+    """Return the tolerated lag (records) of the first glob that matches `group` or `group/topic`; 0 without a match."""
     for pattern, records in patterns:
         if fnmatchcase(group, pattern) or fnmatchcase(f"{group}/{topic}", pattern):
             return records

@@ -66,10 +66,7 @@ class Known(NamedTuple):
 
 
 def state(known: Known, limits: LagSettings) -> State:
-    """Return the state of a partition: IDLE if no new records come, else OK if the lag is tolerated.
-
-    Otherwise the rules of this module decide.
-    """
+    """Return the state of a partition, by the rules of this module."""
     newest = known.commits[-COMMITS:]
     if known.idle:
         return "IDLE"

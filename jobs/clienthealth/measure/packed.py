@@ -1,11 +1,7 @@
 """Pack decoded data into tables. Spark tasks send the tables to the streaming step, and the step keeps them as state.
 
-One table has the samples. A second table has the values per topic, partition and thread; each row in the second table
-has the row number of a sample in the first table. Rows refer to texts by position in a list.
-
-A bucket is a set of processes with one common state: a hash of service and host assigns each process to one of
-`[monitor] buckets` buckets. A `Chunk` holds the data that one decoding task has for one bucket; `packer.Packer` makes
-chunks.
+A bucket is a set of processes with one common state. A hash of service and host assigns each process to one of
+`[monitor] buckets` buckets.
 """
 
 from __future__ import annotations
@@ -78,7 +74,7 @@ def client_of(identity: Identity) -> Client:
 def process_of(identity: Identity) -> tuple[str, str, str | None]:
     """Return (service, host, instance) of the process that logged a line or dump.
 
-    An unknown service is '' and an unknown instance is None. A missing host is replaced by the instance, else by ''.
+    A missing host is replaced by the instance.
     """
     return identity.service or "", identity.host or identity.instance or "", identity.instance or None
 
@@ -156,10 +152,10 @@ class Chunk(msgspec.Struct, array_like=True):
 
     `configs`: the different sets of client options (name → value). `rows`, `parts`: the tables `readings` and
     `topic_parts` as bytes. `last_seen`: time (epoch ms) of the newest sample of each of `all_clients`: by the client's
-    own clock if that is close to the clock of neighbouring records (`packer.SKEW_MS`), else by the median clock of
-    these records. `names`: the topics and threads of `rows` and `parts`. `clocks`: only at the end of the task's input:
-    its watermark (epoch ms), and the number of clients from which the watermark was computed. `left_out`: number of
-    events that the task dropped because of `[monitor] max_events_per_process`.
+    own clock, or by the clock of neighbouring records if the client's clock is wrong. `names`: the topics and threads
+    of `rows` and `parts`. `clocks`: only at the end of the task's input: its watermark (epoch ms), and the number of
+    clients from which the watermark was computed. `left_out`: number of events that the task dropped because of
+    `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []

@@ -1,7 +1,7 @@
 """Pack decoded data into one chunk per bucket (`packed.py`), with the time at which each client last reported.
 
-A single client's clock may be wrong, so `topic_clock` determines the time of a record from neighbouring records of many
-clients.
+A single client's clock may be wrong, so the time of a record comes from neighbouring records of many clients
+(`topic_clock`).
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # With an even number of votes, take the lower of the two middle ones. At worst, a client's departure is then
-    # reported late; the higher vote could report a departure that never happened.
+    # Of an even number of times, take the lower middle one. The higher one could report a departure that never
+    # happened.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
@@ -132,7 +132,7 @@ class Packer:
         interval_ms: int = 10_000,
         delta: bool = False,
     ) -> tuple[_Open, int]:
-        """Add a sample. Return the open chunk, and the number of the sample's row in it, for `_Open.part`.
+        """Add a sample. Return the open chunk, and the number of the sample's row in this chunk.
 
         `topic`, `partition`, `offset`: the input record. `values`: in the order of CLIENT_METRICS for the client's
         kind. `config`: the client's options. `interval_ms`: the client's reporting interval. `delta`: True if counters
@@ -217,11 +217,7 @@ class Packer:
         return chunks
 
     def _time(self, chunks: Iterable[Chunk]) -> None:
-        """Set `last_seen` in each chunk (when each of its clients last reported), and `clock` (the watermark).
-
-        A client's clock may be hours wrong, so a sample's own time counts only if it agrees with the time of its block
-        (`topic_clock`).
-        """
+        """Set `last_seen` in each chunk (when each of its clients last reported), and `clock` (the watermark)."""
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):
             tables = [chunk.readings for chunk in whole]

@@ -12,8 +12,8 @@ in which `select-total` grew:
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
 
-A call of select() in progress is not counted yet, so the result of a single stretch can be too high or too low. Over a
-window these errors cancel out. In a test, the derived duration of a callback that sleeps 0.100 s was 0.1035 s.
+Over a window, the errors of single stretches cancel out. In a test, the derived duration of a callback that sleeps
+0.100 s was 0.1035 s.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ def buffer(w: Windows) -> Mapping[str, Floats]:
 def seconds_to_full(w: Windows) -> Floats:
     """Return, for each window, the seconds until the buffer is full; NaN if the buffer is not filling.
 
-    NaN also with fewer than three samples (MIN_READINGS) of the used share. The used share is extrapolated with its
-    least-squares slope over the window.
+    The used share is extrapolated with its least-squares slope over the window.
     """
     used, seconds = used_ratios(w), unknown(len(w))
     # A slope can be positive only if the used share rose from one sample to the next.
@@ -94,7 +93,7 @@ def seconds_to_full(w: Windows) -> Floats:
 class _Stretches(NamedTuple):
     """Changes since the previous row of `Windows.table`, one element per row; 0 if a counter is unknown or was reset.
 
-    `counted`: for each row the number of earlier rows in which the selector's counters are known and were not reset.
+    `counted`: for each row, the number of earlier rows with known counters of the selector.
     """
 
     elapsed_ms: Floats
@@ -206,8 +205,7 @@ def waiting(w: Windows) -> Bools:
 def answers(w: Windows) -> Column:
     """Return, for each sample, how often the average request latency has changed since the first sample of the table.
 
-    A change proves that a broker has answered. If the client rounds the average to 0.001 ms, an answer may leave the
-    average unchanged. So a value that is a multiple of 0.001 ms always counts as a change.
+    A change proves that a broker has answered. A value that is rounded to 0.001 ms always counts as a change.
     """
     rows = w.column("request-latency-avg").reported_rows
     latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))

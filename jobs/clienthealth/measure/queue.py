@@ -112,9 +112,8 @@ def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
 def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
     """Return, for each window, a list of JSON objects with `topic` and `consumed_rate` (records per second).
 
-    The list is empty unless the client consumes several topics. A rate is the growth of the topic's counter of consumed
-    records between the window's first and last sample, per second. A topic is left out if it is missing from one of
-    these two samples, or if its counter fell. A topic that is no longer fetched has the rate 0.
+    The list is empty unless the client consumes several topics. A rate is the growth of a topic's counter from the
+    window's first to its last sample, per second.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     if w.kind == "producer" or not len(w.ts):

@@ -6,8 +6,7 @@ the consumer does not fetch. If it fetches, a tolerated lag is OK. A greater lag
 does not consume, if the partition is paused, or if the window has fewer than three samples of the lag.
 
 Otherwise the trend of the lag decides. The state is WARN if the lag climbs steadily (Theil–Sen slope, as for groups)
-and is more than the client consumes from one partition in ten seconds; otherwise the state is OK. The client's rate
-of consumption is divided equally among its partitions.
+and is more than the client consumes from one partition in ten seconds; otherwise the state is OK.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Windows of samples as arrays, so that one call evaluates an indicator or a failure mode for thousands of windows.
 
 All samples are in one table. A window is a span [lo, hi) of the table's rows. A result is an array with one element per
-window. The rules of the failure modes call the same functions for a single window (`ClientWindow.table`).
+window.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class Windows:
     def alone(self, at: int) -> Windows:
         """Return window `at` with a table of only its own samples; row r is the window's r-th sample (from 0).
 
-        A result that `once` has cached is reused if it is an array without row numbers, or has a method `alone(at, lo)`
-        that returns the result for window `at` with rows numbered from its first row `lo`.
+        Results that `once` has cached are reused. A result that is no array needs a method `alone` for this, like
+        `Stalls.alone`.
         """
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))

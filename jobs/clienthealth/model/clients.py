@@ -36,7 +36,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     `host`: the host of the client's process, or the instance if no host is known. `instance` names the process
     (host:pid, pod uid). `client_id` is empty if only the process is known. For a consumer group, `library` is the
-    source of its data (broker) and `version` is the type of the group (classic, consumer, streams, share, …).
+    source of its data (broker), and `version` is the group's type (classic, …).
     """
 
     service: str

@@ -110,8 +110,6 @@ def seen_json(seen: Seen) -> dict[str, Any]:
 def worst(verdicts: Iterable[Verdict]) -> Status:
     """Return the status of the worst failure in `verdicts`; without a failure, `ok` if all verdicts are ok, else
     `unknown`.
-
-    Without verdicts the result is `unknown`.
     """
     of_all = standing(verdict.status for verdict in verdicts)
     return "unknown" if of_all == "partial" else of_all
@@ -126,7 +124,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     worst             the worst status (function `worst`); for a group `ok` while its lag is tolerated, else `unknown`
     last_seen         time of the client's newest data
     departed          True if the client is gone
-    config             the client's options
+    config            the client's options
     also_seen         the client's known issues, as JSON objects (function `seen_json`)
     """
 
@@ -154,9 +152,8 @@ _encode = msgspec.json.Encoder().encode
 class HealthRecord:
     """A record that was read: the newest state of a client. Times in epoch milliseconds. Unknown indicators are absent.
 
-    `seen_ms`: time of the client's newest data. If the record lacks this time, `seen_ms` is the end of the window or
-    the record's Kafka timestamp, whichever is earlier. `stale`: True if no newer record came in time, so that `aged`
-    has removed what may no longer be true.
+    `seen_ms`: time of the client's newest data. `stale`: True if no newer record came in time, so that `aged` has
+    removed what may no longer be true.
     """
 
     client: Client

@@ -49,10 +49,7 @@ def micrometer(group: str, name: str) -> str:
 
 
 def jmx_exporter(group: str, name: str) -> str:
-    """Return the name that the JMX exporter gives to a metric: `kafka_producer_producer_metrics_record_send_total`.
-
-    The name is the same with the exporter's default rules and with Confluent's kafka_client.yml.
-    """
+    """Return the name that the JMX exporter gives to a metric: `kafka_producer_producer_metrics_record_send_total`."""
     return f"kafka_{_kind(group)}_{group}_{name}".replace("-", "_")
 
 

@@ -53,8 +53,7 @@ class LogEvent:
 
     `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line in which the
     match begins, in the message or in the exception below it; cut to 500 characters. `repeats`: the number of similar
-    lines merged into this event; in a burst, one event per tenth of a second is kept. `kind`: the kind of client, if a
-    field of the record names the kind.
+    lines merged into this event. `kind`: the kind of client, if a field of the record names the kind.
 
     `own`: True if a client in the program that wrote the log certainly logged the line itself. False, for example, if a
     text quotes the line. `copied`: True if an application's text precedes the client's name, which shows that an

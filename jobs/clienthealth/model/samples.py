@@ -1,7 +1,5 @@
 """Build snapshots of clients from single metric values (of one client, topic or partition).
 
-Most formats use `Samples`, which collects the values of one process at one moment and makes one snapshot per client.
-
 Kafka clients give each connection a node number: the broker's id, or for the connection to a coordinator another
 number.
 """
@@ -27,8 +25,8 @@ _COORDINATORS = 2**30
 def node(name: str | None) -> int | None:
     """Return the broker id in a node's name (`node-3`, `coordinator-3`, `3`).
 
-    UNNAMED (-1) if the name has no id, None if `name` is None. The number of a connection to a coordinator (above 2³⁰)
-    is converted to the id of the coordinator's broker.
+    UNNAMED (-1) if the name has no id, None if `name` is None. A coordinator's number is converted to the id of its
+    broker.
     """
     if name is None:
         return None
@@ -98,9 +96,7 @@ class Samples:
         """Add one value. A subject without kind is ignored.
 
         name    our name of the metric; None for a metric that is not read, which only shows that the client exists
-        value   None if unknown
-
-        If a subject gets several values of one metric, the largest is kept.
+        value   None if unknown; of several values of one metric, the largest is kept
         """
         if subject.kind is not None:
             metrics = self.metrics(subject)
@@ -138,10 +134,7 @@ class Samples:
         return client.own if node is None else client.nodes.setdefault(node, {})
 
     def saw(self, client_id: str, kind: str | None, version: str | None = None, group: str | None = None) -> None:
-        """Note a client's version or consumer group. Of several versions, the last in text order is kept.
-
-        A client without values gets no snapshot.
-        """
+        """Note a client's version or consumer group. Of several versions, the last in text order is kept."""
         if version:
             self._versions[client_id, kind] = max(self._versions.get((client_id, kind), ""), version)
         if group:

@@ -2,16 +2,14 @@
 
 Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers under two conditions. The brokers (since
 3.7, in KRaft mode) need a plugin that takes the metrics, such as ours. A subscription must name the metrics and the
-interval. Brokers store a subscription like the configuration of a topic.
+interval.
 
-librdkafka gets a subscription of its own, because librdkafka has few of the Java client's metrics. In place of its own
-name and version, librdkafka reports those of its binding (confluent-kafka-python, version `2.16.1-rdkafka-2.16.0`).
+librdkafka gets a subscription of its own, because librdkafka has few of the Java client's metrics. librdkafka's
+subscription excludes versions before 2.10.1, which send empty pushes because of a bug, so that brokers close their
+connections.
 
-librdkafka's subscription excludes versions before 2.10.1, which send empty pushes because of a bug, so that brokers
-close their connections.
-
-Only the data points of a counter contain the time at which the push's interval began. librdkafka's only counters are
-those of connections, so the subscription includes these counters.
+Only data points of counters contain the time at which the push's interval began. So the subscription includes
+librdkafka's counters of connections.
 """
 
 from __future__ import annotations

@@ -92,8 +92,7 @@ class Snapshot(msgspec.Struct):
 class Frame(NamedTuple):
     """One frame of a stack. `method`: `package.Class.method`, in Python `module.function`.
 
-    `place`: file and line, '' if unknown. For Python it also has the name of the function, because `method` may be the
-    Java method from which kafka-python's function was ported.
+    `place`: file and line, '' if unknown. For Python it also has the name of the function.
     """
 
     method: str

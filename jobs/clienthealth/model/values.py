@@ -43,10 +43,7 @@ def measurement(value: Any) -> float | None:
 
 
 def number(value: Any) -> float | None:
-    """Return a number, or a number that is written as text, as float; None if it means unknown (see `measurement`).
-
-    Also None for any other text, for example for a number with `_` or with digits outside ASCII.
-    """
+    """Return a number, or a number that is written as text, as float; None if it means unknown (see `measurement`)."""
     if type(value) is str:
         if "_" in value or not value.isascii():
             return None
@@ -141,10 +138,8 @@ _URL_PORT = re.compile(r"^(?:[a-z]+://)?[^/]*?:(\d+)(?:[/?]|$)")
 
 @lru_cache(maxsize=4096)
 def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, str | None]:
-    """Return (host, instance) of the process behind an agent's URL. Unknown parts are None.
-
-    The instance is host:port, or the one of these two that is known. `host`: used without a URL, and in place of a
-    loopback address in the URL.
+    """Return (host, instance) of the process behind an agent's URL. The instance is host:port. `host`: used without a
+    URL, and in place of a loopback address in the URL.
     """
     in_url, port = _URL_HOST.search(url or ""), _URL_PORT.search(url or "")
     where = in_url[1] if in_url else host

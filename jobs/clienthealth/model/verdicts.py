@@ -47,8 +47,6 @@ class Evidence:
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": "first", "last_ms": "last"}):
     """A known issue outside the failure modes, counted from log lines of the client or its process. Changes no verdict.
 
-    Records of the topic `client-health` contain the JSON form of this type.
-
     what        id of the issue (`read/logs/also_seen.py`)
     lines       number of lines that show the issue, from `first_ms` to `last_ms` (epoch ms)
     text        the first of these lines; `source` is the input record of that line
