@@ -36,8 +36,7 @@ REJECTS = -2
 #: memory.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
-#: Number of literals in one regular expression. With all literals in one expression, RE2 needs too much memory and is a
-#: hundred times slower: 841 literals cost 170 µs a line in one expression, and 1 µs in several.
+#: Number of literals in one regular expression. With all 841 literals in one expression, RE2 is a hundred times slower.
 MOST = 250
 
 #: BURST: similar lines are looked for only in batches with at least this number of lines. READ: maximum number of
@@ -353,11 +352,10 @@ class _Records:
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
     """Choose the log records to decode. Return the index of each, and the indexes of the records it represents.
 
-    Lines of one process that differ only in digits are similar. The Kafka key names the process as
-    `service|instance|…`. Lines without a key are similar only if they differ in nothing but times, because other digits
-    may distinguish hosts. At most 50 similar lines (READ) are decoded, but all are counted. All lines of thread dumps
-    are decoded, because a dump needs all of them. `values`, `keys`: binary columns; `worth`: indexes of the records to
-    choose from.
+    Lines of one process (named by the Kafka key) that differ only in digits are similar. Lines without a key are
+    similar only if they differ in nothing but times, because other digits may distinguish hosts. At most 50 similar
+    lines (READ) are decoded, but all are counted. All lines of thread dumps are decoded, because a dump needs all of
+    them. `values`, `keys`: binary columns; `worth`: indexes of the records to choose from.
     """
     alone = [(at, np.array([at])) for at in worth.tolist()]
     if len(worth) < BURST:

@@ -5,8 +5,7 @@ counts of the monitor's input: in a minute without a row in `quality`, the monit
 
 Each commit to a table names the streaming query and its batch. Only the first batch after a start can already be in a
 table, so only that batch is looked for in the newest commits. If a checkpoint is older than the history, batches with
-other numbers bring the same rows again; then rows are compared one by one (`ReplayGuard`). The version of the schema is
-a property of each table and a column of each row.
+other numbers bring the same rows again; then rows are compared one by one (`ReplayGuard`).
 """
 
 from __future__ import annotations
@@ -259,7 +258,7 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Replay
 
 
 #: For each table: the columns that a row and its repetition have in common, and the maximum difference (s) between the
-#: event times of the two rows. The time of an incident's change depends slightly on how samples are split into batches.
+#: event times of the two rows.
 _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
     "minutes": ((*CLIENT_KEY, "kind"), 0),
     "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
@@ -368,7 +367,7 @@ def maintain(
     Rows of days more than `retention_days` before `today` (UTC) are deleted.
 
     Raises InputError if there are no tables, and SettingsError on S3 with several possible writers. A deleted or
-    replaced file stays on disk for a day (`KEPT`), because a running review may still read it.
+    replaced file stays on disk for a day, because a review may still read it.
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(

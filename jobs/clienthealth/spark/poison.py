@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 
 REASON = "fatal"
 #: A batch counts as the cause if it has ended the monitor DEATHS times with a sign of a record's fault, or KILLS times
-#: without such a sign (for example by kill -9). For a narrowed batch of several records, one end with a sign is enough,
-#: or DEATHS ends without a sign.
+#: without such a sign (for example by kill -9). For a narrowed batch, one end with a sign is enough, or DEATHS ends
+#: without one.
 DEATHS, KILLS = 3, 20
 #: Of a faulty batch, one SHARE-th of the records is read at a time. After CALM batches that succeed, SHARE times as
 #: many records are read at a time.

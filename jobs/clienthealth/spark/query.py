@@ -22,8 +22,7 @@ from clienthealth.spark.topics import stream, ticks
 def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
     """Return the records of all input topics, with the columns RAW. The value of a record that is too large is removed.
 
-    Metrics and logs are separate sources, each with its own limit per batch, so many waiting log lines do not delay
-    metrics. `limit`: maximum number of records per source and batch; 0: as in the settings.
+    `limit`: maximum number of records per source and batch; 0: as in the settings.
     """
     too_large = F.octet_length("value") > settings.monitor.max_record_bytes
     columns = {

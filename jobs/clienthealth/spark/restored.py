@@ -153,8 +153,7 @@ class Restored:
 class Opened:
     """Incidents that are open in the history, for a new checkpoint to continue.
 
-    `by_bucket`: the open incidents, packed, by bucket. Empty once the state contains them, as a note beside the
-    checkpoint (file OPENED) records.
+    `by_bucket`: the open incidents, packed, by bucket. Empty once the state contains them.
     """
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
@@ -171,7 +170,10 @@ class Opened:
         self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
 
     def committed(self) -> None:
-        """If the state now contains all incidents, note this beside the checkpoint (file OPENED)."""
+        """If the state now contains all incidents, note this beside the checkpoint (file OPENED).
+
+        Call this method only when all batches so far are committed.
+        """
         if not self._missing and not self._noted:
             self._checkpoint.write(OPENED, "in the state")
             self._noted = True

@@ -65,8 +65,7 @@ def session(name: str, settings: Settings) -> SparkSession:
             with suppress(PySparkRuntimeError):
                 SparkContext._ensure_initialized(conf=conf)
 
-        # Start the JVM in a thread, because Ctrl-C interrupts only the main thread. If Ctrl-C interrupted the start,
-        # PySpark would delete the file to which the JVM must write its port, and the JVM would not end.
+        # Ctrl-C interrupts only the main thread. If Ctrl-C interrupted the start, the JVM would not end.
         starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
         starting.start()
         starting.join()

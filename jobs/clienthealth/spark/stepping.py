@@ -99,9 +99,9 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
 def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
     """Return the function for `applyInPandasWithState`.
 
-    `numbers`: for each bucket, the key under which Spark stores its state (`checkpoint.numbers_of`).
-    `opened`: maps each bucket to its incidents that are open in the history tables, packed. A bucket without a state
-    starts with these incidents, so that a new checkpoint continues the history.
+    `numbers`: for each bucket, the key under which Spark stores its state (`checkpoint.numbers_of`). `opened`: maps
+    each bucket to its incidents that are open in the history tables, packed. A bucket without a state starts with these
+    incidents.
     """
 
     buckets = {number: bucket for bucket, number in enumerate(numbers)}
@@ -159,9 +159,9 @@ def advance(
 
     If the bucket has a state, the step runs even without chunks, because verdicts also depend on the present time.
 
-    The result is None if the bucket needs no state. It is also None if the step raises an error that no single process
-    causes; then the bucket's input of this batch is lost. `packed`: the encoded chunks. `kept`: the bucket's state as
-    Spark stores it. `opened`: maps a bucket to its packed open incidents. `now_ms`: this machine's clock.
+    The result is None if the bucket needs no state, or if the step raises an error that no single process causes.
+    `packed`: the encoded chunks. `kept`: the bucket's state as Spark stores it. `opened`: maps a bucket to its packed
+    open incidents. `now_ms`: this machine's clock.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated

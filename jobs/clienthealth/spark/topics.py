@@ -27,8 +27,7 @@ def connection(settings: Settings) -> Mapping[str, str]:
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
     """Return the topics as a stream that begins at the checkpoint or, without one, `start_seconds_back` before now.
 
-    A missing topic is read once it exists; until then, only the other topics are read. Records that retention deleted
-    unread are skipped and counted (`losses.py`), because a monitor that stops at such a gap would judge nothing.
+    A missing topic is read once it exists. Records that retention deleted unread are skipped and counted (`losses.py`).
     `limit`: maximum number of records per batch, if less than `max_offsets_per_trigger`; 0: only that setting applies.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
@@ -61,8 +60,8 @@ def ticks(spark: SparkSession) -> DataFrame:
 #: Age (s) above which rows of the stream `ticks` are left out. Without this limit, a start after a pause of hours would
 #: bring thousands of rows.
 TICKS_SECONDS = 30
-#: SQL expression of the current time (epoch ms). `current_timestamp()` is not used, because Spark would write it as a
-#: number into each batch's code, and compile the code anew.
+#: SQL expression of the current time (epoch ms). For `current_timestamp()`, Spark would compile the code of each batch
+#: anew.
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
