@@ -1,8 +1,7 @@
 """Interpret the MBeans of Kafka clients, and make snapshots of all clients of a JVM.
 
-The MBeans are those of the Java client (0.8.2 to 4.x) and of the old Scala consumer. `model/metric_names.py` maps
-attributes to metrics. Values that are not numbers are left out. Negative values are left out, too, because Kafka's
-clients write them for unknown values.
+The MBeans are those of the Java client (0.8.2 to 4.x) and of the old Scala consumer. Negative values are left out,
+because Kafka's clients write them for unknown values.
 """
 
 from __future__ import annotations

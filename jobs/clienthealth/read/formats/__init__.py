@@ -1,9 +1,8 @@
 """Turn the value of an input record into client snapshots or log lines: one file per wire format.
 
 `formats` imports all files of this folder. A new format is one new file with a `FORMAT`; a new format of JSON logs is a
-table of `_json_layouts.toml`. Each format tests whether a record has this format, because nearly every JSON object
-could be decoded as nearly every format. A format gets one record at a time: first `decode.py` unpacks the record's
-bytes, then the format decodes the record, then `decode.py` fills in missing fields of the client's identity.
+table of `_json_layouts.toml`. For each record, `decode.py` unpacks the bytes, the format decodes the record, and
+`decode.py` fills in missing fields of the client's identity.
 """
 
 from __future__ import annotations

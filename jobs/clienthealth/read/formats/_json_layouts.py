@@ -151,10 +151,8 @@ def parsed(text: str | bytes) -> Any:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a JSON value as text. A value that is not a text becomes its JSON text.
-
-    Returns None for null, and for a value that Python cannot write as JSON (nested too deeply, a number with thousands
-    of digits).
+    """Return a JSON value as text; a value that is not a text becomes its JSON text. Returns None for null, and for a
+    value that Python cannot write as JSON.
     """
     if value is None or isinstance(value, str):
         return value

@@ -125,8 +125,7 @@ def named(line: LogLine) -> LogLine:
     """Complete a parsed line: the client's name from its text, the usual name of its level, its stack trace as one
     text.
 
-    An empty level, logger, thread or stack trace becomes None. A line without message, stack trace and dumps gets an
-    error. Never raises.
+    A line without message, stack trace and dumps gets an error. Never raises.
     """
     client, message, thread = line.client, line.message, line.thread or None
     stack = (line.stack or "").rstrip("\r\n")

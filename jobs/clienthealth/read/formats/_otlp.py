@@ -130,8 +130,8 @@ class Points(Samples):
         `rolled_up`: True to compute a client's missing values from its topics. `whole`: True if the values of all the
         client's brokers are known.
 
-        The interval is the time span that the deltas cover. Without deltas, or if this span is implausible, the
-        interval is five minutes for a KIP-714 push and one minute for other data.
+        The interval is the time span that the deltas cover. Without deltas, it is five minutes for a KIP-714 push and
+        one minute for other data.
         """
         span = self.ts_ms - self._since if self.ts_ms is not None and self._since is not None else None
         self.interval_ms = interval(span, KIP714_INTERVAL_MS if self.pushed else AGENT_INTERVAL_MS)

@@ -1,7 +1,6 @@
 """Interpret Prometheus series of Kafka clients, whichever program scraped and shipped them.
 
-The metric names may be Micrometer's, or the JMX exporter's with its default rules or with Confluent's kafka_client.yml
-(`model/metric_names.py`).
+The metric names may be Micrometer's or the JMX exporter's (`model/metric_names.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parse the parts of OTLP's protobuf messages that the monitor needs (opentelemetry-proto v1: metrics, logs, common).
 
 Attributes, names and bodies stay bytes until they are needed. The same few attributes recur in all records, so their
-decoded forms are cached by bytes. For this cache our schema has `bytes` in place of OpenTelemetry's embedded messages.
+decoded forms are cached by bytes. So our schema has `bytes` in place of OpenTelemetry's embedded messages.
 
 Parsing needs the package `protobuf`; recognising a message (`signal`) does not.
 """
@@ -85,9 +85,8 @@ def body(data: bytes) -> str | None:
 def signal(data: bytes | memoryview) -> Stream | None:
     """Return `metrics` or `logs` if the bytes look like an OTLP request of that kind; None if they do not.
 
-    A request has only field 1 (resources). Field 2 of a resource has scopes, and field 2 of a scope has metrics or log
-    records. A metric begins with its name; a log record has times of eight bytes. Only the request's first metric or
-    log record is examined.
+    Only the request's first metric or log record is examined. A metric begins with its name; a log record has times of
+    eight bytes.
     """
     if not data or data[0] != _RESOURCES:
         return None

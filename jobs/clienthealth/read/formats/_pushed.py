@@ -3,8 +3,7 @@
 `[identity] push_service` lists sources of the service's name: a table in the settings, the principal (the name in
 `User:name`, the CN of a distinguished name), or the client id without the number at its end. Kafka's default client ids
 contain no service, but `consumer-GROUP-1` contains the group. The instance is the client's address and its client
-instance id. A client keeps its client instance id from the first push to the last, so two processes with the same
-client id have different instances.
+instance id.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ _OF_GROUP = re.compile(r"consumer-(.+)-\d+")
 def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> dict[str, str]:
     """Return the identity that our broker plugin's headers contain, under the names in `decode.HEADERS`.
 
-    The keys are instance, host, service, library and version; a value is '' if unknown. Returns {} if the record is
-    no push (no header INSTANCE).
+    A value is '' if unknown. Returns {} if the record is no push (no header INSTANCE).
     """
     if not (instance := headers.get(INSTANCE)):
         return {}

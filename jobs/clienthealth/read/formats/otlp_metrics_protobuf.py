@@ -4,9 +4,8 @@
 counts as unknown. Kafka's own clients write a separate resource around every single metric; equal resources are merged.
 
 Two pushes of the same metrics differ only in times and values, which always take eight bytes each. So the reader finds
-the positions of these numbers once, together with the metric, client and topic of each number. In the next push the
-reader looks for the numbers at these positions. If all other bytes are in a cache, the numbers mean the same as before.
-For metrics of other programs, the reader compares only the names and skips all other bytes.
+the positions of these numbers once, together with the metric, client and topic of each number. If all other bytes of a
+later push are in a cache, the numbers mean the same as before.
 """
 
 from __future__ import annotations
@@ -39,9 +38,8 @@ _OURS = b"kafka."
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
 #: Protobuf tags of a data point's fields: start time, end time, floating-point value, integer value.
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
-#: Unpacking a scope gives _ITEMS items per data point: the bytes before the point, the bytes of its times, the tag of
-#: its value, and the value. One more item at the end has the bytes after the last data point. _TIMES, _TAG and _VALUE
-#: are the positions of these items.
+#: Unpacking a scope gives _ITEMS items per data point: the bytes before the point, the bytes of its times (position
+#: _TIMES), the tag of its value (_TAG), and the value (_VALUE).
 _ITEMS = 4
 _TIMES, _TAG, _VALUE = 1, 2, 3
 
