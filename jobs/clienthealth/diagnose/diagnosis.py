@@ -53,8 +53,7 @@ AHEAD_MS = 14 * 3_600_000
 class _Tally:
     """Counts, per input, the records that were used, left out, or could not be read.
 
-    `given`: the list of inputs that the reader of the attachments fills. None: one input for each file from which the
-    records come.
+    `given`: the list of inputs that the reader of the attachments fills. None: one input for each file.
     """
 
     def __init__(self, given: list[Input] | None) -> None:
@@ -99,8 +98,8 @@ class _Tally:
 def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input] | None = None) -> Diagnosis:
     """Judge all clients in the records.
 
-    `inputs`: the list of inputs that the reader of the attachments fills while it yields `records`. None: an input is
-    made for each file from which the records come.
+    `inputs`: the list of inputs that the reader of the attachments fills while it yields `records`. None: one input for
+    each file.
     """
     packer, tally = Packer(1), _Tally(inputs)
     recognised, rejected = Counter[str](), Counter[str]()
@@ -150,8 +149,7 @@ def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
     """Move log entries to the process with the same instance and no known host, if the instance's other entries name
     one host.
 
-    The instance of a process stands in place of an unknown host. `measured`: (service, instance) of the processes
-    without a known host that sent metrics.
+    `measured`: (service, instance) of the processes without a known host that sent metrics.
     """
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}

@@ -21,8 +21,8 @@ from clienthealth.settings import Settings
 #: than a topic.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: If an input gets its time from its file's name, and this time is more than NEAR_MS (ms) away from the other data of
-#: its process, the input counts as undated.
+#: If the time in an input's file name is further than this (ms) from the other data of its process, the input counts as
+#: undated.
 NEAR_MS = 1_800_000
 #: A process (service and instance), and one of its attachments.
 Attached = tuple[tuple[str, str], Input]
@@ -74,8 +74,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
     """Yield the records of an attachment (`identified`) that has times of day only, with a date added.
 
     The date comes from the file's name, else from the dated attachments (`dated`) of the process; without either, the
-    records stay undated. If the time in the file's name is over half an hour away from the dated attachments, the
-    records are moved back by APART_MS (ten days), so that they share no window with those attachments.
+    records stay undated.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]

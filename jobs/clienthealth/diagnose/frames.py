@@ -21,10 +21,7 @@ Frames = tuple[str, tuple[str, ...]]
 
 
 def frames_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -> tuple[Frames, ...]:
-    """Return (names of threads, frames) for the threads that a fact names. Threads with equal frames share an entry.
-
-    Returns at most two entries (MOST_THREADS), each with the few frames that `decisive` selects.
-    """
+    """Return (names of threads, frames) for the threads that a fact names. Threads with equal frames share an entry."""
     named: dict[tuple[str, ...], list[str]] = {}
     for thread in threads_of(fact, dumps):
         if thread.frames:
@@ -48,8 +45,7 @@ def is_application(thread: DumpedThread) -> bool:
 def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
     """Return the frames of Kafka and of the application that are nearest to the top of the stack: at most five (MOST).
 
-    `fact`: the text of the evidence about the thread. The frame that this text names is always included, and so is the
-    application's frame nearest to the top.
+    `fact`: the text of the evidence about the thread. The frame that this text names is always included.
     """
     own = [f for f in frames if not f[0].startswith((*_PLATFORM, *_NOISE)) and not any(made in f[0] for made in _MADE)]
     own = own or list(frames)

@@ -18,8 +18,8 @@ from clienthealth.monitor.attribution import ProcessLog
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 
-#: Beginnings of `Input.what` for inputs with metrics that a person copied. Such metrics end where the person stopped
-#: copying, which shows nothing about the client's end.
+#: Beginnings of `Input.what` for inputs with metrics that a person copied. The end of such metrics shows nothing about
+#: the client's end.
 PASTED = ("metrics (", "log", "JSON document")
 #: A client's samples are complete if the last one is shortly before the end of the process's data: at most
 #: LATE_INTERVALS times the median gap between samples, plus LATE_MS (ms).
@@ -30,7 +30,7 @@ NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
 
 def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input]) -> dict[Client, Context]:
-    """Return, for each client, what the adjustments of its verdicts need to know. `inputs`: the attachments."""
+    """Return, for each client, what the adjustments of its verdicts need to know."""
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}

@@ -41,8 +41,7 @@ def colour_of(stream: TextIO) -> bool:
 class Style(NamedTuple):
     """The form of a report. `width`: in columns.
 
-    `verbose`: True for the whole report. In a short report a verdict takes at most a screen, and equal parts are shown
-    once.
+    `verbose`: True for the whole report. A short report shows equal parts once.
     """
 
     width: int = WIDTH
@@ -70,7 +69,7 @@ def report(diagnosis: Diagnosis, style: Style = PLAIN) -> str:
 
 
 def show(diagnosis: Diagnosis, verbose: bool = False) -> str:
-    """Return the report as text, with the width and colours of standard output. `verbose`: see `Style`."""
+    """Return the report as text, with the width and colours of standard output."""
     return report(diagnosis, style_of(sys.stdout, verbose))
 
 

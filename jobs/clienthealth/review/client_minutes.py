@@ -1,8 +1,8 @@
 """Aggregate the tables `minutes` and `quality` of a period in Spark. Only small results reach the driver.
 
-The arguments `minutes` and `quality` are these tables. The argument `periods` lists periods of the same length, each
-beginning where the one before it ends. Ratios are cut to thousandths and lag to whole records before they are summed,
-because sums of integers do not depend on the order in which partitions arrive.
+The arguments `minutes` and `quality` are these tables. The argument `periods` lists adjacent periods of the same
+length. Ratios are cut to thousandths and lag to whole records before they are summed, because sums of integers do not
+depend on the order in which partitions arrive.
 
 A minute without a row in `quality` is a gap: the monitor read no data.
 
@@ -122,8 +122,7 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return one row per client key (of a group or a consumer), `period` (index), `lag_topic` and `class`.
 
-    Class 0 is no lag, and class n is a lag with n digits. The highest class, LAG_CLASSES, also contains all greater
-    lags.
+    Class 0 is no lag, and class n is a lag with n digits.
 
     The other columns are `group`; the highest lag in `records` and in `seconds`; `n`, the number of minutes; and the
     sums for a regression line, `sx`, `sy`, `sxy`, `sxx`, in decimals of 38 digits (x: minute of the period, y: lag in

@@ -23,7 +23,7 @@ INCIDENT_KEY = (*CLIENT_KEY, "mode")
 #: Columns that are equal for all incidents of a theme.
 THEME = ("mode", "cause", "topic")
 #: The bounds of a loss, each as (unit, 0 for the lower or 1 for the upper bound). If `detail` has no `lost_records`,
-#: `records_expired` is the lower bound, because the data that was read may not show all expired records.
+#: `records_expired` is the lower bound.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
 #: Modes with incidents that lose records even if the number of lost records is unknown.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)

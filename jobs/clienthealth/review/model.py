@@ -322,7 +322,6 @@ class WrongClock:
 class Quality:
     """How reliable the review is.
 
-    minutes  length of the period in minutes
     gaps     stretches in which the monitor read no data
     unknown  client-minutes that could not be judged
     judged   client-minutes that were judged

@@ -64,7 +64,7 @@ def of_service(records: Range, target: int, observed: bool) -> Loss:
 def of_all(services: Iterable[Loss]) -> Loss:
     """Return the loss of all services together.
 
-    All services have the same target for lost records, and the worst state of any of them is their common state.
+    The worst state of any service is the common state.
     """
     losses = list(services)
     states = {loss.state for loss in losses}

@@ -1,7 +1,7 @@
 """Attach a Jolokia agent to a JVM of this machine while it is watched: on loopback, with a password, read-only.
 
 The launcher in the agent's jar loads the agent through Java's attach interface. The agent allows only reads of MBeans
-and thread dumps, and only with the password. The password is in a file that `watch` writes.
+and thread dumps, and only with the password.
 """
 
 from __future__ import annotations
@@ -150,9 +150,8 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
 
 
 def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
-    """Return the password file that a run of `watch` made for an agent.
-
-    None: the agent needs no password, or its password must be the one in the settings.
+    """Return the password file that a run of `watch` made for an agent. None if the agent needs no password, or one of
+    the settings.
     """
     if _NO_PASSWORD not in _refusal(agent.url):
         return None

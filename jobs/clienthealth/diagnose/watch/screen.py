@@ -32,7 +32,7 @@ THREADS, FRAMES, IN_TABLE = 4, 4, 2
 
 
 class Screen:
-    """Writes to a stream: if it is a terminal, a table that is redrawn; else a line per change."""
+    """Writes a table that is redrawn, or a line per change if the stream is no terminal."""
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
         self._stream = stream

@@ -231,8 +231,7 @@ class Session:
     def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
         """Return all clients, each with its worst verdict per mode; the verdict is `ok` only with evidence of health.
 
-        `ended`: instance ids of the ended processes. For the clients of these processes, verdicts on their end are
-        added.
+        `ended`: instance ids of the ended processes. Their clients also get verdicts on their end.
         """
         state = load(self._state, 1)
         bucket = Bucket(state, self._settings)
