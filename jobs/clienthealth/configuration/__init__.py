@@ -30,10 +30,10 @@ NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVE
 
 
 def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Load the settings in force: the environment overrides the file, and the file overrides the defaults.
+    """Load the settings in force.
 
-    `path`: the file; None: the file that $KAFKA_HEALTH_CONFIG names. Without either, no file is read. Raises
-    SettingsError if the file or a value is wrong.
+    `path`: the file; None: the file that $KAFKA_HEALTH_CONFIG names, if it is set. Raises SettingsError if the file or
+    a value is wrong.
     """
     chosen = path or environ.get(f"{PREFIX}CONFIG")
     values = _tables(chosen) if chosen else {}
@@ -142,7 +142,7 @@ def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T
 
 
 def in_force(settings: Settings, changed_only: bool = False) -> str:
-    """Format the settings as equivalent TOML without secrets. Thresholds of failure modes are included only if set.
+    """Format the settings as equivalent TOML without secrets.
 
     `changed_only`: True to leave out settings that have their default value.
     """

@@ -1,7 +1,6 @@
 """Compute the labels that all series and rules of an installation have, and the URLs to which its alerts link.
 
-With several exporters (shards), this module also decides which exporter serves a client: a hash of the client's key
-gives the number of the shard.
+A hash of a client's key gives the exporter (shard) that serves the client.
 """
 
 from __future__ import annotations
@@ -32,8 +31,6 @@ _TAKEN = frozenset({
 
 def fixed_labels(settings: Settings) -> Mapping[str, str]:
     """Return the labels (name → value) that every series of this installation has.
-
-    Labels with the value '' are left out.
 
     Raises SettingsError if one of these names, or a name in `keep_labels`, is invalid or taken (_TAKEN).
     """
@@ -81,8 +78,8 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
     """Return a function that takes a client, and returns True if it has series of its own even while it is healthy.
 
-    With `client_series` = "all" every client has such series. With "unhealthy" only clients with a `service/client_id`
-    that a glob in `named_clients` matches have them.
+    With `client_series` = "all" every client has such series. With "unhealthy", a glob in `named_clients` must match
+    the client's `service/client_id`.
     """
     if settings.client_series == "all":
         return lambda client: True
@@ -103,8 +100,7 @@ def own_page(settings: Settings, shard: str = "1") -> str:
 def kept_labels(settings: Settings) -> tuple[str, ...]:
     """Return the names of the labels by which rules and panels distinguish installations.
 
-    These are `keep_labels`, then the names of `fixed_labels`. Raises SettingsError if there are no such names, or if
-    a name is not permitted (see the function `fixed_labels`).
+    Raises SettingsError if there are none, or if a name is not permitted.
     """
     labels = tuple(dict.fromkeys((*settings.prometheus.keep_labels, *fixed_labels(settings))))
     if not labels:

@@ -192,7 +192,7 @@ def _mapping(value: object) -> dict[str, Any]:
 def _codeowners(file: str, text: str) -> Iterator[Row]:
     """Yield the rows of a CODEOWNERS file, such as `/services/orders-*/ @acme/team`.
 
-    The last part of a path is the glob of the services (`orders-*`). A path without an owner yields a row without one.
+    The last part of a path is the glob of the services (`orders-*`).
     """
     for number, line in enumerate(text.splitlines(), 1):
         path, *owners = line.partition("#")[0].split()[:2] or [""]

@@ -125,8 +125,7 @@ class Answers:
 class Topics:
     """The monitor's topics in a cluster: the topics to create, and a sentence about each existing topic.
 
-    `unread`: describes the partitions that could not be read, because they have no leader or their broker does not
-    answer; '' if all partitions could be read.
+    `unread`: describes the partitions that could not be read; '' if there are none.
     """
 
     missing: list[Topic]
@@ -213,8 +212,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
     """Create or change the subscriptions `missing`, and return the names of those for which this failed.
 
-    Subscriptions are not essential, so such a failure raises no error. `say`: called with a text about each
-    subscription.
+    `say`: called with a text about each subscription.
     """
     refused = []
     with closing(_admin(settings)) as client:

@@ -65,9 +65,8 @@ def rendered(package: str, template: str, **values: Any) -> str:
 
 
 def element(tag: str, *content: object, **attributes: object) -> Markup:
-    """Return an element of HTML or SVG. Content that is not Markup is escaped.
-
-    Attributes that are None or '' are left out; `class_` becomes class, and `data_x` becomes data-x.
+    """Return an element of HTML or SVG. Content that is not Markup is escaped. `class_` becomes class, and `data_x`
+    becomes data-x.
     """
     pairs = Markup("").join(
         Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), value)

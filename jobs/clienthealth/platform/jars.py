@@ -1,8 +1,7 @@
 """Find Java on this machine, and download jars from Maven Central with Ivy, which is part of PySpark.
 
-`classpath("spark")` returns the paths of all jars in the set `spark`. The first call downloads the jars to the folder
-that `cache` returns. The SHA-256 of each jar must be the one in `jars.sha256`, because a checksum from the same server
-proves only that the download is complete. $KAFKA_HEALTH_MAVEN_URL names a mirror.
+The SHA-256 of each jar must be the one in `jars.sha256`, because a checksum from the same server proves only that the
+download is complete. $KAFKA_HEALTH_MAVEN_URL names a mirror.
 
 python -m clienthealth.platform.jars [SET…]      downloads the named sets; without a name, all sets
 """
@@ -124,10 +123,7 @@ def class_archive(paths: str) -> Path | None:
 
 
 def keep_archive(draft: Path, paths: str) -> None:
-    """Move a finished archive of classes (`draft`) into the cache, so that `class_archive` finds it for `paths`.
-
-    Of the archives already in the cache only the newest is kept, because another program may still use it.
-    """
+    """Move a finished archive of classes (`draft`) into the cache, so that `class_archive` finds it for `paths`."""
     folder = cache() / "classes"
     folder.mkdir(exist_ok=True)
     for former in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)[:-1]:

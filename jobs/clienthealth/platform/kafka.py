@@ -31,8 +31,8 @@ _Client = TypeVar("_Client")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-#: Errors that concern all items of a request: the broker does not answer, or does not coordinate the groups in the
-#: request. After such an error the caller needs a new client, because kafka-python looks up a coordinator only once.
+#: Errors that concern all items of a request. After such an error the caller needs a new client, because kafka-python
+#: looks up a coordinator only once.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
 #: The topic in which brokers keep groups and their committed offsets. While a partition of this topic has no leader,
@@ -105,8 +105,7 @@ def extents(
 ) -> Extents:
     """Return the `Extent` of each partition of `topics`; if `only` is given, just of the partitions in `only`.
 
-    `run`: a function like `map`, which may query several brokers in parallel. Each leader gets its own requests, so
-    that an unreachable leader affects only its own partitions. Raises KafkaError if no broker answers.
+    `run`: a function like `map`, which may query several brokers in parallel. Raises KafkaError if no broker answers.
     """
     by_leader, unread = leaders(client, topics, only)
 
@@ -149,8 +148,8 @@ def ask_in_chunks(
 
     `run`: a function like `map`, which may query several chunks in parallel.
 
-    Returns ({item: value}, {failed item: reason}, True if the caller should make a new client). If a broker rejects a
-    chunk, each half of the chunk is queried separately, so that only the faulty item fails.
+    Returns ({item: value}, {failed item: reason}, True if the caller should make a new client). A rejected chunk is
+    halved and queried again, so that only the faulty item fails.
     """
     failed: dict[_Key, str] = {}
     reconnect = []

@@ -142,7 +142,7 @@ class Server(ThreadingHTTPServer):
         """True if the new connection is accepted.
 
         If MAX_CONNECTIONS (128) connections are open, the one that has waited longest for a request is closed to make
-        room. If none waits for a request, the new connection is rejected.
+        room.
         """
         if len(self._deadlines) < MAX_CONNECTIONS:
             return True

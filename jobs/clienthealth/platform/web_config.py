@@ -1,9 +1,8 @@
 """Read the web server's TLS options and users from a file in the format of Prometheus, Alertmanager and exporters.
 
 https://prometheus.io/docs/prometheus/latest/configuration/https/ describes the format. The sections `tls_server_config`
-and `basic_auth_users` are read. File names in such a file are relative to the file's folder. The following options are
-refused: options that Python cannot fulfil, unsafe options (TLS below 1.2, client certificates that are requested but
-not verified), and `http_server_config`.
+and `basic_auth_users` are read. File names in such a file are relative to the file's folder. Refused are options that
+Python cannot fulfil, and unsafe options such as TLS below 1.2.
 """
 
 from __future__ import annotations

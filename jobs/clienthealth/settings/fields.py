@@ -30,7 +30,7 @@ LARGEST = 2**31 - 1
 class Form:
     """The required form of a text: a description, a regular expression that the whole text must match, and a test.
 
-    A text fails the test if the test returns False, or raises ValueError, re.error, OverflowError or RecursionError.
+    A text fails the test if the test returns False or raises an error.
     """
 
     words: str

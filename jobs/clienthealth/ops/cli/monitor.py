@@ -32,8 +32,6 @@ def run(args: argparse.Namespace) -> int:
 
     A failed job is restarted after a pause, unless its exit code shows that a restart would not help (FINAL). The
     pauses grow from 1 to 60 s.
-
-    Under spark-submit the job is not restarted here, because that is the submitter's task.
     """
     from clienthealth.configuration import load
 

@@ -194,7 +194,7 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
     """Check that the brokers have our plugin, and that they ask clients for metrics. `nodes`: ids of running brokers.
 
     Yields a single finding `skipped` if no broker has the plugin, if brokers are older than 3.7, or if this user may
-    not see the plugin. None of these is a failure, because exporters can supply the metrics that clients do not push.
+    not see the plugin.
     """
     try:
         with_plugin = brokers_with_plugin(client, nodes)

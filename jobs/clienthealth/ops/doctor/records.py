@@ -1,8 +1,6 @@
 """Read and survey the newest records of a topic: their formats and the clocks of their clients.
 
-The doctor's checks and `kafka-health formats` use this module. Kafka's timestamp of a record shows nothing about a
-client's clock, because the sender, often a collector, sets it. A client with a wrong clock writes that wrong time into
-the record's content.
+Kafka's timestamp of a record shows nothing about a client's clock, because the sender, often a collector, sets it.
 """
 
 from __future__ import annotations
@@ -129,10 +127,7 @@ class Reject:
 
 @dataclass
 class Survey:
-    """The records of one topic or file: counts by format (`formats`), and rejected records by reason (`rejects`).
-
-    Each record counts once.
-    """
+    """The records of one topic or file: counts by format (`formats`), and rejected records by reason (`rejects`)."""
 
     records: int = 0
     formats: dict[str, FormatCounts] = field(default_factory=dict)
