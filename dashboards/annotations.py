@@ -30,11 +30,7 @@ class Incident:
         return f"{self.service}|{self.instance}|{self.client_id}|{self.mode}|{self.start_ms}"
 
     def annotation(self) -> dict[str, Any]:
-        """Return the arguments of grafana_client's add_annotation for this incident.
-
-        While an incident is open, its annotation has no duration. One of the tags is the incident's identity, so that a
-        later push finds the annotation.
-        """
+        """Return the arguments of grafana_client's add_annotation for this incident."""
         still = "" if self.stop_ms is not None else " (still open)"
         return {
             "time_from": self.start_ms,

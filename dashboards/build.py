@@ -22,7 +22,6 @@ OUT = "dashboards/out"
 
 @cache
 def pages(links: LinkSettings) -> tuple[Page, ...]:
-    """Return every dashboard: overview, producers, consumers, one per failure mode, weekly review, monitor health."""
     return (
         overview.page(links),
         producers.page(),
@@ -40,7 +39,6 @@ def boards(settings: Settings | None = None) -> Mapping[str, dict[str, Any]]:
 
 
 def generate(settings: Settings | None = None) -> dict[str, str]:
-    """Return the content of each dashboard file, by its path from the repository's root."""
     return {
         f"{OUT}/{name}.json": json.dumps(board, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
         for name, board in boards(settings).items()

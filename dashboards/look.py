@@ -1,9 +1,4 @@
-"""Colours, thresholds and words that mean the same on every dashboard.
-
-The colours are blue, yellow and dark red. People with any kind of colour vision can distinguish these three (a test
-measures the differences), which is not true of Grafana's green, yellow and red. No meaning is shown by colour alone: a
-coloured value also has a word or a number, and a threshold in a chart has a line.
-"""
+"""Colours, thresholds and words that mean the same on every dashboard."""
 
 from __future__ import annotations
 
@@ -15,27 +10,20 @@ from grafana_foundation_sdk.models import dashboard as model
 from clienthealth.model.verdicts import STATUS_ORDER
 from clienthealth.modes import modes
 
-#: Grafana's names of the three colours, and in PALETTE an RGB value for each. Which shade Grafana shows for a name
-#: depends on Grafana's theme (light or dark).
+#: Grafana's names of the three colours, and in PALETTE an RGB value for each.
 GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
 PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
 #: Colours for values that are neither good nor bad.
 NEUTRAL, CLEAR = "text", "transparent"
-#: Background colour of a cell or panel with an unknown value.
 UNKNOWN = "#50565e"
-#: Colour of an unknown state in a timeline. NEUTRAL is not used there, because on a light page it is black, and would
-#: stand out more than a failure.
 BAND = "#8e959e"
 
-#: Colours of the verdict statuses, in the order of STATUS_ORDER. A query returns a status as its position in
-#: STATUS_ORDER, so that `max` finds the worst status.
 STATUS_COLOURS = (NEUTRAL, GOOD, WARNING, CRITICAL)
 
-#: Lag states of a consumer group, the worst one last. REWIND is worse than STOP, because records are processed again.
+#: Lag states of a consumer group, the worst one last.
 LAG_STATES = ("UNKNOWN", "IDLE", "OK", "WARN", "STALL", "STOP", "REWIND")
 LAG_COLOURS = (NEUTRAL, GOOD, GOOD, WARNING, CRITICAL, CRITICAL, CRITICAL)
 
-#: Colours to distinguish failure modes. Blue and green are not among them, because they mean healthy in other panels.
 FAILURES = (
     "dark-red", "orange", "purple", "yellow", "light-red", "dark-purple", "dark-orange", "light-purple", "dark-yellow",
     "light-orange", "super-light-red", "super-light-purple",
@@ -51,11 +39,8 @@ Limits = Mapping[float, str]
 
 
 def limits(base: str, above: Limits) -> build.ThresholdsConfig:
-    """Return thresholds: a value has the colour `base` below all limits, else the colour of the highest limit reached.
-
-    `above`: limit → colour. Every panel gets explicit thresholds, because Grafana's default paints every value above
-    80 red.
-    """
+    """Return thresholds: a value has the colour `base` below all limits, else the colour of the highest limit
+    reached."""
     thresholds = [model.Threshold(value=None, color=base)]
     thresholds += [model.Threshold(value=float(value), color=colour) for value, colour in sorted(above.items())]
     return build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(thresholds)

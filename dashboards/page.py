@@ -23,7 +23,6 @@ from dashboards.look import CRITICAL, WARNING
 from dashboards.panel import Panel
 from dashboards.scope import DATASOURCE, OF_KEPT, OF_SERVICE, TAG, keeping, named, variable
 
-#: Id of a dashboard's first row; each further row has the next id. The panels have lower ids than FIRST_ROW.
 FIRST_ROW = 900
 
 
@@ -40,10 +39,9 @@ class Section:
 class Page:
     """A dashboard.
 
-    name       short name; the dashboard's uid contains it
-    variables  names of the dashboard's variables; `scope.variable` makes each variable
+    variables  names of the dashboard's variables
     since      start of the time range when the dashboard is opened
-    refresh    how often the dashboard reloads itself; '' means never, for heavy queries with results that change slowly
+    refresh    interval at which the dashboard reloads itself; '' means never
     """
 
     name: str
@@ -104,7 +102,6 @@ def rendered(page: Page, settings: Settings) -> dict[str, Any]:
 
 
 def _check_ids(name: str, document: Mapping[str, Any]) -> None:
-    """Each panel needs an id of its own, because a link opens a panel by its id."""
     titles: dict[int, str] = {}
     for panel in [*document["panels"], *(inner for row in document["panels"] for inner in row.get("panels", []))]:
         if panel["id"] in titles:
@@ -137,10 +134,7 @@ def _with_settings(value: Any, settings: Settings) -> Any:
 
 
 def _addressed(text: str, settings: Settings) -> str:
-    """Replace `${status_page}` in a link from a series or a table row, if there are several status pages.
-
-    The address in the settings then contains names of labels in braces, which become labels of that series or row.
-    """
+    """Replace `${status_page}` in `text` by the address in the settings."""
     page = settings.links.status_page.rstrip("/")
     of_series = re.search(r"\$\{(__field\.labels|__data\.fields)\.", text)
     if of_series is None or "{" not in page:
@@ -168,10 +162,7 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 
 
 def _deployments() -> build.AnnotationQuery:
-    """Return the query for annotations that mark a service's start of another version of a client library.
-
-    A start is marked only if the service had clients in the hour before, none of them with this version.
-    """
+    """Return the query for annotations that mark a service's start of another version of a client library."""
     running = f'kafka_client_service_version_clients{{status!="gone", {OF_SERVICE}}}'
     what, client = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))
     before = f"max_over_time({running}[1h] offset 2m)"
@@ -205,7 +196,5 @@ def _incidents() -> build.AnnotationQuery:
 
 
 class _Tagged(Builder[Dataquery]):
-    """A query for Grafana's annotations with the tag TAG; the SDK has no builder for such a query."""
-
     def build(self) -> Dataquery:
         return UnknownDataquery({"limit": 100, "matchAny": False, "tags": [TAG], "type": "tags"})

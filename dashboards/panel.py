@@ -23,25 +23,19 @@ from dashboards.scope import DATASOURCE
 Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
-#: Text of an empty panel if that is good news, as in a list of failing clients.
 NONE = "none"
 #: Grafana's units for seconds: AGE shows "1 hour, 45 minutes", for single values; CLOCK shows 01:45:00, for an axis.
 AGE, CLOCK = "dtdurations", "dthms"
 UNKNOWN = "–"
-#: Maximum number of points in time in a chart. Each point makes the query slower. With one point per pixel (three times
-#: MOMENTS), Prometheus took 30 s for 10,000 clients.
+#: Maximum number of points in time in a chart. With three times as many points, Prometheus took 30 s for 10,000
+#: clients.
 MOMENTS = 240
-#: The order of columns in tables: labels that say what is wrong, then labels of the client, then labels that say where
-#: the client runs. Columns with values follow.
 ORDER = (
     "status", "mode", "service", "team", "client_id", "group", "topic", "partition", "library", "version", "kind",
     "reason", "source_topic", "metric", "member_host", "instance", "host", "cluster_name", "cluster", "env", "shard",
 )  # fmt: skip
 
-#: Labels with narrow columns, because their values are short. All other labels share the rest of the width.
 NARROW = ("status", "partition", "library", "version", "kind", "shard")
-#: A table's value columns are narrow if there are more than FEW, or if the table has less than the full width WHOLE
-#: (units of Grafana's grid).
 FEW, WHOLE = 6, 24
 
 
@@ -49,7 +43,7 @@ FEW, WHOLE = 6, 24
 class Query:
     """A query. `legend`: the name of each series; `{{label}}` in it stands for a label's value.
 
-    `limit`: True for series to compare with, such as limits; they are drawn as dashed lines.
+    `limit`: True to draw the series as dashed lines.
     """
 
     expr: str
@@ -76,8 +70,6 @@ def chart(
 
     above    threshold → colour from there on; each threshold is drawn as a dashed line
     ceiling  the axis reaches at least this value
-    width    in units of Grafana's grid, which has 24 columns
-    links    the links that a click on a series offers
     stacked  True to draw each series on top of the one before, so that the top shows the sum
     colours  first word or words of a series' name → the series' colour
     nothing  text if there is no data
@@ -109,7 +101,6 @@ def chart(
     if ceiling is not None:
         panel.axis_soft_max(ceiling)
     if unit == CLOCK:
-        # Without decimals(0), Grafana 11 reads 00:00:03 as a number, and shows NaN on an axis of a few seconds.
         panel.decimals(0)
     if stacked:
         panel.stacking(common_build.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))
@@ -137,10 +128,9 @@ def number(
     legend: str = "",
     links: Linked = (),
 ) -> Panel:
-    """Return a panel with the newest value in large type; with `legend`, it shows the name of the series instead.
+    """Return a panel with the newest value in large type.
 
-    `above`: threshold → colour from there on; below the first threshold the colour is GOOD (blue). Without `above` and
-    `mappings`, the value has no colour.
+    `above`: threshold → colour from there on; below the first threshold the colour is GOOD (blue).
     """
     panel = (
         stat.Panel()
@@ -191,9 +181,8 @@ def rows(
     above     heading → thresholds of the column
     words     heading → mappings that show the column's values as words
     coloured  label → colours of the label's values
-    linked    label → links that a click on the label's value offers; `links` is for all other columns
+    linked    label → links that a click on the label's value offers
     largest   heading of the column by which the rows are sorted, the largest value first
-    nothing   text for an empty table
     """
     panel = (
         table.Panel()
@@ -230,7 +219,6 @@ def rows(
     if len(columns) > 1:
         panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
-    # Number the columns in order. Otherwise Grafana sorts them by name, or puts the value of a single query first.
     places = {name: place for place, name in enumerate((*ORDER, *names))}
     # Without these two overrides, Grafana would write `nothing`, the text for an empty table, into each empty cell.
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
@@ -261,10 +249,7 @@ def timeline(
     width: int = 24,
     links: Linked = (),
 ) -> Panel:
-    """Return a state timeline: one band per series, twenty bands per page. `mappings`: words and colours of states.
-
-    `nothing`: text if there is no data.
-    """
+    """Return a state timeline: one band per series, twenty bands per page."""
     return (
         statetimeline.Panel()
         .id(id_)
@@ -290,13 +275,11 @@ def timeline(
 
 
 def words(id_: int, title: str, description: str, markdown: str, *, width: int = 24, height: int = 5) -> Panel:
-    """Return a panel with a text in Markdown."""
     panel = text.Panel().id(id_).title(title).description(description).span(width).height(height)
     return panel.mode(text_model.TextMode.MARKDOWN).content(markdown)
 
 
 def alert_list(id_: int, title: str, description: str, *, width: int = 8, height: int = 9) -> Panel:
-    """Return a panel with a list of our pending and firing alerts, from all data sources, sorted by importance."""
     options = {
         "alertInstanceLabelFilter": '{alertname=~"KafkaClient.+", alertname!="KafkaClientHealthWatchdog"}',
         "alertName": "",
@@ -313,7 +296,6 @@ def alert_list(id_: int, title: str, description: str, *, width: int = 8, height
 
 
 def with_no_data_text(panel: Panel, nothing: str) -> Panel:
-    """Set the text that a panel shows if there is no data, and return the panel."""
     cast(timeseries.Panel, panel).no_value(nothing)
     return panel
 

@@ -1,7 +1,4 @@
-"""Send dashboards to a Grafana over its HTTP API, and incidents as annotations.
-
-A dashboard that has not changed is not written, so that pushing it again does not create a new version in Grafana.
-"""
+"""Send dashboards to a Grafana over its HTTP API, and incidents as annotations."""
 
 from __future__ import annotations
 
@@ -38,8 +35,6 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Pushed:
-    """The result of pushing one dashboard."""
-
     title: str
     outcome: Outcome
     url: str
@@ -68,11 +63,7 @@ def token(file: str | None) -> str:
 
 
 class Grafana:
-    """A client for the API of a Grafana. `credential`: the token; `timeout`: maximum seconds for one request.
-
-    Raises SettingsError if the address is invalid. Each failed request raises ServiceError, without the token in its
-    text.
-    """
+    """A client for the API of a Grafana."""
 
     def __init__(self, url: str, credential: str, timeout: float) -> None:
         parts = urlsplit(url)
@@ -94,21 +85,16 @@ class Grafana:
         )
 
     def close(self) -> None:
-        """Close the connections."""
         self._api.client.s.close()
 
     def folder(self, title: str, uid: str) -> str:
-        """Create the folder if no folder has this uid. Return the uid."""
+        """Create the folder if no folder has this uid."""
         if self._get(lambda: self._api.folder.get_folder(uid)) is None:
             with self._request(f"the folder '{title}'"):
                 self._api.folder.create_folder(title, uid)
         return uid
 
     def push(self, board: Mapping[str, Any], folder: str, message: str) -> Pushed:
-        """Create a dashboard, or replace one that differs.
-
-        `folder`: uid of the dashboard's folder. `message`: text for the dashboard's history in Grafana.
-        """
         there = self._get(lambda: self._api.dashboard.get_dashboard(board["uid"]))
         address = f"{self._url}/d/{board['uid']}"
         if there is not None and _same(there, board, folder):
@@ -120,10 +106,7 @@ class Grafana:
         return Pushed(board["title"], "created" if there is None else "updated", address)
 
     def annotate(self, incident: Incident) -> Outcome:
-        """Write an annotation for an incident; all dashboards show it.
-
-        A later call for the same incident, for example when the incident has ended, updates the annotation.
-        """
+        """Write an annotation for an incident, or update the incident's annotation."""
         with self._request("annotations"):
             there = self._api.annotations.find_annotations(tags=[TAG, quote(incident.identity, safe="")])
             if not there:
@@ -168,7 +151,6 @@ def _same(there: Mapping[str, Any], board: Mapping[str, Any], folder: str) -> bo
 
 
 def _holds(there: Any, ours: Any) -> bool:
-    """Grafana adds fields with defaults, so `there` may have fields that `ours` lacks."""
     if isinstance(ours, Mapping):
         return isinstance(there, Mapping) and all(key in there and _holds(there[key], ours[key]) for key in ours)
     if isinstance(ours, list):

@@ -20,7 +20,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.series import CLIENT
 
 TAG = "kafka-client-health"
-#: A chart over all clients shows only this number of series, the worst ones. With more it would be unreadable and slow.
+#: A chart over all clients shows only this number of series, the worst ones.
 WORST = 20
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -67,18 +67,13 @@ OF_GROUP = f'{OF_KEPT}, group=~"$group"'
 OF_GROUP_TOPIC = f'{OF_GROUP}, topic=~"$topic"'
 OF_SERVICE = f'{OF_KEPT}, service=~"$service"'
 BY_CLIENT = listed((*KEPT, *CLIENT))
-#: Legends. NAMED_KEPT shows the installation (such as staging or production), LEGEND the client and the installation.
 NAMED_KEPT = named(KEPT)
 LEGEND = f"{{{{instance}}}} · {{{{client_id}}}} {NAMED_KEPT}"
 BY_SHARD = listed((*KEPT, "shard", "service"))
 
-#: Variables for which Grafana offers a list: name → (title, query for the list). The lists change rarely, so Grafana
-#: queries them only when a dashboard is opened. The list of services comes from kafka_client_service_clients, because
-#: its series are few and always exist. A client without a service has an empty label, so "All" must be `.*`, not `.+`.
 _LISTS: Mapping[str, tuple[str, str]] = {
     "service": ("Service", f"label_values(kafka_client_service_clients{{{OF_KEPT}}}, service)")
 }
-#: Variables with a text box (name → title), because a fleet has too many values for a list.
 _TYPED: Mapping[str, str] = {
     "host": "Host",
     "instance": "Instance",
@@ -132,20 +127,15 @@ def worst(
     among: str = "",
     zeros: bool = False,
 ) -> str:
-    """Return a query that selects the series with the worst values in the time range, and draws them over that range.
+    """Return a query that selects the series with the worst values in the time range, and draws these series.
 
-    A plain topk selects again at each point in time, so that a chart meant for twenty series may show hundreds.
-
-    each    query for all series. If there is a series per client, this must be a plain selector. With an
-            aggregation of 10,000 clients at each point in time, Prometheus needs twenty times as long
-    by      labels that identify a series; of several series with equal labels (two shards, two replicas) the largest
-            value is drawn
+    each    query for all series
+    by      labels that identify a series; of several series with equal labels the largest value is drawn
     most    maximum number of series
     pick    topk if large values are bad, bottomk if small values are bad
     ranked  query for the values by which series are selected; '' for the worst value of `each` in the range
-    among   query; only clients in its result are selected
-    zeros   True to draw a missing series as 0 while an exporter answers. This is for stacked charts, which would
-            continue the series at its last value
+    among   only clients in the result of this query are selected
+    zeros   True to draw a missing series as 0 while an exporter answers
     """
     end = "max" if pick == "topk" else "min"
     over = f"({ranked})" if ranked else f"{end}_over_time(({each})[$__range:$__interval] @ end())"
@@ -165,11 +155,7 @@ def ever(series: str) -> str:
 
 
 def failing_or_chosen(mode: str) -> str:
-    """Return a query for the clients that failed in a mode at any time in the range.
-
-    If a host, instance or client id is chosen on the dashboard, the result also includes the clients that have it,
-    healthy or not.
-    """
+    """Return a query for the clients that failed in a mode at any time in the range."""
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
     names = "".join(f"${name}" for name in CLIENT if name != "service")
     chosen = f'label_replace(vector(1), "names", "{names}", "", "")'
@@ -198,17 +184,15 @@ def _link(title: str, url: str) -> build.DashboardLink:
 
 
 def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
-    """`field`: `__field.labels` for a link from a series, `__data.fields` for a link from a table row."""
     own = of_row if field == "__data.fields" else of_series
     choice = "&".join(own(some) for some in (labels, KEPT) if some)
     return f"/d/{uid}?{choice}&${{__url_time_range}}&${{datasource:queryparam}}"
 
 
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
-    """Return two links from a client's series or row: to a dashboard of only this client, and to the client's page.
+    """Return two links: to a dashboard of one client, and to the client's page.
 
-    `field`: `__field.labels` for links from a series, `__data.fields` for links from a table row. The links do not
-    contain the label `host`, because its value may be unknown, and because the other labels identify the client.
+    `field`: `__field.labels` for links from a series, `__data.fields` for links from a table row.
     """
     labels = tuple(label for label in CLIENT if label != "host")
     evidence = "&".join(f"{label}=${{{field}.{label}:percentencode}}" for label in labels)
@@ -219,7 +203,7 @@ def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[mod
 
 
 def to_runbook(runbooks: str) -> list[Builder[model.DashboardLink]]:
-    """Return a link from a row with a failure mode to the mode's runbook. `runbooks`: address of the runbooks."""
+    """Return a link from a row with a failure mode to the mode's runbook."""
     return [_link("Runbook", f"{runbooks}/${{__data.fields.mode}}")]
 
 
@@ -229,7 +213,7 @@ def to_group() -> list[Builder[model.DashboardLink]]:
 
 
 def to_service(field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
-    """Return a link from a service's series or row to the overview of the service.
+    """Return a link to the overview of a service.
 
     `field`: `__field.labels` for a link from a series, `__data.fields` for a link from a table row.
     """
@@ -237,5 +221,5 @@ def to_service(field: str = "__field.labels") -> list[Builder[model.DashboardLin
 
 
 def to_installation() -> list[Builder[model.DashboardLink]]:
-    """Return a link from an installation's row to the overview of the installation."""
+    """Return a link to the overview of an installation."""
     return [_link("This cluster and environment", _narrowed(dashboard_uid("overview"), "__data.fields", ()))]

@@ -14,7 +14,6 @@ from dashboards.scope import BY_CLIENT, CLIENT_VARIABLES, GROUP_VARIABLES, OF_CL
 
 
 def page() -> Page:
-    """Return the dashboard on consumers and lag."""
     return Page(
         name="consumers",
         title="Kafka clients: consumers and lag",

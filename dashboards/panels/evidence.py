@@ -1,7 +1,4 @@
-"""Panels of the metrics that decide whether a client has a failure mode.
-
-The exporter serves these metrics only for unhealthy clients and a few healthy clients of the same services.
-"""
+"""Panels of the metrics that decide whether a client has a failure mode."""
 
 from __future__ import annotations
 
@@ -16,19 +13,13 @@ from dashboards.panel import CLOCK, Panel, Query, chart, rows
 from dashboards.panels.measurements import worst_clients
 from dashboards.scope import BY_CLIENT, LEGEND, NAMED_KEPT, OF_CLIENT, OF_SERVICE, WORST, to_client, worst
 
-#: Maximum number of services for which a chart also shows the best client, for comparison.
 _BEST = 4
-#: Maximum number of rows in the table of undelivered records.
 _LEFT_ROWS = 100
 _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return a query for the worst clients, and a query for the best client of each service.
-
-    `among`: a query that selects the possible worst clients ('': all clients). `pick`: topk if large values are bad,
-    bottomk if small values are bad.
-    """
+    """`pick`: topk if large values are bad, bottomk if small values are bad."""
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
         Query(worst_clients(metric, among, pick=pick, most=WORST - _BEST), LEGEND),

@@ -1,9 +1,4 @@
-"""Build a dashboard per failure mode from its mode.toml: deciding measurements, the verdict, other measurements.
-
-`panels` in mode.toml names the panels with the deciding measurements. The choice of further panels depends only on the
-kinds of client that can have the mode. Until a client is chosen, charts show only failing clients. Evidence from logs
-and thread dumps has no series, so links lead to the status page, which shows this evidence.
-"""
+"""Build a dashboard for each failure mode from its mode.toml."""
 
 from __future__ import annotations
 
@@ -62,7 +57,6 @@ def page(mode: Mode, links: LinkSettings) -> Page:
 
 
 def _measured(mode: Mode, name: str) -> Panel:
-    """Return the panel of the function `name`, limited to clients that fail in the mode or are chosen."""
     made = next((vars(module)[name] for module in (evidence, measured) if name in vars(module)), None)
     if not inspect.isfunction(made) or made.__module__ not in (evidence.__name__, measured.__name__):
         raise CatalogueError(f"mode.toml of {mode.id}: neither evidence.py nor measurements.py has a panel {name}")

@@ -1,4 +1,4 @@
-"""Panels on the lag of consumer groups. The series have the labels cluster_name and group, but no client labels."""
+"""Panels on the lag of consumer groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ _BY = listed((*KEPT, "cluster_name", "group"))
 _TOPIC = listed((*KEPT, "cluster_name", "topic"))
 _PARTITION = f"{_TOPIC}, partition"
 _GROUP = f"{{{{group}}}} on {{{{cluster_name}}}} {NAMED_KEPT}"
-#: The lag states that the timeline draws in dark red. A group in one of these states is in trouble.
 _TROUBLE = "STALL|STOP|REWIND"
 
 
@@ -118,10 +117,6 @@ def lag_by_topic() -> Panel:
 
 
 def _busiest(offset: str, partition: str, by: str) -> str:
-    """Return a query for the records per second of the busiest series.
-
-    `partition`: labels that identify a partition. `by`: labels that identify a series.
-    """
     pace = f"max by ({partition}) (deriv({offset}[$__range:$__interval] @ end()))"
     picked = f"topk({WORST // 2}, sum by ({by}) ({pace}))"
     return f"sum by ({by}) (max by ({partition}) (deriv({offset}[$__rate_interval])\nand on ({by})\n{picked}))"

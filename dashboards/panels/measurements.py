@@ -1,7 +1,4 @@
-"""Panels of clients' measurements. A panel has the same id on every dashboard.
-
-A chart over all clients shows at most 20 clients (`WORST`): those with the worst values in the dashboard's time range.
-"""
+"""Panels of clients' measurements."""
 
 from __future__ import annotations
 
@@ -33,9 +30,8 @@ def worst_clients(
 ) -> str:
     """Return a query for the clients with the worst values of a metric.
 
-    `metric`: name of the metric. `among`: query; only clients in its result are selected ('': all). `matchers`:
-    further label matchers. `by`: labels that identify a series. `pick`: topk if large values are bad, bottomk if small
-    values are bad. `most`: maximum number of series.
+    `among`: only clients in the result of this query are selected ('': all clients). `by`: labels that identify a
+    series. `pick`: topk if large values are bad, bottomk if small values are bad.
     """
     scope = f"{matchers}, {OF_CLIENT}" if matchers else OF_CLIENT
     return worst(f"{metric}{{{scope}}}", by, most, pick, among=among)

@@ -1,7 +1,4 @@
-"""The dashboard of the monitor itself. It is needed because a monitor without data finds no failures.
-
-The thresholds equal those in alerts/rules/watchdog.yml.j2; a test compares them.
-"""
+"""The dashboard of the monitor itself."""
 
 from __future__ import annotations
 
@@ -27,10 +24,6 @@ def _each(
     legend: str = "",
     most: int = WORST,
 ) -> Query:
-    """Return a query that draws a line for each installation and value of `label`; '' means a line per installation.
-
-    `measured`: called with the labels to aggregate by, returns the expression.
-    """
     by = listed((*KEPT, label)) if label else listed(KEPT)
     return Query(worst(measured(by), by, most), f"{legend or f'{{{{{label}}}}}'} {NAMED_KEPT}")
 
@@ -53,7 +46,6 @@ def age_of_newest() -> str:
 
 
 def page() -> Page:
-    """Return the dashboard on the monitor's health."""
     return Page(
         name="monitor",
         title="Kafka clients: monitor health",
@@ -69,10 +61,8 @@ def page() -> Page:
 
 
 def _state() -> str:
-    """Return a query for the number of the monitor's worst problem: 5 is the worst, 0 means that there is none.
-
-    The query has no value if the state is unknown.
-    """
+    """Return a query for the number of the monitor's worst problem: 5 is the worst, 0 means that there is no
+    problem."""
     reached = 'min(up{job="kafka-client-health-monitor"})'
     query = f"min({_P}_query_up{{{OF_KEPT}}})"
     exporter = f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))"

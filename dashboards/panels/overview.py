@@ -31,20 +31,18 @@ _LEGEND = """\
 Blue is healthy, yellow suspected, dark red confirmed; grey is not known. Read from left to right: do clients report, \
 does any of them fail, is the monitor itself up to date. Choose a service above, click a row for the client and its \
 evidence; *Kafka clients* at the top leads to producers, consumers, each failure mode, the review and the monitor."""
-#: The heartbeat alert, which always fires. It is left out of lists of alerts. It has no labels of an installation,
-#: because its expression is a constant.
+#: The heartbeat alert, which always fires.
 _WATCHDOG = "KafkaClientHealthWatchdog"
 _NAMED = f'alertname=~"KafkaClient.+", alertname!="{_WATCHDOG}"'
 _FIRING = f'ALERTS{{alertstate="firing", {_NAMED}, {OF_KEPT}, service=~"$service|"}}'
 _HEARTBEAT = f'ALERTS{{alertstate="firing", alertname="{_WATCHDOG}"}}'
 _BY_SERVICE = listed((*KEPT, "service"))
 _PRESENT, _UNHEALTHY = "service:kafka_client_present:count", "service:kafka_client_unhealthy:count"
-#: Maximum number of rows in the table of clients.
 _ROWS = 500
 
 
 def page(links: LinkSettings) -> Page:
-    """Return the overview. `links`: addresses from the settings; the failure modes link to the runbooks."""
+    """Return the overview."""
     where = runbooks(links, "${status_page}")
     return Page(
         name="overview",

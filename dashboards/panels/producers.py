@@ -13,7 +13,6 @@ from dashboards.scope import BY_CLIENT, CLIENT_VARIABLES, OF_CLIENT
 
 
 def page() -> Page:
-    """Return the dashboard on producers."""
     return Page(
         name="producers",
         title="Kafka clients: producers",

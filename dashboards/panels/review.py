@@ -1,9 +1,4 @@
-"""The weekly review's numbers up to now: healthy client-minutes, the error budget, and which failures spent it.
-
-The definitions are those of the review: suspected and confirmed clients are unhealthy, and unknown and gone clients
-count neither as healthy nor as unhealthy. The rules in `alerts/rules` record the series of these
-panels, one sample a minute. The chart of how fast the budget is spent counts only confirmed failures, as the alerts do.
-"""
+"""The weekly review's numbers up to now: healthy client-minutes, the error budget, and which failures spent it."""
 
 from __future__ import annotations
 
@@ -25,10 +20,6 @@ CONFIRMED = "service:kafka_client_confirmed:count"
 
 
 def _minutes(series: str, by: str = "") -> str:
-    """`series`: a recorded series that counts clients, one sample a minute.
-
-    `by`: a clause ` by (labels)`, '' for a total.
-    """
     return f"sum{by} (sum_over_time({series}{{{OF_SERVICE}}}{_EACH_MINUTE}))"
 
 
@@ -37,7 +28,6 @@ def _unhealthy_share(by: str = "") -> str:
 
 
 def page() -> Page:
-    """Return the dashboard on the weekly review."""
     return Page(
         name="review",
         title="Kafka clients: weekly review",

@@ -25,8 +25,6 @@ from dashboards.scope import (
 
 _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
-#: A timeline shows at most this number of bands, the worst ones. The table of unhealthy clients, and the status page,
-#: show more.
 _BANDS = 100
 #: Query with the value 0 while an exporter answers. If no client fails, a query COUNT has no series to count, and its
 #: result is empty; `COUNT or _NONE` is 0 instead.
@@ -36,8 +34,7 @@ _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 def clients(statuses: str, by: str = "") -> str:
     """Return a query that counts the clients with these statuses (such as `confirmed|suspected`).
 
-    Only clients of services that are chosen on the dashboard are counted. Shards of the exporter are added up, replicas
-    are not. `by`: a clause ` by (labels)`, '' for one total.
+    `by`: a clause ` by (labels)`, '' for one total.
     """
     chosen = f'status=~"{statuses}", {OF_SERVICE}'
     return f"sum{by} (max by ({BY_SHARD}, status) (kafka_client_service_clients{{{chosen}}}))"
@@ -46,8 +43,8 @@ def clients(statuses: str, by: str = "") -> str:
 def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
     """Return a query that counts the clients with these statuses in a failure mode.
 
-    If `mode` is None, a client counts once for each mode in which it has one of the statuses. `statuses`: such as
-    `confirmed|suspected`. `by`: a clause ` by (labels)`, '' for one total.
+    If `mode` is None, a client counts once for each mode in which it has one of the statuses. `by`: a clause ` by
+    (labels)`, '' for one total.
     """
     chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
     return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
@@ -60,10 +57,9 @@ def by_mode() -> Query:
 
 
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
-    """Return a query that counts the clients that are chosen on the dashboard and have this status in `mode`.
+    """Return a query that counts the clients that have this status in `mode`, or in any mode if `mode` is None.
 
-    If `mode` is None, the status in any mode counts, so a client with different statuses in two modes is in the counts
-    of both statuses. Clients that have gone are included. `by`: a clause ` by (labels)`, '' for one total.
+    `by`: a clause ` by (labels)`, '' for one total.
     """
     return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
 
@@ -77,7 +73,7 @@ def _of(mode: Mode | None) -> str:
 
 
 def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return a panel with the number of clients with a confirmed failure in `mode`; in any mode if it is None."""
+    """Return a panel with the number of clients that have a confirmed failure in `mode` (None: in any mode)."""
     return number(
         id_,
         "Confirmed",
@@ -92,7 +88,7 @@ def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return a panel with the number of clients with a suspected failure in `mode`; in any mode if it is None."""
+    """Return a panel with the number of clients that have a suspected failure in `mode` (None: in any mode)."""
     return number(
         id_,
         "Suspected",
@@ -108,7 +104,7 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return a panel with the number of clients with the status unknown: in `mode`, or in every mode if it is None."""
+    """Return a panel with the number of clients that have the status unknown in `mode` (None: in every mode)."""
     judged = "in any failure mode" if mode is None else "in this failure mode"
     alert = "No alert." if mode else "Alerts: KafkaClientServiceNotJudged, KafkaClientFleetNotJudged."
     return number(
@@ -125,10 +121,7 @@ def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str = "") -> Panel:
-    """Return a table of clients that are unhealthy in `mode` (None: in any mode), with their owners and onsets.
-
-    `runbooks`: the address of the runbooks, to which the modes link; '' for no such links.
-    """
+    """Return a table of clients that are unhealthy in `mode` (None: in any mode), with their owners and onsets."""
     now = f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status=~"suspected|confirmed", {_of(mode)}}}) == 1'
     since = f"max by ({BY_CLIENT}, mode) ({_SINCE}{{{_of(mode)}}}) * 1000"
     rows_ = f"(({since}) * on ({BY_CLIENT}, mode) group_right () ({now})\nor\n({now}) * 0)"
@@ -154,7 +147,6 @@ def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str
 
 
 def history(id_: int, mode: Mode) -> Panel:
-    """Return a timeline of the clients that are not ok in a mode, the worst first."""
     return timeline(
         id_,
         "Verdict over time",
@@ -191,9 +183,6 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
-    """Return a query for the worst status of each series over time, as an index into STATUS_ORDER.
-
-    `of_status`: a query in which {} stands for a status.
-    """
+    """`of_status`: a query in which {} stands for a status."""
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)

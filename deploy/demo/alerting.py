@@ -25,8 +25,6 @@ START_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Alerting:
-    """A running Prometheus and a running Alertmanager, with their addresses."""
-
     prometheus: Process
     prometheus_url: str
     alertmanager: Process
@@ -34,12 +32,10 @@ class Alerting:
 
 
 def program(names: tuple[str, ...]) -> str | None:
-    """Return the path of the first of these programs that is installed, or None."""
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
 def missing() -> list[str]:
-    """Return one sentence for each program that is not installed, with the command to install it."""
     programs = {
         "Prometheus": (PROMETHEUS, "apt-get install prometheus", "brew install prometheus"),
         "Alertmanager": (ALERTMANAGER, "apt-get install prometheus-alertmanager", "github.com/prometheus/alertmanager"),
@@ -52,9 +48,8 @@ def missing() -> list[str]:
 
 
 def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
-    """Return the product's `alertmanager.yml`, changed so that all receivers except two send to a local webhook.
+    """Return the product's `alertmanager.yml`, changed so that its receivers send to a local webhook.
 
-    The receivers `heartbeat` and `nobody` send nothing. The configuration needs no secret and no template.
     `group_wait`: replaces `group_wait` and `group_interval` of all routes; None keeps them.
     """
     text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
@@ -76,13 +71,11 @@ def start(
     interval: str = INTERVAL,
     group_wait: str | None = GROUP_WAIT,
 ) -> Alerting:
-    """Start Prometheus and Alertmanager, and wait until both answer. Both must be installed (see `missing`).
+    """Start Prometheus and Alertmanager, and wait until both answer.
 
-    folder       for configuration, rules, data and logs
-    scrape       name of the scrape job → host:port to scrape
-    webhook_url  address to which Alertmanager sends its notifications
-    interval     scrape and evaluation interval of Prometheus
-    group_wait   replaces `group_wait` and `group_interval` of all routes; None keeps them
+    scrape      name of the scrape job → host:port to scrape
+    interval    scrape and evaluation interval of Prometheus
+    group_wait  replaces `group_wait` and `group_interval` of all routes; None keeps them
 
     Raises ServiceError if one of the two does not answer within five minutes.
     """
@@ -123,7 +116,6 @@ def start(
 
 
 def answers(url: str) -> bool:
-    """True if a request to the URL is answered with status 200."""
     try:
         with urllib.request.urlopen(url, timeout=2) as response:
             return bool(response.status == 200)
@@ -132,7 +124,6 @@ def answers(url: str) -> bool:
 
 
 def _prometheus_config(scrape: Mapping[str, str], alertmanager: str, interval: str) -> dict[str, object]:
-    """The result is written as JSON: Prometheus reads YAML, and any JSON is valid YAML."""
     return {
         "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
         "rule_files": ["rules/*.yml"],

@@ -14,20 +14,17 @@ _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
 
 
 class Board:
-    """Prints the events of the demo to standard output. On a terminal, also draws the live table, in colour."""
-
     def __init__(self) -> None:
         self._terminal = sys.stdout.isatty()
         self._drawn = 0
         self._began = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Print a line with the seconds since the start. The live table is redrawn below it."""
+        """Print a line with the seconds since the start."""
         self._erase()
         print(f"{time.monotonic() - self._began:5.0f} s  {text}", flush=True)
 
     def show(self, courses: Sequence[Course]) -> None:
-        """Redraw the live table. Without a terminal, do nothing."""
         if not self._terminal:
             return
         self._erase()
@@ -59,11 +56,7 @@ class Board:
 
 
 def account(courses: Sequence[Course]) -> list[str]:
-    """Return the lines of the closing table.
-
-    The table shows for each failing client the onset, and the seconds from the onset to the first suspected verdict,
-    the first confirmed verdict and the page. For each control it shows the modes of which the control was accused.
-    """
+    """Return the lines of the closing table."""
     lines = [f"{'client':<20} {'began (UTC)':<12} {'suspected':>10} {'confirmed':>10} {'paged':>10}"]
     for course in courses:
         mode, onset = course.client.mode, course.running.onset_ms

@@ -22,7 +22,7 @@ from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_topics
 from deploy.supply import plugin
 
-#: Maximum time (s) until a started broker answers. Three nodes on a busy machine have needed two minutes.
+#: Maximum time (s) until a started broker answers.
 START_SECONDS = 300.0
 STOP_SECONDS = 20.0
 LOG4J = Path(__file__).with_name("broker-log4j.properties")
@@ -31,16 +31,13 @@ JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.
 
 
 class Broker:
-    """A broker that can be stopped and started again on the same port and data. A `with` block starts and stops it.
+    """A broker that can be stopped and started again on the same port and data.
 
-    folder           for data, configuration and log
-    properties       broker properties that are added to the demo's, or replace them
-    options          security settings for clients of this broker, named as in `[kafka.options]`
-    port             port for clients; by default a free port
-    controller_port  by default a free port. For a node of a cluster, `controller_port` and `cluster_id` must be given
-    telemetry_to     the brokers to which our plugin writes pushed client metrics; '': this broker; None: no plugin
-    jar_set          name of the set of jars (`jars.SETS`) that the next start uses
-    log              the broker's log file
+    properties    broker properties that are added to the demo's, or replace them
+    options       security settings for clients of this broker, named as in `[kafka.options]`
+    port          port for clients; by default a free port
+    telemetry_to  the brokers to which our plugin writes pushed client metrics; '': this broker; None: no plugin
+    jar_set       name of the set of jars (`jars.SETS`) that the next start uses
     """
 
     def __init__(
@@ -71,19 +68,16 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients."""
         return self.kafka.bootstrap_servers
 
     @property
     def pid(self) -> int:
-        """The process id of the broker's JVM. Raises ServiceError if the broker does not run."""
         return self._running().pid
 
     def start(self) -> Self:
         """Start the broker and wait until it answers.
 
-        Raises ServiceError with the end of the log if the broker ends or does not answer in START_SECONDS,
-        DependencyError if Java or a jar is missing.
+        Raises ServiceError with the end of the log if the broker ends or does not answer in START_SECONDS.
         """
         configuration = self.folder / "server.properties"
         if not configuration.exists():
@@ -105,19 +99,16 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Shut the broker down normally; kill it after STOP_SECONDS."""
         if self._process is not None:
             self._process.stop(STOP_SECONDS)
             self._process = None
 
     def kill(self) -> None:
-        """Kill the broker as `kill -9` does."""
         if self._process is not None:
             self._process.kill()
             self._process = None
 
     def restart(self) -> None:
-        """Stop the broker if it runs, and start it on the same port and data."""
         self.stop()
         self.start()
 
@@ -209,9 +200,6 @@ def plugin_properties(servers: str) -> dict[str, str]:
 
 
 def java_command(jar_set: str, heap_mb: int, program: str, *arguments: str, also: Iterable[Path] = ()) -> list[str]:
-    """Return the command that runs the main class `program` with a set of jars and the jars in `also`.
-
-    Raises DependencyError if Java is missing, or if a jar cannot be fetched.
-    """
+    """Return the command that runs the main class `program` with a set of jars and the jars in `also`."""
     path = os.pathsep.join(map(str, [*jars.classpath(jar_set), *also]))
     return [java(), f"-Xmx{heap_mb}m", *JVM, "-cp", path, program, *arguments]

@@ -23,13 +23,12 @@ from deploy.demo.running import Running
 from deploy.demo.topics import create_topics
 
 PROGRAMS = Path(__file__).parent / "java"
-#: The program of all Python clients. For a Python client, `DemoClient.classpath` is the name of the library.
+#: The program of all Python clients.
 PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
-#: Pause (s) between two calls of `Cluster.roll`, which takes one node of the cluster out of service for up to a minute.
-#: Each client on the cluster has a thread that makes these calls.
+#: Pause (s) between two calls of `Cluster.roll`.
 ROLL_SECONDS = 60.0
-#: Minimum time (s) between two rolls of a cluster, however many clients the cluster has.
+#: Minimum time (s) between two rolls of a cluster.
 REST_SECONDS = 90.0
 #: JVM options that save memory and CPU time, because the whole demo shares two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -38,8 +37,6 @@ PUSHING = ("clients-3.9", "clients-4.1", "streams-4.4")
 
 
 class Broker(Protocol):
-    """A broker that only one client uses, so that the demo can freeze, kill and restart the broker."""
-
     @property
     def bootstrap_servers(self) -> str: ...
     def pause(self) -> None: ...
@@ -85,11 +82,8 @@ class Outage:
 
     after       seconds from the client's first acknowledgement to the start of the outage
     seconds     duration of the outage
-    how         pause, kill, stop: the broker is frozen, killed or shut down; shut: the gateway refuses connections;
-                swallow: the gateway forwards nothing; leader: the only broker that stores the client's first topic is
-                killed; freeze: the client's process is frozen (SIGSTOP)
     from_onset  True if the outage ends `seconds` after the onset of the client's failure, not after its own start
-    fails       True if the outage itself is the failure, so that its start is the onset
+    fails       True if the outage itself is the failure
     every       seconds from the end of an outage to the next outage; None for a single outage
     """
 
@@ -106,22 +100,15 @@ class DemoClient:
     """A client of the demo: a program with options, and the outages that it meets.
 
     program        name of the Java source file without `.java`; for a Python client produce_and_consume
-    service        the service name in reports and logs
     mode           id of the failure mode that the client shows, None for a control (a healthy client)
     kinds          minimum number of different kinds of evidence that a verdict on the client must cite
-    measurements   measurements that exceed alert thresholds because of the client's load: a ticket on them is right, a
-                   page is wrong
-    default        True if the client is started when the user names no clients; a laptop can run all default clients
+    measurements   measurements that exceed alert thresholds because of the client's load
+    default        True if the client is started when the user names no clients
     classpath      name of the set of jars, or of the Python library
-    broker         shared: the demo's broker; own: a broker for this client; none: an address without a broker;
-                   legacy: version 0.8.2.1; gateway: a broker behind a gateway; cluster: three brokers, which are
-                   upgraded, then restarted, killed and frozen in turn
-    topics         topics that are created before the program starts
     load_rate      records per second that the demo sends to each topic, only on the legacy broker
     options        system properties of the Java program, or arguments of the Python program
     nice           nice value of the process
-    not_by_pushes  reason why metrics are read through Jolokia although the client's version can push them; '' if the
-                   client pushes them, or if its version cannot push
+    not_by_pushes  reason why metrics are read through Jolokia although the client's version can push them
     """
 
     name: str
@@ -143,12 +130,11 @@ class DemoClient:
 
     @property
     def pushes(self) -> bool:
-        """True if the client pushes its metrics, so that they arrive only through the plugin of its broker."""
+        """True if the client pushes its metrics (KIP-714)."""
         return self.classpath in PUSHING and not self.not_by_pushes
 
     @property
     def python(self) -> bool:
-        """True if the client runs the Python program, which can have several processes."""
         return self.classpath in LIBRARIES
 
     @property
@@ -159,7 +145,7 @@ class DemoClient:
         return [*(name.replace("{}", "*") for name in named), *streams]
 
     def start(self, context: Context) -> Running:
-        """Start the broker unless it runs, create topics, start the program. A failure begins about 30 s later."""
+        """Start the client's broker unless it runs, create topics, and start the program."""
         folder = context.run_folder / self.name
         folder.mkdir(parents=True, exist_ok=True)
         addresses, actions = self._surroundings(context)

@@ -90,7 +90,6 @@ _NOT_CLOSED = DemoClient(
     service="nightly-export",
     mode="producer-not-closed",
     default=True,
-    # Older clients than 4.1.2 may stop pushing while they run, so missing pushes would not prove that the client ended.
     classpath="clients-4.1",
     topics=("exports",),
     options={
@@ -314,7 +313,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """`kind`: the type of the client's group (share, …). `options`: the cause of the stall."""
+    """`kind`: the type of the client's group (share, …)."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 

@@ -1,8 +1,4 @@
-"""Run a cluster of three real Kafka brokers, each also a controller. The cluster survives the loss of one node.
-
-Topics have three replicas, and at least two must be in sync. A replica that is not in sync never becomes leader. The
-nodes can therefore be upgraded, restarted, killed and frozen one by one while clients continue.
-"""
+"""Run a cluster of three real Kafka brokers, each of which is also a controller."""
 
 from __future__ import annotations
 
@@ -24,18 +20,16 @@ from deploy.demo.broker import Broker, new_cluster_id
 from deploy.demo.processes import free_port
 
 NODES = 3
-#: Maximum time (s) until all replicas are in sync after a node has come back. Normally this takes seconds.
+#: Maximum time (s) until all replicas are in sync after a node has come back.
 SYNC_SECONDS = 300.0
-#: Time (s) for which a node is down or frozen. It is longer than replica.lag.time.max.ms and a client's request timeout
-#: (both 30 s by default), so that clients notice it, and shorter than delivery.timeout.ms (120 s), so that no record
+#: Time (s) for which a node is down or frozen. This time is shorter than delivery.timeout.ms (120 s), so that no record
 #: fails.
 AWAY_SECONDS = 40.0
-#: What `Cluster.roll` does to a node once all nodes are upgraded. Successive calls take these in turn.
+#: What `Cluster.roll` does to a node once all nodes are upgraded.
 FATES = ("restarted", "lost", "frozen")
 #: The set of jars to which nodes are upgraded.
 _NEWEST = "broker"
 _METADATA = "metadata.version"
-#: Names of the feature versions that enable KIP-848, share and Streams groups.
 _OF_GROUPS = ("group.version", "share.version", "streams.version")
 _HEAP_MB = 192
 _DURABLE: Mapping[str, str] = {
@@ -48,17 +42,16 @@ _DURABLE: Mapping[str, str] = {
     "transaction.state.log.min.isr": "2",
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
-    # Let a returning node become leader again before the next node goes down. By default this takes up to five minutes.
+    # Let a returning node become leader again before the next node goes down.
     "leader.imbalance.check.interval.seconds": "10",
 }
 
 
 class Cluster:
-    """Three nodes with data and logs in folders below `folder`. A `with` block starts and kills them.
+    """Three nodes with data and logs in folders below `folder`.
 
-    Topics have three partitions by default. `telemetry_to`: the brokers to which the plugin of each node writes
-    pushed client metrics; '': the node itself; None: no plugin. `jar_set`: name of the set of jars with which the nodes
-    are started at first, before an upgrade.
+    `telemetry_to`: the brokers to which the plugin of each node writes pushed client metrics; '': the node itself;
+    None: no plugin. `jar_set`: name of the set of jars with which the nodes are started at first, before an upgrade.
     """
 
     def __init__(self, folder: Path, telemetry_to: str | None = None, jar_set: str = _NEWEST) -> None:
@@ -83,14 +76,11 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all nodes, for clients."""
         return ",".join(node.bootstrap_servers for node in self.nodes)
 
     def start(self) -> Self:
-        """Start all nodes and wait until each answers. Raises the errors of `Broker.start`."""
+        """Start all nodes and wait until each answers."""
         try:
-            # Start all nodes at the same time: `Broker.start` waits for an answer, and a node answers only after two of
-            # the nodes have elected a controller.
             with ThreadPoolExecutor(NODES) as pool:
                 list(pool.map(Broker.start, self.nodes))
         except BaseException:
@@ -99,17 +89,13 @@ class Cluster:
         return self
 
     def kill(self) -> None:
-        """Kill all nodes. The last node could not shut down normally, because it needs the other nodes for that."""
+        """Kill all nodes. The last node could not shut down normally, because a shutdown needs the other nodes."""
         self._over.set()
         for node in self.nodes:
             node.kill()
 
     def roll(self, note: Callable[[str], None] = lambda _: None, rest_seconds: float = 0.0) -> None:
-        """Take one node out of service and back, and return when every partition is in sync: this is one *roll*.
-
-        While there are nodes of an older version, a roll upgrades one such node; the roll that upgrades the last node
-        also raises the metadata version. Each later roll restarts, kills or freezes a node (FATES): every second time
-        the active controller, otherwise the next node in order.
+        """Take one node out of service and back, and return when every partition is in sync.
 
         Does nothing while another thread rolls, or within `rest_seconds` after the last roll. `note` is called with a
         text at the beginning and the end of the roll. Raises KafkaError, and ServiceError if the node does not come
@@ -165,10 +151,7 @@ class Cluster:
         return self.nodes[node - 1]
 
     def stored(self, topics: Iterable[str]) -> int:
-        """Return the number of records ever written to these topics: the sum of end offsets.
-
-        Raises ServiceError if no broker can be reached, KafkaError if a request fails.
-        """
+        """Return the number of records ever written to these topics: the sum of end offsets."""
         client = admin(Settings(kafka=self.kafka))
         try:
             ends = {
@@ -198,7 +181,7 @@ class Cluster:
         return newest
 
     def leader(self, topic: str) -> Broker:
-        """Return the leader of the topic's first partition. Raises the errors of `controller`."""
+        """Return the leader of the topic's first partition."""
         client = admin(Settings(kafka=self.kafka))
         try:
             [described] = client.describe_topics([topic])

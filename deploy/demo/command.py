@@ -11,7 +11,6 @@ from deploy.demo.replay import replay
 
 
 def run_demo(args: argparse.Namespace) -> int:
-    """Run the demo and return the exit code of `main.run`, or list the demo's clients and return 0."""
     if args.list:
         for name, client in CLIENTS.items():
             print(f"{name:<24} {'*' if client.default else ' '} {client.help}")
@@ -21,13 +20,11 @@ def run_demo(args: argparse.Namespace) -> int:
 
 
 def run_replay(args: argparse.Namespace) -> int:
-    """Publish the records in recordings, in the order of their times. Return 0. Raises the errors of `replay`."""
     replay(load(args.config), args.paths, args.speed, args.stream, args.keep_time)
     return 0
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Return the names in a comma-separated text, without empty ones."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 

@@ -13,7 +13,7 @@ LOOK_SECONDS = 0.2
 
 
 class Gateway:
-    """Forwards connections from 127.0.0.1:`port` to 127.0.0.1:`target`, from the call of `open` until `close`.
+    """Forwards connections from 127.0.0.1:`port` to 127.0.0.1:`target`.
 
     `source`: the address that the broker sees as the client's address.
     """
@@ -30,7 +30,7 @@ class Gateway:
         self._thread: threading.Thread | None = None
 
     def open(self) -> Self:
-        """Forward all data without delay from now on. This ends the effects of `shut`, `swallow` and `delay`."""
+        """Forward all data without delay from now on."""
         self._swallows, self._delay = False, 0.0
         with self._lock:
             if self._listener is None:
@@ -42,7 +42,6 @@ class Gateway:
         return self
 
     def shut(self) -> None:
-        """Refuse new connections and drop the open ones."""
         with self._lock:
             if self._listener is not None:
                 self._selector.unregister(self._listener)
@@ -56,11 +55,10 @@ class Gateway:
         self._swallows = True
 
     def delay(self, seconds: float) -> None:
-        """Delay all forwarded data by this time (s). The order of the data does not change."""
+        """Delay all forwarded data by this time (s)."""
         self._delay = seconds
 
     def close(self) -> None:
-        """Refuse new connections, drop the open ones, and end the gateway's thread."""
         self._closed.set()
         self.shut()
 

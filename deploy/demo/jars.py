@@ -15,16 +15,14 @@ LOG4J_1 = ("ch.qos.reload4j:reload4j:1.2.26", "org.slf4j:slf4j-reload4j:1.7.36")
 SETS.update(
     {
         "broker": JarSet(("org.apache.kafka:kafka_2.13:4.4.0", *LOG4J_1)),
-        # The demo upgrades brokers from this version. Netty is left out, because only ZooKeeper needs it, for TLS.
+        # Netty is left out, because only ZooKeeper needs it, for TLS.
         "broker-3.9": JarSet(("org.apache.kafka:kafka_2.13:3.9.2", *LOG4J_1), without=("io.netty:*",)),
         "clients-3.9": JarSet(("org.apache.kafka:kafka-clients:3.9.1", *LOG4J_1)),
         "clients-4.1": JarSet(("org.apache.kafka:kafka-clients:4.1.2", *LOG4J_1)),
         "clients-4.4": JarSet(("org.apache.kafka:kafka-clients:4.4.0", *LOG4J_1)),
-        # RocksDB is left out, because the demo's state stores of Kafka Streams are in memory.
         "streams-4.4": JarSet(("org.apache.kafka:kafka-streams:4.4.0", *LOG4J_1), without=("org.rocksdb:*",)),
         "clients-2.3": JarSet(("org.apache.kafka:kafka-clients:2.3.1", *LOG4J_1)),
         "clients-0.11": JarSet(("org.apache.kafka:kafka-clients:0.11.0.3", *LOG4J_1)),
-        # The broker 0.8.2.1 of 2015, its ZooKeeper and the Scala clients.
         "legacy": JarSet(
             ("org.apache.kafka:kafka_2.11:0.8.2.1", *LOG4J_1),
             without=("junit:*", "jline:*", "log4j:*", "org.slf4j:slf4j-log4j12", "io.netty:*", "org.jboss.netty:*"),

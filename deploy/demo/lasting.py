@@ -1,7 +1,4 @@
-"""Check that each failure stays suspected or confirmed until the end of the demo, and causes exactly one page.
-
-A demo with a time limit prints the result of this check when it ends.
-"""
+"""Check that each failure stays suspected or confirmed until the end of the demo, and causes exactly one page."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ from clienthealth.model.wording import clock
 from deploy.demo.progress import Course, unexplained
 from deploy.demo.webhook import Page
 
-#: Maximum time (s) from a failure's onset to its page. It includes the time for which the failure is only suspected,
-#: and delays on a busy machine.
+#: Maximum time (s) from a failure's onset to its page.
 DUE_SECONDS = 300.0
 #: Maximum time (s) from the start of the run to the onset of a client's failure.
 BEGIN_SECONDS = 900.0
@@ -36,10 +32,7 @@ def shortcomings(
 ) -> list[str]:
     """Return one sentence for each requirement that a run of `seconds`, ending at `now_ms` (epoch ms), did not meet.
 
-    Each failure must be suspected or confirmed without a gap until the end, with exactly one page, which still fires at
-    the end. A client must not be confirmed in another mode; a client without an outage must not even be suspected in
-    another mode. Each alert must be explained by a client (`Course.explains`) and link to a runbook; if it names a
-    process, it must also name a client. `pager`: False if there can be no pages, because no Alertmanager runs.
+    `pager`: False if there can be no pages, because no Alertmanager runs.
     """
     sentences = []
     for course in courses:
@@ -68,7 +61,7 @@ def shortcomings(
 
 
 def paged(course: Course, pages: Sequence[Page]) -> list[Page]:
-    """Return the pages that came because of the client's failure, each page once, in order of arrival."""
+    """Return the pages that the client's failure caused, each page once, in order of arrival."""
     pages_of_client = [
         page
         for page in pages

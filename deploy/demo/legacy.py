@@ -1,4 +1,4 @@
-"""Run ZooKeeper and a broker 0.8.2.1 for the demo's old Scala clients. Both programs run on Java 17."""
+"""Run ZooKeeper and a broker 0.8.2.1 for the demo's old Scala clients."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ _NO_LOG4J_MBEANS = "-Dzookeeper.jmx.log4j.disable=true"
 
 
 class LegacyBroker:
-    """One ZooKeeper and one broker, with data and logs (`zookeeper.log`, `broker.log`) in `folder`.
-
-    A `with` block starts and stops both.
-    """
+    """One ZooKeeper and one broker, with data and logs (`zookeeper.log`, `broker.log`) in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -29,19 +26,16 @@ class LegacyBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The broker's address for clients."""
         return f"127.0.0.1:{self._port}"
 
     @property
     def zookeeper_connect(self) -> str:
-        """The address of ZooKeeper, which the old Scala consumers use."""
         return f"127.0.0.1:{self._zookeeper_port}"
 
     def start(self) -> Self:
         """Start ZooKeeper and the broker, and wait until both answer.
 
-        Raises ServiceError with the end of the log if a program ends or does not answer within 300 s
-        (START_SECONDS), DependencyError if Java or a jar is missing.
+        Raises ServiceError with the end of the log if a program ends or does not answer within 300 s.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         zookeeper = self._write(
@@ -79,7 +73,6 @@ class LegacyBroker:
         return self
 
     def stop(self) -> None:
-        """Stop the broker, then ZooKeeper."""
         while self._processes:
             self._processes.pop().stop(STOP_SECONDS)
 

@@ -15,7 +15,7 @@ PAUSE_SECONDS = 0.2
 
 
 def create_legacy(bootstrap_servers: str, topics: Sequence[str]) -> None:
-    """Create topics on a broker 0.8.2, by requesting their metadata. Such a broker then creates a missing topic."""
+    """Create topics on a broker 0.8.2, which creates a missing topic when a client requests the topic's metadata."""
     producer = _producer(bootstrap_servers)
     try:
         for topic in topics:
@@ -25,7 +25,6 @@ def create_legacy(bootstrap_servers: str, topics: Sequence[str]) -> None:
 
 
 def load_legacy(running: Running, bootstrap_servers: str, topics: Sequence[str], rate: float) -> None:
-    """Send `rate` records per second to each topic on a broker 0.8.2 until the client's program ends."""
     producer = _producer(bootstrap_servers)
     due = 0.0
     try:

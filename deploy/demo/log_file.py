@@ -1,4 +1,4 @@
-"""Follow a log file that grows and is rotated, and yield its events. `java/log4j.properties` defines its format."""
+"""Follow a log file that grows and is rotated, and yield its events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 CHUNK_BYTES = 1 << 20
-#: Once an event's stack trace has this length (in bytes), further lines of the stack trace are dropped.
 MAX_STACK_CHARS = 20_000
 
 _LINE = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]+) +\[(.*?)\] (\S+) - (.*)")
@@ -31,7 +30,7 @@ class LogEvent:
     size: int = 0
 
     def add(self, line: bytes) -> None:
-        """Append a line to the stack trace, unless the stack trace already has its maximum size (MAX_STACK_CHARS)."""
+        """Append a line to the stack trace, unless the stack trace already has its maximum size."""
         if self.size < MAX_STACK_CHARS:
             self.stack.append(line.decode(errors="replace").rstrip("\r\n"))
             self.size += len(line)
@@ -40,9 +39,7 @@ class LogEvent:
 class LogFile:
     """Follows one log file, and after a rotation the file that replaces it.
 
-    `limit`: maximum number of events per logger, level and second (of the log's timestamps) that are yielded. Further
-    events are only counted, so that a client that writes 100,000 lines a second does not delay the logs of other
-    clients. `behind`: True if the last read returned the maximum, so that the file probably has more to read.
+    `limit`: maximum number of events per logger, level and second (of the log's timestamps) that are yielded.
     """
 
     def __init__(self, path: Path, limit: int) -> None:
@@ -57,10 +54,9 @@ class LogFile:
         self._count: Counter[tuple[bytes, bytes]] = Counter()
 
     def events(self) -> Iterator[LogEvent]:
-        """Read at most 1 MiB (CHUNK_BYTES), and yield the complete events.
+        """Read at most 1 MiB, and yield the complete events.
 
-        If events of a logger and level were omitted in a second of the log, one more event gives their number. An event
-        is complete when the next one follows, or when two reads in a row find no new data.
+        An event is complete when the next one follows, or when two reads in a row find no new data.
         """
         chunk = self._read()
         self.behind = len(chunk) == CHUNK_BYTES
@@ -89,7 +85,7 @@ class LogFile:
                 )
 
     def close(self) -> Iterator[LogEvent]:
-        """Yield the last event, then events that give the numbers of omitted events, and close the file."""
+        """Yield the last event, and close the file."""
         yield from self._complete()
         yield from self._left_out()
         if self._open is not None:

@@ -27,9 +27,7 @@ from deploy.demo.webhook import Page
 
 LOOK_SECONDS = 1.0
 KEPT_RUNS = 3
-#: Maximum time (s) to wait at the end of a run until all acknowledged records are consumed.
 CATCH_UP_SECONDS = 60.0
-#: Folders of a run that are removed at its end unless `Options.keep` is True.
 BULKY = ("broker*/data", "cluster/*/data", "legacy/data", "legacy/zookeeper", "checkpoints", "alerting/prometheus")
 
 
@@ -38,12 +36,11 @@ class Options:
     """The options of the demo.
 
     seconds  duration from the start of the clients; None: until Ctrl-C
-    expect   ids of the failure modes that must page (call a person); empty: nothing may page; None with `seconds`: each
-             failure must stay suspected or confirmed until the end, with exactly one page (module `lasting`); None
-             without `seconds`: nothing is checked
+    expect   ids of the failure modes that must page; empty: nothing may page; None with `seconds`: each failure must
+             page exactly once; None without `seconds`: nothing is checked
     clients  names of the clients to start; empty: the default clients
-    folder   the folder of the run; None: a new folder in `jars.cache()`
-    keep     True if bulky data is kept after the run
+    folder   the folder of the run; None: a new folder
+    keep     True if the data of brokers and monitor is kept after the run
     """
 
     seconds: float | None = None
@@ -57,8 +54,7 @@ def run(options: Options) -> int:
     """Run the demo and return its exit code.
 
     0    all requirements of `Options.expect` are met; also after Ctrl-C if `expect` is None
-    1    a requirement is not met, a client got a verdict of a failure that it does not have, an alert came for which no
-         client is the reason, or acknowledged records are lost or not consumed
+    1    a requirement is not met, a verdict or an alert was wrong, or records were lost
     130  Ctrl-C ended a run with `expect`
 
     Raises HealthError if a program is missing or a process of the product ends.
@@ -81,7 +77,7 @@ def run(options: Options) -> int:
 def chosen(options: Options) -> list[DemoClient]:
     """Return the clients to start.
 
-    Raises InputError for an unknown client or mode, or a mode that none of the clients has.
+    Raises InputError for an unknown client, or for a mode that none of the clients has.
     """
     unknown = [name for name in options.clients if name not in CLIENTS]
     if unknown:
@@ -140,7 +136,6 @@ def _perform(options: Options, clients: Sequence[DemoClient], stack: Stack, boar
 
 
 def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Board) -> None:
-    """Wait until the run is over, or until it meets `Options.expect`."""
     deadline = None if options.seconds is None else time.monotonic() + options.seconds
     seen_pages = 0
     begun: set[str] = set()
@@ -194,7 +189,7 @@ def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str
 
 
 def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return a sentence for each missing call of a person or kind of evidence, wrong verdict, and unexplained alert."""
+    """Return a sentence for each missing page or kind of evidence, wrong verdict, and unexplained alert."""
     sentences = []
     for mode in expect:
         showing = [course for course in courses if course.client.mode == mode]

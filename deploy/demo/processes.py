@@ -1,9 +1,4 @@
-"""Start child processes that end with this process, however this process ends.
-
-Each child gets its own session, so that Ctrl-C reaches only this process. This process then ends the children normally.
-A small guard process reads from a pipe of this process. When this process is gone (even by kill -9), the pipe ends, and
-the guard kills the remaining children. This works on Linux and macOS, whichever thread starts a child.
-"""
+"""Start child processes that end with this process, however this process ends."""
 
 from __future__ import annotations
 
@@ -42,7 +37,7 @@ _PORTS = (20_000, 32_768)
 
 
 def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-    """Start a process like `subprocess.Popen`, in its own session. The guard kills it once this process is gone.
+    """Start a process like `subprocess.Popen`, in its own session.
 
     The caller must call `forget` when the process has ended.
     """
@@ -56,17 +51,17 @@ def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 
 
 def give_way(pid: int, nice: int) -> None:
-    """Lower the priority of the whole session of a process that `spawn` started.
+    """Lower the priority of a process and of all processes in its session.
 
-    Linux divides the CPU time among sessions first (`sched_autogroup_enabled`), so a process's nice value does not help
-    the processes of other sessions. Does nothing on other systems, or without permission.
+    Linux divides the CPU time among sessions first (`sched_autogroup_enabled`). Does nothing on other systems, or
+    without permission.
     """
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
 
 
 def forget(pid: int) -> None:
-    """Let the guard (which kills remaining children) forget an ended process: another process may get its id."""
+    """Stop watching an ended process, because another process may get its id."""
     with _lock:
         if _guard is not None:
             _tell(_guard, f"-{pid}")
@@ -75,8 +70,7 @@ def forget(pid: int) -> None:
 def free_port() -> int:
     """Return a free TCP port on loopback, from 20,000 to 32,767.
 
-    The system uses higher ports for outgoing connections. So a client on this machine might take such a port before a
-    server starts on it or while the server restarts, and the client could even connect to itself.
+    The system uses higher ports for outgoing connections.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)
@@ -97,10 +91,7 @@ def port_or_free(port: int) -> int:
 
 
 class Process:
-    """A process in its own session. `log`: the file to which the output of the process is appended.
-
-    `environment`: variables in addition to those of this process.
-    """
+    """A process in its own session."""
 
     def __init__(
         self,
@@ -145,10 +136,7 @@ class Process:
             os.killpg(self.pid, number)
 
     def pause(self) -> None:
-        """Freeze the process and wait until it is stopped, which can take a while on a busy machine.
-
-        Raises ServiceError with the end of the log if the process ends instead.
-        """
+        """Freeze the process and wait until it is stopped, which can take a while on a busy machine."""
         self.signal(signal.SIGSTOP)
         try:
             stopped = os.WIFSTOPPED(os.waitpid(self.pid, os.WUNTRACED)[1])
@@ -158,11 +146,10 @@ class Process:
             raise ServiceError(f"{self.name} has ended\n{self.tail()}")
 
     def resume(self) -> None:
-        """Resume a frozen process."""
         self.signal(signal.SIGCONT)
 
     def stop(self, seconds: float = 10.0) -> None:
-        """Ask the process to end, and wait at most `seconds`. Then kill it and its children, if they still run."""
+        """Ask the process to end, and kill it if it still runs after `seconds`."""
         if self.alive:
             self._process.terminate()
             self.resume()
@@ -171,7 +158,6 @@ class Process:
         self.kill()
 
     def kill(self) -> None:
-        """Kill the process and its children."""
         self.signal(signal.SIGKILL)
         self._process.wait()
         forget(self.pid)
@@ -190,7 +176,6 @@ class Process:
             time.sleep(0.1)
 
     def tail(self) -> str:
-        """Return the last TAIL_LINES lines of the log, and a line with the path of the log file."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
         return "\n".join((*(f"  {line[:TAIL_COLUMNS]}" for line in lines), f"  (log: {self.log})"))
 

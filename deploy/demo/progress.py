@@ -15,17 +15,17 @@ from deploy.demo.webhook import Page
 
 @dataclass
 class Course:
-    """What happened to one demo client so far. Times are epoch milliseconds of this machine's clock.
+    """What happened to one demo client so far. Times are epoch milliseconds.
 
-    now             mode → newest status; for a process with several Kafka clients, the worst of their statuses
+    now             mode → newest status
     first           (mode, status) → time at which this status was first seen
     kinds           mode → kinds of evidence in suspected and confirmed verdicts
     paged           mode → time at which its first critical alert was delivered
-    alerts          "severity alertname" → time at which such an alert was first delivered
+    alerts          "severity alertname" → time at which the first of these alerts was delivered
     firing          modes with a critical alert that fires now
-    first_shown_ms  time at which the client's own mode was first suspected or confirmed (*shown*), None if never
-    last_shown_ms   time at which that failure was last shown
-    gaps            (start, end) of the periods between these two times in which that failure was not shown
+    first_shown_ms  time at which the client's own mode was first suspected or confirmed, None if never
+    last_shown_ms   time at which the client's own mode was last suspected or confirmed
+    gaps            (start, end) of the periods in which the client's own mode was neither suspected nor confirmed
     events          number of timeline entries that `take_timeline` has already processed
     """
 
@@ -44,7 +44,6 @@ class Course:
 
     @property
     def is_shown(self) -> bool:
-        """True if the client's own failure is suspected or confirmed now."""
         return _RANK[self.now.get(self.client.mode or "", "unknown")] >= _RANK["suspected"]
 
     @property
@@ -59,15 +58,12 @@ class Course:
 
     @property
     def wronged(self) -> set[str]:
-        """The wrong accusations: all modes in `accused`, but only the confirmed ones if the client has an outage."""
+        """The wrong accusations: the modes in `accused`, but only the confirmed ones if the client has an outage."""
         convicted = {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
         return convicted if self.client.outage else self.accused
 
     def take_states(self, states: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Process the newest states of all clients (/clients.json).
-
-        Return a text for each mode with a changed status, if the old or the new status is suspected or confirmed.
-        """
+        """Process the newest states of all clients, and return a text for each changed status."""
         now = int(time.time() * 1000)
         before, self.now = self.now, {}
         for state in states:
@@ -93,13 +89,13 @@ class Course:
         ]
 
     def take_timeline(self) -> list[str]:
-        """Return the texts on outages and rolls (`Cluster.roll`) added to `Running.timeline` since the last call."""
+        """Return the texts on outages and rolls (`Cluster.roll`) added to the timeline since the last call."""
         new = self.running.timeline[self.events :]
         self.events += len(new)
         return [what for _, what in new if what.startswith(("ROLL", "OUTAGE"))]
 
     def take_page(self, page: Page) -> str | None:
-        """Process an alert that was delivered. If it is about this client, record it and return a text, else None."""
+        """Process a delivered alert: return a text if the alert is about this client, else None."""
         if not self._is_mine(page.labels):
             return None
         mode = page.labels.get("mode", "")
@@ -113,12 +109,7 @@ class Course:
         return f"{page.labels.get('severity')} alert {page.labels.get('alertname')} {page.status}"
 
     def explains(self, labels: Mapping[str, str]) -> bool:
-        """True if this client is the reason for an alert with these labels.
-
-        A failing client is the reason for alerts that name the client or its service, unless they name another mode.
-        A failing consumer is also the reason for a ticket on its group, but not for a page. Any client is the reason
-        for tickets on the measurements that it exceeds by design (`DemoClient.measurements`).
-        """
+        """True if this client is the reason for an alert with these labels."""
         if "group" in labels:
             fails = self.client.mode is not None and labels["group"] == self.client.options.get("c.group.id")
             return fails and labels.get("severity") != "critical"
@@ -134,7 +125,6 @@ class Course:
         return None if at_ms is None or onset is None else (at_ms - onset) / 1000
 
     def as_json(self) -> dict[str, Any]:
-        """Return the client's entry for `result.json` in the run folder."""
         return {
             "client": self.client.name,
             "service": self.client.service,

@@ -39,16 +39,15 @@ from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 
-#: When thread dumps of every client are taken: seconds after its start, but only before the onset of its failure.
+#: When thread dumps of every client are taken: seconds after its start.
 DUMPS_BEFORE = (15.0,)
 #: When thread dumps of a failing client are taken: seconds after the onset.
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
-#: When additional thread dumps of a control (a client without a failure) are taken: seconds after its start.
+#: When additional thread dumps of a client without a failure are taken: seconds after its start.
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
-#: Patterns for the names of all MBeans of Kafka clients, even of MBeans that the product does not read.
+#: Patterns for the names of all MBeans of Kafka clients.
 WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")
 MOST_PUSHES = 10_000
-#: Maximum number of log lines in a recording, because a burst of lines would make the recording too large.
 MAX_LOG_LINES = 20_000
 
 _HOST = re.compile(rf"(?<![A-Za-z0-9.]){re.escape(socket.gethostname())}(?![A-Za-z0-9.])")
@@ -56,7 +55,7 @@ _HOST = re.compile(rf"(?<![A-Za-z0-9.]){re.escape(socket.gethostname())}(?![A-Za
 
 @dataclass
 class Recording:
-    """Writes the files of a recording while the client runs. `dumps`: number of thread dumps so far."""
+    """Writes the files of a recording while the client runs."""
 
     client: DemoClient
     running: Running
@@ -65,10 +64,6 @@ class Recording:
     dumps: int = 0
 
     def read(self, lines: Any) -> None:
-        """Read the metrics of the process, and append one line of JSON for each of its Kafka clients to `lines`.
-
-        If the Jolokia agent does not answer, write nothing, but add an event to the client's timeline.
-        """
         begin = time.perf_counter()
         try:
             mbeans = self.agent.read(dict.fromkeys(WHOLE, ()))
@@ -82,7 +77,7 @@ class Recording:
             lines.write((json.dumps(line, separators=(",", ":"), sort_keys=True) + "\n").encode())
 
     def dump(self, label: str) -> None:
-        """Take a thread dump, and write it to a file named by `label` and the time; if that fails, write the error."""
+        """Take a thread dump, and write the dump to a file named by `label` and the time."""
         at = datetime.now(UTC)
         self.dumps += 1
         try:
@@ -119,10 +114,9 @@ def record(
 
 
 def by_client(mbeans: MBeans) -> dict[str, dict[str, Any]]:
-    """Return all MBean attributes as client id → key → value, with the keys that recordings use.
+    """Return all MBean attributes as client id → key → value.
 
     The key is `group/name{tag=value,…}` for a metric of a Java client's `metrics()`, else `domain:k=v,…/Attribute`.
-    Attributes of MBeans without a client id are included for every client.
     """
     of_clients: dict[str, dict[str, Any]] = {}
     shared: dict[str, Any] = {}
@@ -216,11 +210,9 @@ class Surroundings:
 
     @cached_property
     def bootstrap_servers(self) -> str:
-        """The address of a broker without faults, which is started at the first use of this property."""
         return self.new_broker().bootstrap_servers
 
     def new_broker(self) -> Broker:
-        """Start and return a broker that the caller may freeze and kill."""
         self._brokers += 1
         folder = self.run_folder / f"broker-{self._brokers}"
         telemetry_to = None if self._push_seconds is None else ""
@@ -247,11 +239,9 @@ class Surroundings:
         return by_client
 
     def legacy(self) -> LegacyBroker:
-        """Start and return ZooKeeper and a broker 0.8.2.1."""
         return self._open.enter_context(LegacyBroker(self.run_folder / "legacy"))
 
     def cluster(self) -> Cluster:
-        """Start and return a cluster of three brokers."""
         telemetry_to = None if self._push_seconds is None else ""
         cluster = self._open.enter_context(Cluster(self.run_folder / "cluster", telemetry_to))
         self._asked(cluster.kafka)
@@ -265,7 +255,6 @@ class Surroundings:
 
 
 def main() -> None:
-    """Record the client that the command line names, and print the content of truth.json."""
     parser = argparse.ArgumentParser(description="Records a demo client while it runs.")
     parser.add_argument("client", choices=sorted(name for name, client in CLIENTS.items() if not client.python))
     parser.add_argument("folder", type=Path)

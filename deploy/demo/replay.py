@@ -1,10 +1,4 @@
-"""Play recordings onto the input topics as if they happened now, by shifting the times in records of any format.
-
-Records are not decoded. A record's own time is in a field with a known name, at the beginning of the record, or at the
-end of a sample in InfluxDB's line protocol or Prometheus' text format. Times are epoch numbers (10 digits: seconds, 13:
-milliseconds, 16: microseconds, 19: nanoseconds) or dates in ISO 8601: with a space or `T` before the time of day, a
-point or comma before a fraction of a second, with or without a zone.
-"""
+"""Play recordings onto the input topics as if they happened now, by shifting the times in records of any format."""
 
 from __future__ import annotations
 
@@ -24,8 +18,7 @@ from clienthealth.settings import Settings
 EPOCH = rb"(?<![\w.+-])(?:\d{10}\.\d+|\d{10}(?:\d{3}|\d{6}|\d{9})?)(?![\w.]|-\d)"
 DATE = rb"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?"
 ANY = re.compile(rb"(?P<epoch>%s)|(?P<date>%s)" % (EPOCH, DATE))
-#: Fields that may contain a record's own time, in order of preference. `ts` comes last, because in librdkafka's
-#: statistics `ts` is not a time of day.
+#: Fields that may contain a record's own time, in order of preference.
 OWN = tuple(
     re.compile(rb'"%s"\s*:\s*"?(?P<time>%s|%s)' % (name, EPOCH, DATE))
     for name in (b"ts_ms", b"timeUnixNano", b"epochSecond", b"@timestamp", b"timestamp", b"time", b"asctime", b"ts")
@@ -34,17 +27,16 @@ LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
 #: A sample in Prometheus' text format (`name{labels} value time`) or InfluxDB's (`name,tag=value… field=value… time`).
 SAMPLE = re.compile(rb"^[A-Za-z_:][\w:]*(?:(?:\{[^\n]*\})? \S+|,[^\n]*=[^\n]*) (?P<time>%s)\s*$" % EPOCH, re.MULTILINE)
 PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
-#: A number or date in a record is taken for a time, and shifted, if it differs from the record's own time by at most
-#: one day (in ms). A number that differs more may be a count.
+#: A number or date in a record is taken for a time if it differs from the record's own time by at most one day (in ms).
 NEAR_MS = 86_400_000
 
 
 def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_stream: str, keep_time: bool) -> None:
     """Publish the records in recordings in the order of their times, `speed` times as fast as they were recorded.
 
-    `undecided_stream`: the kind of record, "metrics" or "logs", in files that do not show it; '' if there is no such
-    file. `keep_time`: True if the times in the records stay as they are. Raises InputError if `paths` cannot be read,
-    `speed` is not positive, or `undecided_stream` is '' although there is such a file.
+    `undecided_stream`: the kind of record, "metrics" or "logs", in files that do not show their kind. `keep_time`: True
+    if the times in the records stay as they are. Raises InputError if `paths` cannot be read, or `speed` is not
+    positive.
     """
     if speed <= 0:
         raise InputError("--speed must be greater than 0")
@@ -55,8 +47,7 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
     timed = in_order(records)
     start, end = timed[0][0], timed[-1][0]
     began = time.time()
-    # Shift all times so that the last record gets the time at which it is sent. So if the replay is faster than the
-    # recording, the first records get times in the past, and no record gets a time in the future.
+    # Shift all times so that the last record gets the time at which it is sent.
     shift_ms = 0 if keep_time else int(began * 1000) - start - int((end - start) * (1 - 1 / speed))
     topics = {"metrics": settings.topics.metrics[0], "logs": settings.topics.logs[0]}
     sink = producer(settings)
@@ -77,9 +68,9 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
 
 
 def in_order(records: list[Recorded]) -> list[tuple[int, Recorded]]:
-    """Return (epoch ms, record), sorted by time. A record without a time gets the time of the record before it.
+    """Return (epoch ms, record), sorted by time.
 
-    If no record before it has a time, it gets the earliest time of all records.
+    A record without a time gets the time of the record before it.
     """
     timed = []
     last: int | None = None
@@ -92,7 +83,8 @@ def in_order(records: list[Recorded]) -> list[tuple[int, Recorded]]:
 
 
 def time_of(value: bytes) -> int | None:
-    """Return the record's own time as epoch ms; None if it has none. A date without a zone is read as UTC."""
+    """Return the record's own time as epoch ms, None if the record has no time. A date without a zone is read as
+    UTC."""
     match = LINE.match(value) or next(
         (candidate for pattern in (*OWN, SAMPLE) if (candidate := pattern.search(value))), None
     )
@@ -100,9 +92,9 @@ def time_of(value: bytes) -> int | None:
 
 
 def moved(value: bytes, shift_ms: int) -> bytes:
-    """Return the record with its times shifted by `shift_ms`: its own time, and times within a day of it.
+    """Return the record with its times shifted by `shift_ms`.
 
-    Each time keeps its format and precision. A record without a time stays the same.
+    Each time keeps its format and precision.
     """
     own = time_of(value)
     if own is None:

@@ -20,7 +20,7 @@ from clienthealth.model.errors import HealthError, ServiceError
 from deploy.demo.processes import forget, spawn
 
 STOP_SECONDS = 5.0
-#: Log line of a client that pushes its metrics. The line contains the client instance id that the broker assigned.
+#: Log line with the client instance id that the broker assigned.
 _PUSHES_AS = re.compile(rb"Client telemetry registered with client instance id: (\S+)\n")
 
 
@@ -28,7 +28,6 @@ class Running:
     """A started client of the demo. Lines that begin with ONSET, RECOVERED or COUNTERS in its output are parsed.
 
     jolokia_urls  targets for `kafka-health export jvm`
-    log_file      the program's log
     actions       functions to run beside the program, each in a thread; they must return soon after `wait` returns True
     output        file with everything that the program prints
     onset_ms      time (epoch ms) of the first line `ONSET`, None before
@@ -70,12 +69,11 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """The process id of the program."""
         return self._process.pid
 
     @property
     def counters(self) -> Counter[str]:
-        """The counters that each process of the program printed last (line `COUNTERS`), summed over the processes."""
+        """The counters that each process of the program printed last, summed over the processes."""
         total = Counter[str]()
         for counted in list(self._counters.values()):
             total.update(counted)
@@ -99,31 +97,27 @@ class Running:
 
     @property
     def log_source(self) -> str:
-        """This program's entry, a line of JSON, in the list of log files that the log shipper reads."""
+        """Return a line of JSON with the path of the program's log file."""
         host = socket.gethostname()
         source = {"service": self.service, "host": host, "instance": f"{host}:{self.pid}", "file": str(self.log_file)}
         return json.dumps(source)
 
     @property
     def alive(self) -> bool:
-        """True while the program runs."""
         return self._process.poll() is None
 
     @property
     def stopping(self) -> bool:
-        """True if the program has ended or was asked to end."""
         return self._stopping.is_set() or not self.alive
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds`. Return True if the program has ended or was asked to end."""
         return self._stopping.wait(seconds) or not self.alive
 
     def wait_for_onset(self, seconds: float) -> bool:
-        """Wait at most `seconds` for the onset of the failure. Return True if the failure has begun."""
         return self._onset.wait(seconds)
 
     def begins(self, what: str) -> None:
-        """Record that a failure begins now, which the program itself cannot report. `what`: the event in words."""
+        """Record that a failure begins now. `what`: the failure in words."""
         self._understand(f"ONSET {int(time.time() * 1000)} {what}")
 
     def note(self, what: str) -> None:
@@ -131,10 +125,7 @@ class Running:
         self.timeline.append((int(time.time() * 1000), what))
 
     def stop(self) -> None:
-        """Ask the program to end, and kill it after STOP_SECONDS.
-
-        Then wait for each of its `actions` for at most STOP_SECONDS.
-        """
+        """Ask the program to end, and kill it after STOP_SECONDS."""
         self._stopping.set()
         if self.alive:
             self._process.terminate()
@@ -147,7 +138,7 @@ class Running:
             thread.join(STOP_SECONDS)
 
     def check(self) -> None:
-        """Raise the error if one of the `actions` failed or a line could not be parsed; otherwise do nothing."""
+        """Raise the error of an action, or of a line that could not be parsed."""
         if self._failure is not None:
             raise self._failure
 

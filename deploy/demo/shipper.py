@@ -30,8 +30,6 @@ PAUSE_SECONDS = 0.5
 
 
 class Shipper:
-    """Ships the events in all log files that `files` lists. Files may be added to the list. `limit`: see `LogFile`."""
-
     def __init__(self, files: Path, publisher: Publisher, topic: str, limit: int = LIMIT) -> None:
         self._files = files
         self._publisher = publisher
@@ -40,7 +38,7 @@ class Shipper:
         self._followed: dict[str, tuple[ClientProcess, LogFile]] = {}
 
     def run(self, stop: threading.Event) -> None:
-        """Ship log events until `stop` is set, then at most one more chunk of each file. Close the files."""
+        """Ship log events until `stop` is set, and close the files."""
         while not stop.is_set():
             if not self.ship():
                 stop.wait(PAUSE_SECONDS)

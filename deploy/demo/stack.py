@@ -1,7 +1,4 @@
-"""Run the whole product on this machine: broker, topics, monitor, exporters, Prometheus, Alertmanager and clients.
-
-Every process keeps its state and logs in one run folder, listens on loopback, and ends when the stack is closed.
-"""
+"""Run the whole product on this machine: broker, topics, monitor, exporters, Prometheus, Alertmanager and clients."""
 
 from __future__ import annotations
 
@@ -31,13 +28,12 @@ from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 from deploy.demo.webhook import Webhook
 
-#: Maximum time (s) to wait until the monitor's first batch has ended, which takes long on two busy cores.
+#: Maximum time (s) to wait until the monitor's first batch has ended.
 MONITOR_SECONDS = 600.0
 STOP_SECONDS = 20.0
 #: Interval (s) at which JVMs are read, and at which clients push their metrics.
 INTERVAL_SECONDS = 5.0
-#: Options for all of Spark's JVMs. The compiler options are those of production. Bytecode verification is off: a
-#: start thus takes 18 s of CPU time instead of 20 s, and the checksums of the jars are checked anyway.
+#: Options for all of Spark's JVMs. Without bytecode verification, a start takes 18 s of CPU time instead of 20 s.
 QUICK_START = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -45,11 +41,7 @@ QUICK_START = {
 
 
 class Stack:
-    """The processes of the product (started by `start`) and of the clients (started by `start_clients`).
-
-    A context manager that ends all processes when it is closed. The stack is passed to each client as its
-    `deploy.demo.client.Context`. `say`: called with each line of progress.
-    """
+    """The processes of the product (started by `start`) and of the clients (started by `start_clients`)."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         self.run_folder = folder
@@ -75,15 +67,10 @@ class Stack:
 
     @property
     def status_page(self) -> str:
-        """The address of the exporter's status page, without a trailing slash."""
         return f"http://127.0.0.1:{self.settings.prometheus.port}"
 
     def start(self, clients: Sequence[DemoClient]) -> None:
-        """Start everything but the clients, and wait for the monitor's first batch.
-
-        Raises ServiceError with the end of the log if a program ends or does not answer in time, DependencyError if
-        Java or a jar is missing.
-        """
+        """Start everything but the clients, and wait for the monitor's first batch."""
         self._say("starting the broker")
         self._open.enter_context(self.broker)
         self._write_settings(clients)
@@ -113,7 +100,6 @@ class Stack:
         monitor.wait_until(self._monitor_works, MONITOR_SECONDS)
 
     def start_clients(self, clients: Sequence[DemoClient]) -> None:
-        """Start the clients, and register them with the jvm exporter and the log shipper."""
         for client in clients:
             self._say(f"starting {client.name}: {client.help}")
             running = client.start(self)
@@ -125,10 +111,7 @@ class Stack:
                 files.write(f"{running.log_source}\n")
 
     def new_broker(self) -> Broker:
-        """Return a new broker for one client, so that the demo can freeze or kill this broker alone.
-
-        The broker's plugin writes pushed metrics to the monitor's broker.
-        """
+        """Return a new broker for one client."""
         if self._spare_brokers:
             return self._spare_brokers.pop()
         self._brokers += 1
@@ -144,7 +127,7 @@ class Stack:
         return self._legacy
 
     def cluster(self) -> Cluster:
-        """Return a cluster of three brokers. The first call starts it with an old version, for a later upgrade."""
+        """Return a cluster of three brokers of an old version, which the demo upgrades later."""
         if self._cluster is None:
             cluster = Cluster(self.run_folder / "cluster", self.bootstrap_servers, "broker-3.9")
             self._cluster = self._open.enter_context(cluster)
@@ -158,7 +141,7 @@ class Stack:
         return states
 
     def check(self) -> None:
-        """Raise ServiceError if a process of the product has ended, or the error if a client's action failed."""
+        """Raise ServiceError if a process of the product has ended, or the error of a client's action."""
         for running in self.running.values():
             running.check()
         for process in self._processes:
@@ -166,7 +149,6 @@ class Stack:
                 raise ServiceError(f"{process.name} ended with exit code {process.exit_code}\n{process.tail()}")
 
     def logs(self) -> Mapping[str, Path]:
-        """Return the log file of each process of the product, by name."""
         return {"broker": self.broker.log, **{process.name: process.log for process in self._processes}}
 
     def __enter__(self) -> Self:
@@ -177,7 +159,6 @@ class Stack:
             self._stop_clients()
 
     def _stop_clients(self) -> None:
-        """All clients are stopped at the same time, because killing a failing client takes seconds."""
         if self.running:
             with ThreadPoolExecutor(len(self.running), "stop") as pool:
                 for _ in pool.map(Running.stop, self.running.values()):
@@ -205,8 +186,8 @@ class Stack:
             },
             "prometheus": {"port": exporter_port},
             "identity": {
-                # Derive the service of a push from the client id. In the demo no push has a user name, and all have
-                # the same IP address.
+                # Derive the service from the client id, because no push in the demo has a user name, and all have the
+                # same IP address.
                 "push_services": [
                     f"{name}={client.service}" for client in clients if client.pushes for name in client.client_ids
                 ],
@@ -219,7 +200,7 @@ class Stack:
         text = "# The settings of this run of the demo.\n"
         for section, values in sections.items():
             text += f"\n[{section}]\n"
-            # Write the values as JSON, which for these values is also valid TOML.
+            # Write the values as JSON, because the JSON form of these values is also valid TOML.
             text += "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
         self.settings_file.write_text(text, encoding="utf-8")
         self.settings = load(str(self.settings_file), environ={})

@@ -13,7 +13,7 @@ from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
 
-#: While a new controller does not serve clients yet, a request is repeated for at most this time (s).
+#: Maximum time (s) for which a request is repeated while a new controller does not serve clients yet.
 _CONTROLLER_SECONDS = 60
 _HOUR_MS = 3_600_000
 
@@ -34,10 +34,6 @@ def create_topics(
 
 
 def create_ours(settings: Settings, partitions: int = 1) -> None:
-    """Create the topics that the monitor reads and writes, each with this number of partitions.
-
-    Raises KafkaError if a request fails, ServiceError if no broker can be reached.
-    """
     ours = (*inputs(settings.topics, retention_ms=6 * _HOUR_MS), *outputs(settings.topics))
     _create(settings.kafka, [replace(topic, partitions=partitions) for topic in ours])
 

@@ -18,8 +18,7 @@ MAX_BODY = 4_000_000
 class Page:
     """One alert in a notification. `received_ms`: time of arrival (epoch ms); `status`: firing or resolved.
 
-    `started`: the time at which the alert began, as Alertmanager wrote it. A repeated notification of the alert has the
-    same `started`.
+    `started`: the time at which the alert began, as Alertmanager wrote this time.
     """
 
     received_ms: int
@@ -30,10 +29,7 @@ class Page:
 
 
 class Webhook:
-    """A web server on loopback that serves during a `with` block. `port`: 0 for any free port.
-
-    Each alert that arrives is kept in `pages` and appended to `file` as a line of JSON.
-    """
+    """A web server on loopback that serves during a `with` block."""
 
     def __init__(self, port: int, file: Path) -> None:
         self.file = file
@@ -49,8 +45,7 @@ class Webhook:
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
-            def log_message(self, format: str, *args: object) -> None:
-                """Log nothing: the file has all notifications."""
+            def log_message(self, format: str, *args: object) -> None: ...
 
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
@@ -58,7 +53,6 @@ class Webhook:
 
     @property
     def url(self) -> str:
-        """The address for notifications."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/"
 
     @property

@@ -1,8 +1,4 @@
-"""Generate the Helm chart's derived files: version, values schema, and alert routing for the Prometheus Operator.
-
-With the schema, Helm refuses wrong values before it installs anything. The schema gives each value the type of its
-default in values.yaml. The values under `config` are the product's settings, so they have the settings' bounds, too.
-"""
+"""Generate the Helm chart's derived files: version, values schema, and alert routing for the Prometheus Operator."""
 
 from __future__ import annotations
 
@@ -31,9 +27,7 @@ Schema = dict[str, Any]
 
 
 def generate() -> dict[str, str]:
-    """Return the content of Chart.yaml (with the project's version), values.schema.json and files/alertmanager.json, by
-    path from the repository's root.
-    """
+    """Return the generated files of the Helm chart, by path from the repository's root."""
     root = locations.checkout()
     chart = (root / CHART / "Chart.yaml").read_text(encoding="utf-8")
     chart = re.sub(r"^(version|appVersion): .*$", rf"\1: {project()['version']}", chart, flags=re.MULTILINE)
@@ -53,10 +47,7 @@ def project() -> Mapping[str, Any]:
 
 
 def routing() -> Schema:
-    """Return the routes and inhibitions of alertmanager.yml as an AlertmanagerConfig (Prometheus Operator).
-
-    Routes to the owners of services are missing, because the chart adds them from its values.
-    """
+    """Return the routes and inhibitions of alertmanager.yml as an AlertmanagerConfig (Prometheus Operator)."""
     text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
     config = yaml.safe_load(routes_of(Owners(), text))
     rules = [
@@ -100,10 +91,7 @@ def _closed(properties: dict[str, Schema]) -> Schema:
 
 
 def _of_default(name: str, default: Any) -> Schema:
-    """An integer is at least 1, because all integers in values.yaml are counts or ports.
-
-    It may be null, because Helm's users remove a default in this way.
-    """
+    """An integer is at least 1, because all integers in values.yaml are counts or ports."""
     if isinstance(default, dict):
         if not default or name in _OF_KUBERNETES:
             return {"type": "object"}

@@ -1,8 +1,4 @@
-"""Generate the committed files on alerts: rules with placeholders for addresses, and blocks of each runbook.
-
-The generated blocks list the alerts that link to the runbook, their thresholds and a command to silence them. Further
-blocks explain how to find a client's process and how to log in to brokers.
-"""
+"""Generate the committed files on alerts: rules with placeholders for addresses, and blocks of each runbook."""
 
 from __future__ import annotations
 
@@ -27,7 +23,6 @@ _PARTS = re.compile(r"<!-- generated: (process|access) -->\n.*?<!-- end -->", re
 
 
 def generate() -> dict[str, str]:
-    """Return all files of alerting rules and all runbooks, as path from the repository's root → content."""
     files = {f"alerts/rules/{name}": text for name, text in rules(Settings()).items()}
     alerts = catalogue()
     for path in sorted((FILES / "runbooks").glob("*.md")):
@@ -38,10 +33,9 @@ def generate() -> dict[str, str]:
 class Alert(NamedTuple):
     """An alert as its runbook shows it.
 
-    hold     the alert's `for`, "at once" if it has none
-    runbook  name of the runbook that the alert links to
-    labels   names of the labels in the alert's dashboard link, such as service and client_id
-    limits   names of the thresholds (`Limits`) in the alert's expression, and in recorded series that it reads
+    hold    the alert's `for`, "at once" if it has none
+    labels  names of the labels in the alert's dashboard link, such as service and client_id
+    limits  names of the thresholds in the alert's expression, and in recorded series that the expression reads
     """
 
     name: str
@@ -54,8 +48,6 @@ class Alert(NamedTuple):
 
 
 class _Named(str):
-    """A threshold's name, in place of its value."""
-
     def __truediv__(self, share: float) -> str:
         return self
 
@@ -67,8 +59,7 @@ class _Names:
 
 def catalogue() -> list[Alert]:
     """Return all alerts, except the copies that open a ticket instead of a page (for series with `quiet="yes"`)."""
-    # Render the rules with the names of the thresholds instead of their values: the names show which thresholds a rule
-    # uses.
+    # The names of the thresholds show which thresholds a rule uses.
     files = rendered(Settings(), lambda severity: severity, limits=_Names()).values()
     every = [rule for text in files for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
     recorded = {rule["record"]: rule["expr"] for rule in every if "record" in rule}
@@ -111,7 +102,7 @@ PLACEHOLDERS = {
 def with_head(name: str, text: str, alerts: Sequence[Alert]) -> str:
     """Return a runbook with its generated blocks renewed. `name`: the runbook's file name without `.md`.
 
-    Raises CatalogueError if the runbook lacks the lines BEGIN and END, between which the block of alerts stands.
+    Raises CatalogueError if the runbook lacks the lines BEGIN and END.
     """
     if not _BLOCK.search(text):
         raise CatalogueError(

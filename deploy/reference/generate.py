@@ -16,7 +16,6 @@ GENERATORS = (
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the generated files that differ; with `--check` only print their names, and return 1 if there are any."""
     stale = []
     for generator in GENERATORS:
         for path, content in sorted(importlib.import_module(generator).generate().items()):

@@ -27,7 +27,7 @@ from deploy.reference import rooms
 PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", "jobs/clienthealth/read/formats/README.md")
 #: Type of a metric → the suffix that Prometheus' client library adds to the metric's name.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
-#: Column heading → function that returns a metric's name as the tools in the heading spell it.
+#: Column heading → function that returns a metric's name as the tools in the heading spell the name.
 RULES: Mapping[str, metric_names.Rule] = {
     "MBean attribute (Jolokia, Telegraf, jmxtrans, kafka-python)": metric_names.attribute,
     "KIP-714 (OTLP)": metric_names.kip714,
@@ -40,13 +40,11 @@ BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def generate() -> dict[str, str]:
-    """Return the reference configuration and each page of PAGES with its blocks renewed, by path in the repository."""
     pages = {page: (locations.checkout() / page).read_text(encoding="utf-8") for page in PAGES}
     return {"deploy/config.reference.toml": configuration(), **{p: filled(text) for p, text in pages.items()}}
 
 
 def filled(text: str) -> str:
-    """Return a page's text with its generated blocks renewed. Raises KeyError for an unknown block."""
     return BLOCK.sub(lambda block: f"{block[1]}{BLOCKS[block[2]]()}\n{block[3]}", text)
 
 
@@ -95,7 +93,7 @@ def _metric_names_table() -> str:
     return _table(" | ".join(header), map(" | ".join, rows))
 
 
-#: MBean groups with attributes of a topic or a partition. The second group also has attributes of the whole client.
+#: MBean groups with attributes of a topic or a partition.
 _OF_TOPICS = ("producer-topic-metrics", "consumer-fetch-manager-metrics")
 
 

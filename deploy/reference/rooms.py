@@ -15,7 +15,7 @@ from clienthealth.platform import locations
 
 PACKAGES = ("clienthealth", "clienthealth_exporters")
 ROOT = locations.checkout()
-#: Folders of source code. A module's dotted name is its path without `jobs` or `exporters`: `clienthealth.read.mbeans`.
+#: Folders of source code.
 FOLDERS = ("jobs/clienthealth", "exporters/clienthealth_exporters", "dashboards", "deploy")
 
 
@@ -40,8 +40,7 @@ def tree(module: str) -> ast.Module:
 def imports(module: str, at_start: bool = False) -> Sequence[str]:
     """Return the dotted names that a module imports.
 
-    `from a import b, c` gives `a`, `a.b` and `a.c`; if `a.b` and `a.c` are both modules, `a` is left out. `at_start`:
-    True leaves out imports that do not run when the module itself is imported.
+    `at_start`: True leaves out imports that do not run when the module itself is imported.
     """
     named: list[str] = []
     package = module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
@@ -60,7 +59,6 @@ def imports(module: str, at_start: bool = False) -> Sequence[str]:
 
 
 def _statements(node: ast.AST, at_start: bool) -> Iterator[ast.AST]:
-    """`at_start`: leave out function bodies and TYPE_CHECKING blocks, which do not run when a module is imported."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
             continue
@@ -79,7 +77,6 @@ def room(module: str) -> str:
 
 @cache
 def uses() -> Mapping[str, frozenset[str]]:
-    """Return, by name of a package (*room*), the other packages that its modules import."""
     inside = [module for module in modules() if module.startswith(PACKAGES) and module not in PACKAGES]
     used_by: dict[str, set[str]] = {room(module): set() for module in inside}
     for module in inside:
@@ -89,7 +86,7 @@ def uses() -> Mapping[str, frozenset[str]]:
 
 
 def floors() -> list[list[str]]:
-    """Return the packages (*rooms*) in layers, so that each imports only from earlier layers.
+    """Return the packages in layers, so that each package imports only from earlier layers.
 
     Raises ValueError if packages import each other in a cycle.
     """
@@ -104,7 +101,7 @@ def floors() -> list[list[str]]:
 
 
 def rows() -> Iterator[str]:
-    """Yield a row of a Markdown table for each package (*room*): name, content, and the packages that it imports."""
+    """Yield a row of a Markdown table for each package: name, content, and the packages that it imports."""
     order = [name for floor in floors() for name in floor]
     for name in order:
         package = "clienthealth" if "." not in name else "clienthealth_exporters"

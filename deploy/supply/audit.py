@@ -1,8 +1,6 @@
 """`make audit`: list known vulnerabilities of the product's dependencies.
 
-Jars are compared with the committed list known_cves.toml, which gives the reason for each accepted vulnerability. Then
-OSV is queried for advisories that are not in the list, and PyPI (by pip-audit) for advisories on Python packages. If
-one of these services cannot be reached, the audit reports this, but does not fail.
+Jars are compared with the committed list known_cves.toml, which gives the reason for each accepted vulnerability.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ _UNREACHABLE = (
 
 
 def main() -> int:
-    """Print all findings. Return 1 if a dependency or known_cves.toml has to be changed, else 0."""
     present = list(installed())
     mend, stays = judged(present, vulnerabilities())
     print("\n".join([*stays, *(f"MEND {line}" for line in mend)]))
@@ -49,7 +46,6 @@ def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
 
 
 def _packages() -> bool:
-    """Return True if a package of uv.lock has to be changed."""
     listed = Path("dist/requirements.txt")
     listed.parent.mkdir(exist_ok=True)
     listed.write_text(requirements(), encoding="utf-8")
@@ -59,11 +55,7 @@ def _packages() -> bool:
 
 
 def has_vulnerability(code: int, out: str, err: str) -> bool:
-    """Print the findings of a run of pip-audit, given its exit code and output.
-
-    Return True if a package has a known vulnerability or pip-audit failed, but False if it could not reach the advisory
-    service.
-    """
+    """Print the findings of a run of pip-audit, given its exit code and output."""
     if code == 0:
         print("Python packages: none has a known vulnerability")
         return False

@@ -19,7 +19,7 @@ from clienthealth.platform.jars import cache
 from clienthealth.platform.locations import checkout
 from deploy.helm.build import project
 
-#: Files and folders from which a distribution is built. `alerts` has the files to which symlinks in the packages lead.
+#: Files and folders from which a distribution is built.
 SOURCES = ("jobs", "exporters", "alerts", "pyproject.toml", "README.md", "LICENSE")
 BENCHMARK = "deploy/benchmark"
 #: A recording of a failed client, in which the installed `diagnose` must find the failure.
@@ -27,10 +27,7 @@ RECORDING = "tests/recordings/deadlock-3.9"
 
 
 def main() -> int:
-    """Build the source distribution and the wheel, and try each in new environments; return 0.
-
-    Raises ServiceError if a step fails.
-    """
+    """Build the source distribution and the wheel, and try each in new environments; return 0."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     for built in build(out):
         with tempfile.TemporaryDirectory() as folder:
@@ -43,10 +40,7 @@ def main() -> int:
 
 
 def build(out: Path) -> list[Path]:
-    """Build the source distribution, and the wheel from it, into the folder `out`. Return their paths.
-
-    Raises ServiceError if uv fails.
-    """
+    """Build the source distribution, and the wheel from it, into the folder `out`."""
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder)
         for name in SOURCES:
@@ -62,10 +56,7 @@ def build(out: Path) -> list[Path]:
 
 
 def benchmark(out: Path) -> Path:
-    """Build the wheel of the benchmark (kafka-client-failures) into the folder `out`. Return its path.
-
-    Raises ServiceError if uv fails.
-    """
+    """Build the wheel of the benchmark (kafka-client-failures) into the folder `out`."""
     version = project()["version"]
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder) / "sources"
@@ -79,7 +70,7 @@ def benchmark(out: Path) -> Path:
 def install(distribution: Path, venv: Path, extras: str = "") -> Path:
     """Install a distribution and its dependencies into a new environment `venv`. Return the folder of its programs.
 
-    `extras`: the extras to install, such as "[diagnose]"; '' for none. Raises ServiceError if uv fails.
+    `extras`: the extras to install, such as "[diagnose]"; '' for none.
     """
     _uv("venv", str(venv))
     _uv("pip", "install", "--python", str(venv / "bin/python"), f"{distribution.resolve()}{extras}")
@@ -92,10 +83,7 @@ def megabytes(venv: Path) -> float:
 
 
 def reports(programs: Path) -> None:
-    """Check an install without extras: it can import `python_client`, but `diagnose` fails with exit code 2.
-
-    `programs`: the folder of the installed programs. Raises ServiceError if a check fails.
-    """
+    """Check that an install without extras can import `python_client`, but that `diagnose` fails with exit code 2."""
     output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"])
     missing_extra = output([str(programs / "kafka-health"), "diagnose", "."], 2)
     if missing_extra:
@@ -103,10 +91,7 @@ def reports(programs: Path) -> None:
 
 
 def tried(programs: Path) -> None:
-    """Check what must work without Spark and Java: `diagnose`, `check-config`, `alerts`, and the runbooks.
-
-    `programs`: the folder of the installed programs. Raises ServiceError if a check fails.
-    """
+    """Check what must work without Spark and Java: `diagnose`, `check-config`, `alerts`, and the runbooks."""
     report = output([str(programs / "kafka-health"), "diagnose", str(checkout() / RECORDING)], 1)
     if DEADLOCK not in report:
         raise ServiceError(f"the deadlock of {RECORDING} is not found:\n{report}")
@@ -123,7 +108,6 @@ def tried(programs: Path) -> None:
 
 
 def uv() -> str:
-    """Return the uv program: $UV, else the one on PATH, else the one that the Makefile installs."""
     return os.environ.get("UV") or shutil.which("uv") or str(cache() / "uv/bin/uv")
 
 
@@ -132,9 +116,9 @@ def _uv(*arguments: str) -> None:
 
 
 def output(command: Iterable[str], expected: int = 0, folder: Path | None = None) -> str:
-    """Run a command in `folder` (None: the working directory) and return its standard output.
+    """Run a command and return its standard output.
 
-    Raises ServiceError if the exit code is not `expected`, subprocess.TimeoutExpired after ten minutes.
+    Raises ServiceError if the exit code is not `expected`.
     """
     done = subprocess.run([*command], cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode != expected:

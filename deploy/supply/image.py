@@ -1,10 +1,6 @@
 """`make image`: run the Dockerfile's steps in a Debian root file system without a container engine, and try the image.
 
 python -m deploy.supply.image FOLDER      (as root; FOLDER is created, needs 3 GB, and is removed after the run)
-
-Debian's Python takes the place of the Python image that the Dockerfile pins. Packages, jars, user and environment are
-those of the Dockerfile. The monitor then runs there without privileges, with the root file system read-only. A
-recording of a failed client is replayed to a broker, and the monitor must confirm the failure.
 """
 
 from __future__ import annotations
@@ -29,9 +25,7 @@ from deploy.demo.broker import Broker
 from deploy.demo.processes import Process
 from deploy.demo.topics import create_ours
 
-#: Debian packages that take the place of the Python image from which the Dockerfile starts.
 PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
-#: Files of this machine for name resolution and trusted certificates, which the Dockerfile's steps need.
 OURS = (
     "/etc/hosts",
     "/etc/resolv.conf",
@@ -42,8 +36,7 @@ OURS = (
 PASSED_ON = re.compile(r"(PIP|UV|SSL)_.*|.*_(proxy|PROXY)|KAFKA_HEALTH_MAVEN_URL")
 RECORDING = "tests/recordings/deadlock-3.9"
 VERDICT_SECONDS = 600.0
-#: Script to be run in a separate mount namespace: makes the root file system read-only except /tmp and the volume for
-#: checkpoint and history, then runs the command as the image's user without privileges.
+#: Script that makes the root file system read-only, then runs the command as the image's user without privileges.
 _CONFINED = """
 mount --bind {root} {root} && cd {root}
 mount -t tmpfs tmpfs tmp && chmod 1777 tmp
@@ -57,8 +50,6 @@ exec chroot . /usr/bin/setpriv --reuid {user} --regid {user} --clear-groups --no
 
 @dataclass
 class Stage:
-    """A stage of the Dockerfile: its root file system, working folder, user, environment and command."""
-
     root: Path
     folder: str = "/"
     user: str = "0"
@@ -67,10 +58,7 @@ class Stage:
 
 
 def main() -> int:
-    """Build the image, and run the monitor in it until the monitor confirms a failure; return 0.
-
-    Raises ServiceError if a step fails or the monitor confirms no failure.
-    """
+    """Build the image, and run the monitor in it until the monitor confirms a failure; return 0."""
     folder = Path(sys.argv[1]).resolve()
     folder.mkdir(parents=True)
     try:
@@ -83,13 +71,9 @@ def main() -> int:
 
 
 def built(folder: Path) -> Stage:
-    """Run the Dockerfile's steps with root file systems in `folder`; return the last stage.
-
-    Raises ServiceError if a step fails.
-    """
+    """Run the Dockerfile's steps with root file systems in `folder`; return the last stage."""
     base = folder / "base"
-    # Let mmdebstrap mount in a separate namespace: its mounts vanish even if it is killed, so `main` can remove
-    # `folder`.
+    # Let mmdebstrap mount in a separate namespace, because its mounts then vanish even if mmdebstrap is killed.
     _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])
     (base / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     stages: dict[str, Stage] = {}
@@ -129,10 +113,7 @@ def instructions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def judged(image: Stage, folder: Path) -> float:
-    """Return the seconds from the monitor's start in the image until it publishes a confirmed failure of a client.
-
-    Raises ServiceError if the monitor ends first, or confirms no failure within VERDICT_SECONDS.
-    """
+    """Return the seconds from the monitor's start in the image until the monitor publishes a confirmed failure."""
     with Broker(folder / "broker") as broker:
         settings = Settings(kafka=broker.kafka)
         create_ours(settings)

@@ -24,8 +24,7 @@ _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 class Jar:
     """A jar.
 
-    `used_by`: name of the set of jars in `deploy.demo.jars` that contains it, or PYSPARK. `group`: Maven group id; ''
-    if unknown.
+    `used_by`: name of the set of jars that contains the jar, or PYSPARK. `group`: Maven group id; '' if unknown.
     """
 
     used_by: str
@@ -73,8 +72,7 @@ def vulnerabilities() -> list[Mapping[str, Any]]:
 def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
     """Compare jars with the entries of known_cves.toml; return (required changes, accepted vulnerabilities).
 
-    The items of both lists are sentences. An entry may accept its vulnerability for a set of jars (`stays`). If no jar
-    of that set has the vulnerability any more, the required changes include that the acceptance is removed.
+    The items of both lists are sentences.
     """
     mend, stays, present = [], [], list(present)
     for cve in cves:

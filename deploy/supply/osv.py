@@ -38,7 +38,7 @@ def advisories(present: Iterable[Jar], url: str = URL) -> list[tuple[Jar, Adviso
 
 
 def unlisted(found: Iterable[tuple[Jar, Advisory]], cves: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return sorted lines: one for each (jar, advisory) in `found` that known_cves.toml (`cves`) does not list."""
+    """Return a line for each (jar, advisory) in `found` that known_cves.toml (`cves`) does not list."""
     listed: dict[str, set[str]] = {}
     for cve in cves:
         listed.setdefault(cve["jar"], set()).update((cve["id"], *cve.get("also", ())))
@@ -51,7 +51,6 @@ def unlisted(found: Iterable[tuple[Jar, Advisory]], cves: Iterable[Mapping[str, 
 
 
 def _ids(jars: Sequence[Jar], url: str) -> Iterator[tuple[Jar, str]]:
-    """Yield (jar, advisory id) for each advisory on `jars`."""
     todo = [
         (jar, {"package": {"ecosystem": "Maven", "name": f"{jar.group}:{jar.name}"}, "version": jar.version})
         for jar in jars

@@ -24,9 +24,9 @@ from deploy.helm.build import project
 
 SOURCES = "deploy/broker-plugin"
 #: RELEASE: the Java version for which the plugin is compiled, because the oldest supported brokers (3.7 to 3.9) run on
-#: Java 11. COMPILED_WITH: the set of jars (`deploy.demo.jars`) with the plugin interfaces of both Kafka 3.7 and 4.2.
+#: Java 11.
 RELEASE, COMPILED_WITH = "11", "clients-4.4"
-#: The time of all files in the jar (a zip file), fixed so that the same sources give the same bytes.
+#: The time of all files in the jar, fixed so that the same sources give the same bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 NAME = "kafka-client-health-broker-plugin"
 #: Maven group id: `example.org` is a placeholder for the domain of the project that publishes the plugin.
@@ -57,7 +57,6 @@ _POM = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def main() -> int:
-    """Build the plugin into the folder that the command line names, by default dist; print the jar's path, return 0."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     out.mkdir(parents=True, exist_ok=True)
     print(shutil.copy(jar(), out / f"{NAME}-{project()['version']}.jar"))
@@ -65,10 +64,8 @@ def main() -> int:
 
 
 def publication(out: Path) -> list[Path]:
-    """Write the plugin's files for a Maven repository to `out`. Return their paths: jar, POM, sources, documentation.
-
-    Raises DependencyError if a tool of the JDK or a jar is missing, ServiceError if a tool fails.
-    """
+    """Write the plugin's files for a Maven repository to `out`. Return their paths: jar, POM, sources,
+    documentation."""
     begin = f"{NAME}-{project()['version']}"
     compiled, described, documented = (out / f"{begin}{kind}" for kind in (".jar", ".pom", "-javadoc.jar"))
     shutil.copy(jar(), compiled)
@@ -83,7 +80,7 @@ def publication(out: Path) -> list[Path]:
 
 
 def pom() -> str:
-    """Return the POM as text. The dependency kafka-clients has the scope `provided`, because each broker has it."""
+    """Return the POM as text."""
     about, (of_group, of_name, of_version) = project(), jars.SETS[COMPILED_WITH].modules[0].split(":")
     known = {"name": NAME, "group": GROUP, "of_group": of_group, "of_name": of_name, "of_version": of_version}
     known |= {"version": about["version"], "licence": about["license"], "author": about["authors"][0]["name"]}
@@ -91,10 +88,7 @@ def pom() -> str:
 
 
 def jar() -> Path:
-    """Return the path of the plugin's jar in the cache; compile it first if the sources have changed.
-
-    Raises DependencyError if a tool of the JDK or a jar is missing, ServiceError if a tool fails.
-    """
+    """Return the path of the plugin's jar in the cache; compile the plugin first if the sources have changed."""
     sources = sorted((checkout() / SOURCES).rglob("*.java"))
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     built = jars.cache() / "broker-plugin" / f"clienthealth-{digest}.jar"

@@ -1,11 +1,6 @@
 """`make release VERSION=x.y.z`: commit, build and tag a release, and print the commands that publish it.
 
 python -m deploy.supply.release VERSION [FOLDER]      (default: dist/)
-
-Only the printed commands need accounts on other servers. The commit raises the version in pyproject.toml (`kafka-health
-generate` copies the version to the chart) and in uv.lock, and renames the heading *Unreleased* in CHANGELOG.md to the
-version. Files in dist/ get the commit's time, so that every build gives the same bytes. A second run continues an
-interrupted release; if the release is tagged already, the run only builds the files and prints the commands.
 """
 
 from __future__ import annotations
@@ -35,7 +30,6 @@ _OURS = re.compile(r'(name = "kafka-client-health"\nversion = )"[^"]*"')
 
 
 def main() -> int:
-    """Commit, build and tag the release, and print the commands that publish it. Sends nothing from this machine."""
     version, out = _argument(), Path(sys.argv[2]) if len(sys.argv) > 2 else checkout() / "dist"
     tag = f"v{version}"
     helm.main()
@@ -57,8 +51,7 @@ def main() -> int:
 def refuse(version: str) -> bool:
     """Return True if this commit has the version's tag already.
 
-    Raises SettingsError if files are not committed, if pyproject.toml or CHANGELOG.md has a higher version, if another
-    commit has the version's tag, or if CHANGELOG.md describes no change.
+    Raises SettingsError if the version cannot be released from this checkout.
     """
     changed = _git("status", "--porcelain")
     if changed:
@@ -90,8 +83,7 @@ def raise_to(version: str, day: str) -> None:
 def build(version: str, out: Path, epoch: int) -> list[Path]:
     """Build all files of a release into `out`. Return their paths; the last one is the file of checksums.
 
-    `epoch`: the modification time that the files get (epoch s). Raises ServiceError if a tool fails, InputError if a
-    page has a broken link.
+    `epoch`: the modification time that the files get (epoch s).
     """
     out.mkdir(parents=True, exist_ok=True)
     os.environ["SOURCE_DATE_EPOCH"] = str(epoch)

@@ -19,16 +19,12 @@ OUT = Path("dist/sbom.cdx.json")
 
 
 def main() -> int:
-    """Write the bill of materials to the file that the command line names, by default OUT; return 0."""
     write(Path(sys.argv[1]) if len(sys.argv) > 1 else OUT)
     return 0
 
 
 def write(out: Path) -> None:
-    """Write the bill of materials into a file.
-
-    The same packages and jars give the same bytes. $SOURCE_DATE_EPOCH sets the creation time that the file states.
-    """
+    """Write the bill of materials into a file."""
     out.parent.mkdir(parents=True, exist_ok=True)
     bill = _python()
     jars = [_component(jar) for jar in installed(("spark",))]

@@ -1,9 +1,6 @@
 """`make site`, and part of `make release`: build the repository's pages as a web site. A broken link is an error.
 
 python -m deploy.supply.site [FOLDER]      (default: dist/site)
-
-The site has README.md, the runbooks, and all pages and files to which these link, directly or through other pages.
-Sphinx and MyST read Markdown and anchors as GitHub does, and check each link between pages.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from deploy.helm.build import project
 
 START, RUNBOOKS = "README.md", "alerts/runbooks"
 LINK = re.compile(r"(\]\()(?!\w+:|#)([^)#\s]+)((?:#[^)]*)?\))")
-#: Captions of the site's sections, by folder. A page belongs to the section of the deepest folder that contains it.
+#: Captions of the site's sections, by folder.
 SECTIONS = {
     "": "About",
     "deploy": "Running it",
@@ -38,7 +35,6 @@ SECTIONS = {
 
 
 def main() -> int:
-    """Build the site into the folder that the command line names, by default dist/site; return 0."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist/site"
     print(f"{out}: {build(out)} pages")
     return 0
@@ -47,7 +43,7 @@ def main() -> int:
 def build(out: Path, root: Path | None = None) -> int:
     """Build the site of the checkout `root` in the folder `out`, which is emptied first. Return the number of pages.
 
-    Raises InputError with a list of all mistakes that Sphinx finds, such as broken links.
+    Raises InputError with a list of all mistakes that Sphinx finds.
     """
     shutil.rmtree(out, ignore_errors=True)
     version = project()["version"]
@@ -56,13 +52,13 @@ def build(out: Path, root: Path | None = None) -> int:
         "version": version,
         "release": version,
         "extensions": ["myst_parser"],
-        # Switch off syntax of MyST that GitHub's Markdown lacks: our text may contain the same characters by chance.
+        # Switch off syntax of MyST that GitHub's Markdown lacks.
         "myst_disable_syntax": ["myst_role", "myst_target", "myst_line_comment", "myst_block_break"],
         "myst_heading_anchors": 6,
         "html_theme": "furo",
         "html_title": f"Kafka Client Health {version}",
         "html_copy_source": False,
-        # Allow samples of Kafka's own formats in code blocks: Sphinx cannot highlight them and would warn.
+        # Allow samples of Kafka's own formats in code blocks, which Sphinx cannot highlight.
         "suppress_warnings": ["misc.highlighting_failure", "myst.header"],
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -91,10 +87,7 @@ def build(out: Path, root: Path | None = None) -> int:
 
 
 def gather(root: Path, source: Path) -> list[str]:
-    """Copy README.md, the runbooks, and all pages and files to which these link, into the folder `source`.
-
-    Return the pages' paths relative to `root`, sorted.
-    """
+    """Copy README.md, the runbooks, and all pages and files to which these link, into the folder `source`."""
     todo, pages = [START, *(f"{RUNBOOKS}/{page.name}" for page in (root / RUNBOOKS).glob("*.md"))], set[str]()
     while todo:
         path = todo.pop()
@@ -130,7 +123,7 @@ def _section(page: str) -> str:
 
 
 def _as_in_site(root: Path, page: str, link: re.Match[str]) -> str:
-    """Add the suffix `.md` to a link that lacks it. A link to a folder leads to the repository on the web."""
+    """Add the suffix `.md` to a link that lacks the suffix."""
     there = (root / page).parent / link[2]
     if there.is_dir():
         return f"{link[1]}{project()['urls']['Source']}/{there.resolve().relative_to(root)}{link[3]}"

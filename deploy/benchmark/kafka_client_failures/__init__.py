@@ -17,8 +17,8 @@ from pathlib import Path
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TRUTH = "truth.json"
-#: A failure mode that many recordings of other failures also show at their end, because the process was stopped with
-#: records in the producer's buffer. So an answer for such a recording may also name this mode, without being wrong.
+#: Many recordings of other failures also show this mode at their end, because the process was stopped with records in
+#: the producer's buffer.
 AT_THE_END = "producer-not-closed"
 
 
@@ -27,11 +27,9 @@ class Case:
     """A recording. The `name` reveals the failure, the `id` does not.
 
     expected_mode  id of the failure mode that the client had, None for a control (a healthy client)
-    also           ids of further modes that the client had; naming one of them in an answer is neither right nor wrong
+    also           ids of further modes that the client had
     onset_ms       time at which the failure began, epoch ms; None if unknown or for a control
     versions       library and version of the client
-    notes          description of the client and its failure
-    files          paths of the data that a monitor could have seen
     """
 
     name: str
@@ -44,7 +42,7 @@ class Case:
 
     @property
     def id(self) -> str:
-        """The case's id in answers and blind copies: 8 hexadecimal digits, a hash of the name."""
+        """The case's id: 8 hexadecimal digits, a hash of the name."""
         return hashlib.sha256(self.name.encode()).hexdigest()[:8]
 
 
@@ -53,8 +51,8 @@ class Score:
     """The score of a tool. An accusation is a failure mode that the tool names for a case.
 
     by_mode           failure mode → (failures found, failures recorded)
-    controls          number of controls
-    accused_controls  number of controls with at least one false accusation
+    controls          number of healthy clients
+    accused_controls  number of healthy clients with at least one false accusation
     wrong             (case name, mode) of each false accusation
     unanswered        number of cases without an answer
     """
@@ -72,7 +70,7 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """Return the share (0 to 1) of accusations (modes named for cases) that are right; 1 if there are none."""
+        """Return the share (0 to 1) of accusations that are right; 1 if there are no accusations."""
         right = sum(found for found, _ in self.by_mode.values())
         return right / (right + len(self.wrong)) if right or self.wrong else 1.0
 

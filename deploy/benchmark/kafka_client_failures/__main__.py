@@ -11,7 +11,6 @@ from kafka_client_failures import blind, cases, score
 
 
 def main() -> int:
-    """Run the command in sys.argv and print its result. Returns 0."""
     parser = argparse.ArgumentParser(prog="kafka-client-failures", description=__doc__)
     commands = parser.add_subparsers(required=True, dest="command")
     commands.add_parser("list", help="print id, truth and description of each case")

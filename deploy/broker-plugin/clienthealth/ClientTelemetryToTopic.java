@@ -54,8 +54,8 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
     /**
      * Starts the sender and returns the receiver. Brokers call this once, controllers never.
      *
-     * <p>If the settings are wrong, the broker starts and takes no pushes. Up to 4.1, null tells it so. Since 4.2, brokers call
-     * a null receiver with each push, so a receiver refuses each push.
+     * <p>If the settings are wrong, the result is null up to Kafka 4.1. Since 4.2, brokers call even a null receiver, so
+     * the receiver refuses each push.
      */
     @Override
     public synchronized ClientTelemetryReceiver clientReceiver() {
@@ -82,13 +82,13 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
         throw new Refused();
     }
 
-    /** Copies the push into the queue and returns. Runs on a request thread. */
+    /** Queues the push. Runs on a request thread of the broker. */
     @Override
     public final void exportMetrics(AuthorizableRequestContext context, ClientTelemetryPayload payload) {
         take(context, payload, 0);
     }
 
-    /** Queues a push. {@code pushIntervalMs}: 0 if the broker does not provide it. */
+    /** Queues a push. {@code pushIntervalMs}: 0 if the broker does not provide the interval. */
     final void take(AuthorizableRequestContext context, ClientTelemetryPayload payload, int pushIntervalMs) {
         counters.received.incrementAndGet();
         ByteBuffer data = payload.data().duplicate();
@@ -166,7 +166,7 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
                 return new KafkaProducer<>(settings.producer);
             } catch (RuntimeException | LinkageError failure) {
                 counters.unreachable(failure);
-                // Each attempt also writes log lines.
+                // Each attempt to create a producer writes log lines.
                 Thread.sleep(Counters.QUIET_MS);
             }
         }
@@ -189,7 +189,7 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
     @Override
     public void metricRemoval(KafkaMetric metric) {}
 
-    /** Refuses a push if the settings are wrong. It has no stack trace, because the broker logs it for each push. */
+    /** Refuses a push if the settings are wrong. Without a stack trace, because the broker logs each refusal. */
     @SuppressWarnings("serial")
     private static final class Refused extends RuntimeException {
         private Refused() {

@@ -29,7 +29,7 @@ TOPIC, PAYLOAD = "orders", b"x" * 200
 
 
 def shop() -> None:
-    """Produce orders and consume them: a healthy application, which also creates the topic that the others use."""
+    """Produce orders and consume them: a healthy application."""
     # Keep a reference to the admin client. Otherwise it is freed and closed before it gets the answer.
     administrator = AdminClient({"bootstrap.servers": SERVERS})
     failed = administrator.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].exception()
@@ -46,10 +46,7 @@ def shop() -> None:
 
 
 def callback_deadlock() -> None:
-    """Cause a deadlock: wait for room in the producer's queue while holding a lock that the delivery callback needs.
-
-    A delivered record leaves the queue only after its callback, and the callback waits for the lock.
-    """
+    """Cause a deadlock: wait for room in the producer's queue while holding a lock that the delivery callback needs."""
     settings = {"bootstrap.servers": SERVERS, "client.id": "billing-events", "queue.buffering.max.messages": 500}
     producer, lock, delivered = report(confluent_kafka.Producer)(settings), threading.Lock(), [0]
 
@@ -80,7 +77,7 @@ def callback_deadlock() -> None:
 
 
 def consumer_stalled() -> None:
-    """Consume records until the handler of a record never returns, so that the consumer does not poll any more."""
+    """Consume records until the handler of a record never returns."""
     consumer = KafkaConsumer(
         TOPIC, bootstrap_servers=SERVERS, client_id="mailer", group_id="mail", max_poll_interval_ms=60_000
     )

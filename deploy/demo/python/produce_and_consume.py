@@ -45,7 +45,7 @@ FLUSH_SECONDS = 20
 
 
 class Shipper(logging.Handler):
-    """A logging handler that sends each log line as JSON to the topic for logs. `send`: called with topic and text."""
+    """A logging handler that sends each log line as JSON to the topic for logs."""
 
     def __init__(self, send: Callable[[str, str], None]) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Application:
         }
 
     def tell(self, topic: str, text: str) -> None:
-        """Send a report to the monitor's brokers. Drop the report if the producer's queue is full."""
+        """Send a report to the monitor's brokers, or drop the report if the producer's queue is full."""
         try:
             self._reports.produce(topic, text, headers=self._identity)
         except BufferError:
@@ -99,7 +99,7 @@ class Application:
         common = {
             "bootstrap.servers": self._servers,
             "statistics.interval.ms": 1000 * REPORT_SECONDS,
-            # The client reports statistics. If it pushed metrics, too, the monitor would list the client twice.
+            # If the client pushed metrics, too, the monitor would list the client twice.
             "enable.metrics.push": False,
             "stats_cb": lambda text: self.tell("client-metrics", text),
         }
@@ -192,8 +192,7 @@ class Application:
             self._tell()
 
     def _tell(self) -> None:
-        # Write the whole line in one call, because processes and threads share the pipe, and print() may write the
-        # newline separately.
+        # Write the whole line in one call, because processes and threads share the pipe.
         os.write(sys.stdout.fileno(), f"COUNTERS {json.dumps({**self.counters, 'pid': os.getpid()})}\n".encode())
 
 
