@@ -1,7 +1,6 @@
 """Publish records to Kafka without silent loss: send undelivered records again, within bounded memory.
 
-kafka-python's producer has an unlimited buffer, and drops a record after its delivery timeout. `Publisher` sends such a
-record again. While too many records are in flight, `Publisher.send` waits, so that the caller slows down.
+kafka-python's producer has an unlimited buffer, and drops a record after its delivery timeout.
 """
 
 from __future__ import annotations
@@ -24,13 +23,12 @@ from clienthealth.settings import Settings
 log = logging.getLogger(__name__)
 
 CAPACITY = 20_000
-#: Minimum time (s) between two warnings of one kind: that `send` waits, or that records of a topic are undelivered.
+#: Minimum time (s) between two warnings of one kind.
 WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
-#: Maximum time (ms) for which the producer's send() waits for a topic's metadata. If, for example, the topic does not
-#: exist, send() waits for this time and then fails.
+#: Maximum time (ms) for which the producer's send() waits for a topic's metadata.
 MAX_BLOCK_MS = 5_000
-#: Text of a warning in the log: possible reasons why the brokers return no metadata of a topic.
+#: Possible reasons why the brokers return no metadata of a topic.
 NO_METADATA = (
     "there is no such topic, or this user may not write to it, or the brokers do not answer; "
     "'kafka-health init' creates topics, 'kafka-health doctor' names the fault"
@@ -40,10 +38,8 @@ NO_METADATA = (
 class Publisher:
     """Send JSON records. Thread-safe; `close` delivers the records in flight.
 
-    `capacity`: maximum number of records in flight (sent and not acknowledged, or to be sent again); at the maximum,
-    `send` waits. `pause_seconds`: pause between two attempts to send the failed records again. A separate thread makes
-    these attempts: the producer's own thread, which reports failures, must not send, and a topic that accepts nothing
-    must not delay the records of other topics. A record that is too large is logged and dropped.
+    `capacity`: maximum number of records in flight; at the maximum, `send` waits. `pause_seconds`: pause between two
+    attempts to send failed records again. A record that is too large is logged and dropped.
     """
 
     def __init__(self, producer: KafkaProducer, capacity: int = CAPACITY, pause_seconds: float = 1.0) -> None:
@@ -74,11 +70,11 @@ class Publisher:
         return self._under_way
 
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
-        """Send a record; wait first while `capacity` records are in flight. NaN becomes null, as JSON has no NaN."""
+        """Send a record; wait first while `capacity` records are in flight. NaN becomes null."""
         try:
             encoded = _json(value)
         except UnicodeEncodeError:
-            # A log line may contain half a surrogate pair, which UTF-8 cannot encode; `replace` writes ? instead.
+            # A log line may contain half a surrogate pair, which UTF-8 cannot encode.
             encoded = json.dumps(value, ensure_ascii=False).encode(errors="replace")
         with self._changed:
             if self._under_way >= self._capacity:
@@ -107,7 +103,7 @@ class Publisher:
         return self._under_way
 
     def _due(self, warning: str) -> bool:
-        """True if this warning was not logged in the last minute (WARNING_SECONDS), and so must be logged now."""
+        """True if this warning was not logged in the last minute."""
         now = time.monotonic()
         if due := now - self._warned.get(warning, float("-inf")) >= WARNING_SECONDS:
             self._warned[warning] = now

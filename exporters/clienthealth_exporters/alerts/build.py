@@ -1,7 +1,4 @@
-"""Build the alert rules and Alertmanager's configuration that `kafka-health alerts` writes.
-
-`deploy/reference/alerts.py` writes the files in the repository, with placeholders for addresses.
-"""
+"""Build the alert rules and Alertmanager's configuration that `kafka-health alerts` writes."""
 
 from __future__ import annotations
 
@@ -20,19 +17,16 @@ from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 
-#: Folder of the templates and of alertmanager.yml. In the repository it is a symbolic link to the folder `alerts`.
+#: Folder of the templates and of alertmanager.yml.
 FILES = Path(__file__).with_name("files")
 #: Address of Grafana in the rules if the setting `[links] dashboards` is empty.
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
-#: Evaluation interval of rules with alerts that page. alerts/README.md adds up the delays from a failure to the page.
+#: Evaluation interval of rules with alerts that page.
 PAGING = "10s"
-#: Evaluation interval of rules that sum over hours and days. It is longer than PAGING, because each evaluation reads
-#: millions of samples.
+#: Evaluation interval of rules that sum over hours and days.
 COUNTING = "1m"
-#: Regular expression for the names of log topics, used if `[topics] logs` has its default. An input topic without data
-#: raises an alert. A log topic without data does not, because healthy clients may log nothing.
+#: Regular expression for the names of log topics, used if `[topics] logs` has its default.
 LOG_TOPICS = "(.+[._-])?logs?([._-].+)?"
-#: Names of the example owner in alertmanager.yml: pager and team. `routes_of` replaces them by those of real owners.
 _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 
 
@@ -45,8 +39,8 @@ def routes_of(owners: Owners, text: str) -> str:
         kind, block = match[1], match[2]
         blocks = []
         for name in dict.fromkeys(names[kind]):
-            # A matcher needs the owner's name exactly as in the alerts' labels. A receiver's name is also part of the
-            # path of its secret file, so characters that are invalid in a path are replaced.
+            # A receiver's name is part of the path of its secret file, so characters that are invalid in a path are
+            # replaced.
             matched = json.dumps(name, ensure_ascii=False).replace("'", "''")
             file = re.sub(r"[^\w.-]+", "-", name)
             of_owner = block.replace(json.dumps(_EXAMPLE[kind]), matched)
@@ -59,7 +53,7 @@ def routes_of(owners: Owners, text: str) -> str:
 def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
     """Write rules, alertmanager.yml and notification templates into the folder `out`. Return the paths of the files.
 
-    Raises SettingsError if a file of owners cannot be read, or a label in the settings has a wrong name (see `rules`).
+    Raises SettingsError if a file of owners cannot be read, or a label in the settings has a wrong name.
     """
     routes = routes_of(read_owners(settings.owners.files), (FILES / "alertmanager.yml").read_text(encoding="utf-8"))
     written = []
@@ -75,13 +69,10 @@ def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
     return written
 
 
-# -- Render alerts/rules/*.yml.j2 to the rules that Prometheus loads --------------------------------------------------
-
-
 def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
     """Return the text of each rules file, by file name. In a dry run every severity is info.
 
-    Raises SettingsError if a label in the settings has an invalid name, or a name that a label of our own series has.
+    Raises SettingsError if a label in the settings has an invalid name.
     """
     head = "# Dry run: every severity is info.\n" if dry_run else ""
     return {
@@ -91,16 +82,14 @@ def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
 
 
 def rendered(settings: Settings, severity: Callable[[str], str], limits: object = LIMITS) -> dict[str, str]:
-    """Return the rendered rules, by file name, without empty lines.
+    """Return the rendered rules, by file name.
 
-    `severity`: maps a severity in a template to the severity in the rule. `limits`: thresholds in the rules.
+    `severity`: maps a severity in a template to the severity in the rule.
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return (severity, label matcher) for each rule that a condition needs.
-
-        A critical condition needs two rules: one that pages, and one that opens a ticket for series with `quiet="yes"`.
-        """
+        """A critical condition needs two rules: one that pages, and one that opens a ticket for series with
+        `quiet="yes"`."""
         if level != "critical":
             return [(severity(level), "")]
         return [(severity(level), 'quiet=""'), (f'{severity("warning")}\n          quiet: ""', 'quiet="yes"')]
@@ -139,12 +128,12 @@ def templates(folder: Path) -> Environment:
 
 def _values(settings: Settings) -> dict[str, Any]:
     kept, links, quiet = kept_labels(settings), settings.links, settings.prometheus.ticket_only
-    # Alerts have no label `shard`, so they link to shard 1. That shard's exporter redirects to the client's shard.
+    # Alerts have no label `shard`, so they link to shard 1.
     status_page = filled(
         links.status_page.rstrip("/"), lambda name: "1" if name == "shard" else f"{{{{ $labels.{name} | urlquery }}}}"
     )
     topics = settings.topics.logs if settings.topics.logs != Settings().topics.logs else ()
-    # The monitors and exporters that must exist, each by its labels. An alert fires if one of them is missing.
+    # The monitors and exporters that must exist, each by its labels.
     clusters, shards = settings.prometheus.expect_clusters, settings.prometheus.expect_shards
     monitors = [{"cluster": cluster} for cluster in clusters]
     parts = [{"shard": f"{number + 1}/{shards}"} for number in range(shards)]
@@ -169,5 +158,4 @@ def _values(settings: Settings) -> dict[str, Any]:
 
 
 def _either(names: tuple[str, ...]) -> str:
-    """Return a regular expression that matches any of these names, escaped for a PromQL string."""
     return "|".join(re.escape(name).replace("\\", "\\\\") for name in names)

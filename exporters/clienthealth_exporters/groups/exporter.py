@@ -1,11 +1,7 @@
 """`kafka-health export groups`: publish all groups' committed offsets, and begin and end offsets of their partitions.
 
 A *reading* is one pass over all groups of a cluster. A reading publishes one snapshot for each group that is due (see
-`reader.Pace`) to the topic of client metrics. The monitor computes the lag from these snapshots. A group that cannot be
-read has no snapshot, and the log names the group once, when the failure begins. `--once` makes one reading, publishes
-nothing, and prints the reading as a table; `--once --json` prints the snapshots instead.
-
-One process may read several clusters, each in its own thread, so that a cluster that hangs does not delay the others.
+`reader.Pace`) to the topic of client metrics.
 """
 
 from __future__ import annotations
@@ -37,20 +33,18 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: Maximum pause (ms) between two attempts to reconnect to a broker, so that readings resume soon after it restarts.
+#: Maximum pause (ms) between two attempts to reconnect to a broker.
 RECONNECT_MS = 1000
-#: Time (s) that is planned for delivering a reading's snapshots to their topic. It includes the 0.1 s for which the
-#: producer waits for more records before it sends a batch.
+#: Time (s) that is planned for delivering a reading's snapshots to their topic.
 DELIVERY_SECONDS = 1.0
-#: Intervals (s) at which `kafka-health watch` reads the offsets and the members of a group. Clients commit every 5 s by
-#: default, so `watch` sees every commit.
+#: Intervals (s) at which `kafka-health watch` reads the offsets and the members of a group.
 WATCHED_SECONDS = 2.0
 WATCHED_MEMBERS_SECONDS = 10.0
 LEFT_OUT = "cluster %s: [groups] include and exclude leave %d groups out"
 
 
 class Cluster(NamedTuple):
-    """A cluster with groups to read. `settings`: settings with the sections [kafka] and [groups] for this cluster."""
+    """A cluster with groups to read."""
 
     name: str
     settings: Settings
@@ -76,7 +70,6 @@ def clusters(settings: Settings) -> list[Cluster]:
                 f"[groups] clusters: '{name}' is already the name of this file's cluster ([prometheus] cluster_name); "
                 "choose another"
             )
-        # Ignore environment variables here: they override only the settings of the first cluster.
         all_clusters.append(Cluster(name, load(file, environ={})))
     return all_clusters
 
@@ -97,8 +90,7 @@ def only(settings: Settings, group: str) -> Settings:
 def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], None, None]:
     """Yield a list with the group's snapshot at each reading; an empty list if the group is not due.
 
-    `settings`: settings for reading only this group (from `only`). Each `next()` makes one reading, so the caller
-    decides when. Raises InputError if there is no such group, ServiceError if the group cannot be read.
+    Raises InputError if there is no such group, ServiceError if the group cannot be read.
     """
     cluster = Cluster(settings.prometheus.cluster_name, settings)
     snapshots = cluster.snapshots()
@@ -122,13 +114,13 @@ def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Publish until SIGTERM or Ctrl-C, and return 0.
 
-    With `--once`, print one reading of each cluster. Then return 1 if a group or partition could not be read, else 0,
-    and raise ServiceError if a cluster cannot be read. Raises InputError for `--json` without `--once`.
+    With `--once`, print one reading of each cluster. Then return 1 if a group or partition could not be read, else 0.
+    Raises InputError for `--json` without `--once`.
     """
     if args.json and not args.once:
         raise InputError("--json needs --once")
     if args.once:
-        # Read every cluster, even if a group of an earlier cluster could not be read. Return 1 if any result is 1.
+        # Read every cluster, even if a group of an earlier cluster could not be read.
         return max([once(cluster, as_json=args.json) for cluster in clusters(settings)])
     serve(settings, stop_event())
     return 0
@@ -166,7 +158,7 @@ def once(cluster: Cluster, as_json: bool) -> int:
 
 
 def serve(settings: Settings, stop: threading.Event) -> None:
-    """Publish the groups of all clusters until `stop` is set, even while brokers fail (failures are logged)."""
+    """Publish the groups of all clusters until `stop` is set, even while brokers fail."""
     all_clusters = clusters(settings)
     with ThreadPoolExecutor(len(all_clusters), "cluster") as threads:
         for _, each in all_clusters:
@@ -174,7 +166,7 @@ def serve(settings: Settings, stop: threading.Event) -> None:
             log.info("consumer groups of %s are read every %g s", each.kafka.bootstrap_servers, often)
         tasks = [threads.submit(GroupExporter(settings, cluster).run, stop) for cluster in all_clusters]
         wait(tasks, return_when=FIRST_EXCEPTION)
-        # An unexpected error has ended a thread. So end the other threads too; `result` below raises the error.
+        # An unexpected error has ended a thread, so end the other threads, too.
         stop.set()
     for task in tasks:
         task.result()
@@ -183,9 +175,8 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 def next_reading(now: float, interval: float, lead: float) -> float:
     """Return when the next reading begins (epoch s).
 
-    This is the first time after `now` that is `lead` seconds before a multiple of `interval`, or `now` if `lead` is at
-    least `interval`. The monitor's batches begin at multiples of the trigger interval. So snapshots that are published
-    just before such a multiple are judged at once; later ones wait for the next batch.
+    The next reading begins `lead` seconds before a multiple of `interval`, because the monitor's batches begin at
+    multiples of the trigger interval.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 
@@ -201,7 +192,6 @@ class GroupExporter:
         self._publisher: Publisher | None = None
         self._failing: dict[str, str] = {}
         self.interval_seconds = cluster.settings.groups.interval_seconds
-        #: Number of failures since the start: groups and partitions that could not be read, and failed readings.
         self.failures_total = 0
 
     def run(self, stop: threading.Event) -> None:
@@ -216,7 +206,7 @@ class GroupExporter:
             self.close()
 
     def cycle(self) -> int:
-        """Make one reading. Return the number of published snapshots. Failures are logged and counted, not raised."""
+        """Make one reading. Return the number of published snapshots."""
         try:
             reading = self._reader.read()
             if self._publisher is None:
@@ -279,7 +269,7 @@ class Snapshots:
     """Make the monitor's snapshots of groups from readings of one cluster, and add the time of each offset commit.
 
     Brokers do not report when an offset was committed. So `commit-timestamp-ms` of a partition is the time of the first
-    reading that found the present offset. It is missing until the exporter has seen the partition's offset change.
+    reading that found the present offset.
     """
 
     cluster: str

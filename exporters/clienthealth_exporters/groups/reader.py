@@ -1,12 +1,7 @@
 """Read the groups of a cluster: committed offsets, begin and end offsets of their partitions, and members.
 
-A reading lists all groups of all types, and reads those that are due (see `Pace`). A share group commits no offset.
-Instead, the share-partition start offset (KIP-932) counts as the committed offset: the group has acknowledged or given
-up every record before it.
-
-Committed offsets are read before end offsets. Records that are produced between the two reads therefore make the lag
-larger, never negative. Each broker is queried separately. A request that a broker rejects is split in halves and
-repeated. So if one group, topic or broker fails, all others are still read.
+For a share group, the share-partition start offset (KIP-932) counts as the committed offset. Committed offsets are read
+before end offsets, so that records produced between the two reads never make the lag negative.
 """
 
 from __future__ import annotations
@@ -39,7 +34,6 @@ _Reasons = dict[str, str]
 
 
 def _message(name: str) -> Any:
-    """Return a request class that kafka-python lacks, made from Kafka's message definition in the folder `messages`."""
     for kind in ("Response", "Request"):
         made = type(ApiMessage)(name + kind, (ApiMessage,), {}, load_json=f"{__package__}.messages")
         # kafka-python keeps only a weak reference to response classes, so keep a reference here.
@@ -48,12 +42,11 @@ def _message(name: str) -> Any:
 
 
 _MESSAGES: list[Any] = []
-#: The request for a group's members, by the group's type. For any other type, the request for classic groups is used.
+#: The request for a group's members, by the group's type.
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 MEMBERLESS = ("Empty", "Dead")
-#: A group that is empty or cannot be read is tried again after this share of the time that had passed, at the last
-#: attempt, since the group's last change.
+#: A group that is empty or cannot be read is tried again after this share of the time since the group's last change.
 SHARE = 0.1
 
 
@@ -67,10 +60,10 @@ class Member(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A group as its coordinator lists it. `broker`: id of the coordinator.
+    """A group as its coordinator lists the group. `broker`: id of the coordinator.
 
-    `type`: classic, consumer, streams or share. For a classic group that does not consist of consumers, it is the
-    protocol type, for example `connect` for Kafka Connect. `state`: '' if the broker does not report it.
+    `type`: classic, consumer, streams or share. For a classic group that does not consist of consumers, the type is the
+    protocol type, for example `connect` for Kafka Connect. `state`: '' if the broker does not report the state.
     """
 
     broker: int
@@ -88,7 +81,7 @@ class Offsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group as it was read. `members`: None if unknown. `owners`: the member to which each partition is assigned."""
+    """A group that was read. `members`: None if unknown."""
 
     name: str
     type: str
@@ -106,8 +99,7 @@ class GroupsReading:
     names              names of all existing groups that the settings do not leave out
     groups             the groups that were due and could be read
     failed_groups      the reason for each group that could not be read
-    failed_partitions  the reason for each partition with an unknown end offset, and for each partition of
-                       __consumer_offsets without a leader. `names` lacks the groups stored in such a partition
+    failed_partitions  the reason for each partition with an unknown end offset
     left_out           number of groups that `[groups] include` and `exclude` leave out
     """
 
@@ -136,12 +128,6 @@ class _Description:
 
 @dataclass(slots=True)
 class _Attempt:
-    """A reading in progress.
-
-    groups  the reason for each group that could not be read so far
-    stale   True if the connection must be replaced after this reading
-    """
-
     admin: KafkaAdminClient
     listed: dict[str, Listed] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)
@@ -151,10 +137,7 @@ class _Attempt:
 
 @dataclass(eq=False)
 class GroupReader:
-    """Read groups repeatedly over one connection, which is replaced after failures. Not thread-safe.
-
-    `connect`: returns a new admin connection. `clock`: returns the time in epoch seconds.
-    """
+    """Read groups repeatedly over one connection, which is replaced after failures. Not thread-safe."""
 
     connect: Callable[[], KafkaAdminClient]
     settings: GroupSettings
@@ -165,7 +148,6 @@ class GroupReader:
     _unsupported: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        # Without `exclude`, use a pattern that matches nothing.
         self._include, self._exclude = re.compile(self.settings.include), re.compile(self.settings.exclude or "(?!)")
         self._pace = Pace(self.settings.idle_interval_seconds)
         self._threads = ThreadPoolExecutor(self.settings.concurrency, "group-offsets")
@@ -176,7 +158,7 @@ class GroupReader:
         self._disconnect()
 
     def read(self) -> GroupsReading:
-        """Read all groups that are due. Raises ServiceError if none can be read, for example if no broker answers."""
+        """Read all groups that are due. Raises ServiceError if no group can be read."""
         if self._admin is None:
             self._admin = self.connect()
         attempt = _Attempt(self._admin)
@@ -200,7 +182,7 @@ class GroupReader:
             self._disconnect()
         for name in due:
             if name in committed:
-                # A group counts as read only if the end offsets of all its partitions are known. Else it stays due.
+                # A group counts as read only if the end offsets of all its partitions are known.
                 if limits.unread.keys().isdisjoint(committed[name]):
                     self._pace.read(name, states[name], committed[name], now)
             else:
@@ -270,7 +252,8 @@ class GroupReader:
         return self._asked(ask, names, attempt, attempt.groups)
 
     def _describe(self, attempt: _Attempt, names: Set[str], states: Mapping[str, str]) -> None:
-        """Read these groups' members: at once if a group's state has changed, else every `members_interval_seconds`."""
+        """Read the members of a group at once if the group's state has changed, else every
+        `members_interval_seconds`."""
         now, every = self.clock(), self.settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
 
@@ -289,7 +272,7 @@ class GroupReader:
         for name, row in self._asked(ask, {*filter(due, names)}, attempt, failed).items():
             by_member = sorted(_assigned(row), reverse=True)
             # In a share group several members may have the same partition. Then the member with the smallest id counts
-            # as owner: `by_member` is in reverse order, so this member is the last to be set.
+            # as owner.
             owners = {tp: member for member, partitions in by_member for tp in partitions}
             members = [member for member, _ in reversed(by_member)]
             self._described[name] = _Description(members, owners, states[name], now)
@@ -304,10 +287,7 @@ class GroupReader:
     def _asked(
         self, ask: Callable[[Sequence[str]], Mapping[str, _Value]], names: Set[str], attempt: _Attempt, failed: _Reasons
     ) -> dict[str, _Value]:
-        """One call of `ask` covers several groups that have the same coordinator and type.
-
-        Groups that could not be read are added to `failed`.
-        """
+        """Groups that could not be read are added to `failed`."""
         by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
         for name in sorted(names):
             by_request[attempt.listed[name][:2]].append(name)
@@ -334,19 +314,17 @@ class GroupReader:
 
 
 def _answer(admin: KafkaAdminClient, request: Any, broker: int) -> list[Any]:
-    """Return the groups of the broker's response. Raises KafkaError if a group has an error."""
     return [row for row in admin._manager.run(admin._manager.send, request, broker).groups if not _raised(row)]
 
 
 def _raised(row: Any) -> bool:
-    """Raise KafkaError if this part of a response has an error code, else return False."""
     if row.error_code:
         raise for_code(row.error_code)(row.error_message or "")
     return False
 
 
 def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
-    """Yield each member with its partitions; for Streams, those of the member's active tasks."""
+    """Yield each member with its partitions; for Streams, with the partitions of the member's active tasks."""
     topics = {
         part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
         for part in getattr(getattr(group, "topology", None), "subtopologies", None) or ()
@@ -354,7 +332,7 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
     for row in group.members:
         if hasattr(row, "member_assignment"):
             given = []
-            # Ignore an unreadable assignment: a client chooses its bytes, and the broker does not check them.
+            # Ignore an unreadable assignment, because the broker does not check the bytes that a client chooses.
             with suppress(struct.error, ValueError, IndexError):
                 if group.protocol_type == "consumer":
                     decoded = ConsumerProtocolAssignment.decode(row.member_assignment)
@@ -370,14 +348,6 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
 
 @dataclass(slots=True)
 class _Seen:
-    """The result of the last attempt to read a group. Times are in seconds.
-
-    committed  a hash of the group's committed offsets; None if they could not be read
-    failing    why the group could not be read; '' if it was read
-    since      time of the last change: of the state or committed offsets, or from readable to unreadable or back
-    at         when the attempt was made
-    """
-
     state: str
     committed: int | None
     failing: str
@@ -386,12 +356,11 @@ class _Seen:
 
 
 class Pace:
-    """Decide which groups a reading includes: every group with members, but empty or failing groups ever less often.
+    """Decide which groups a reading includes.
 
-    Most groups of a large cluster are abandoned. New commits of a group with members are seen only if each reading
-    includes the group. A group without members changes only if an administrator changes its offsets, or if a member
-    joins. A new member is noticed at once, because each reading lists the states of all groups.
-    `longest`: maximum time (s) until a group is read again. `now` in the methods: the time in seconds.
+    A group with members is due at each reading. Empty or failing groups are due ever less often, because most groups of
+    a large cluster are abandoned. `longest`: maximum time (s) until a group is read again. `now` in the methods: the
+    time in seconds.
     """
 
     def __init__(self, longest: float) -> None:
@@ -399,7 +368,7 @@ class Pace:
         self._seen: dict[str, _Seen] = {}
 
     def due(self, states: Mapping[str, str], now: float) -> set[str]:
-        """Return the groups to read now. `states`: the state of every existing group; other groups are forgotten."""
+        """Return the groups to read now."""
         self._seen = {name: seen for name, seen in self._seen.items() if name in states}
         wait = {
             name
@@ -418,7 +387,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return group → reason for groups that are not due (`waiting`), if the last attempt to read them failed."""
+        """Return group → reason for the groups in `waiting` that could not be read at the last attempt."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

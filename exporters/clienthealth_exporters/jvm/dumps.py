@@ -1,7 +1,7 @@
 """Thread dumps: the reasons to take one, the schedule of the dumps, and the log record that contains a dump.
 
-A reason is *weak* if it can also hold for an idle client, otherwise *strong*. Most reasons come from the method
-`worth_a_dump` of the failure modes. While a JVM has only weak reasons, at most three dumps of it are taken.
+A reason is *weak* if it can also hold for an idle client, otherwise *strong*. While a JVM has only weak reasons, at
+most three dumps are taken.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.modes import TwoReadings, modes
 
 DUMP_DATASET = "kafka.thread-dump"
-#: Maximum size of a dump (bytes): brokers accept records up to a megabyte by default.
+#: Maximum size of a dump (bytes), because brokers accept records up to a megabyte by default.
 MAX_DUMP_BYTES = 900_000
 WEAK_DUMPS = 3
 PAIR = 2
-#: Pauses between consecutive dumps while a reason persists, in multiples of the setting `[jvm] dump_min_seconds`. The
-#: last pause repeats.
+#: Pauses between consecutive dumps while a reason persists, in multiples of the setting `[jvm] dump_min_seconds`.
 PAUSES = (1, 1, 2, 4)
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason to take a dump, strong or weak (see the module). `text`: the reason in words, as the log shows it."""
+    """A reason to take a thread dump. `text`: the reason in words, as the log shows it."""
 
     text: str
     strong: bool = True
@@ -44,7 +43,7 @@ class Suspicion:
         self._was_sending: set[tuple[str, str]] = set()
 
     def reasons(self, snapshots: Sequence[Snapshot]) -> list[Reason]:
-        """Return the reasons for a dump. `snapshots`: the newest snapshot of each client in the JVM."""
+        """Return the reasons for a dump."""
         now = {(snap.client.kind or "", snap.client.client_id or ""): snap for snap in snapshots}
         self._gone = {key: snap for key, snap in {**self._gone, **self._before}.items() if key not in now}
         reasons = [
@@ -68,9 +67,9 @@ class Suspicion:
 
 
 class DumpBudget:
-    """Limits the number of dumps of all JVMs together, because if a cluster fails, all JVMs have a reason at once.
+    """Limits the number of dumps of all JVMs together. Thread-safe.
 
-    Thread-safe. `per_minute`: maximum number of dumps per minute on average.
+    `per_minute`: maximum number of dumps per minute on average.
     """
 
     def __init__(self, per_minute: float) -> None:
@@ -95,8 +94,7 @@ class DumpBudget:
 class DumpPlan:
     """Decides when to take dumps of one JVM: at least `min_seconds` apart, less and less often while a reason persists.
 
-    The plan asks `budget` for two dumps at a time, because only the comparison of two dumps shows a stuck thread. If
-    no reason is left, and the last dump is at least 2 × `min_seconds` old, the pauses start again with the shortest.
+    The plan asks `budget` for two dumps at a time, because only the comparison of two dumps shows a stuck thread.
     """
 
     def __init__(self, min_seconds: float, budget: DumpBudget) -> None:
@@ -106,7 +104,8 @@ class DumpPlan:
         self._taken = 0
 
     def due(self, reasons: Sequence[Reason], now: float) -> bool:
-        """True if a dump is due for these reasons; it then counts as taken. `now`: seconds of a monotonic clock."""
+        """True if a dump is due for these reasons; the dump then counts as taken. `now`: seconds of a monotonic
+        clock."""
         if not reasons:
             if now - self._last >= 2 * self._min_seconds:
                 self._taken = 0
@@ -127,10 +126,7 @@ def _reading(snapshot: Snapshot) -> Reading:
 
 
 def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> dict[str, Any]:
-    """Return a thread dump as one log record in the Elastic Common Schema, with keys such as `host.name`.
-
-    A dump of more than 900 kB is cut (`shortened`). `ts_ms`: time of the dump (epoch ms).
-    """
+    """Return a thread dump as one log record in the Elastic Common Schema, with keys such as `host.name`."""
     record = {
         "@timestamp": datetime.fromtimestamp(ts_ms / 1000, UTC).isoformat(timespec="milliseconds"),
         "log.level": "INFO",
@@ -148,8 +144,7 @@ def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> d
 def shortened(dump: str, limit: int = MAX_DUMP_BYTES) -> str:
     """Return the dump, cut to `limit` bytes of UTF-8 by leaving out whole threads.
 
-    The thread DestroyJavaVM and threads with `kafka` in their name or stack are left out last. The threads that remain
-    stay in order.
+    Threads with `kafka` in their name or stack are left out last.
     """
     if len(dump.encode()) <= limit:
         return dump

@@ -1,13 +1,8 @@
 """`kafka-health export jvm`: read the Kafka clients of JVMs through their Jolokia agents.
 
-Each JVM is read once per interval, with one request for all its MBeans. A snapshot of each client goes to the topic of
-client metrics. If a snapshot is a reason for a thread dump (see `dumps`), a dump goes to the topic of client logs. If a
-JVM does not answer, this is logged, and the JVM is read less and less often, without delaying the reads of other JVMs.
-
 A target is `[SERVICE=]URL`, followed by client options, which JMX does not show. An example is
 `orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. The option `metrics=pushed` says that the
-JVM's clients push their metrics through the broker plugin. Then the exporter publishes no metrics of the JVM, and only
-looks for reasons to take thread dumps.
+JVM's clients push their metrics through the broker plugin.
 """
 
 from __future__ import annotations
@@ -38,15 +33,13 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of JVMs that are read at the same time, each in a thread. A JVM that does not answer occupies its
-#: thread for `[jvm] timeout_seconds`.
+#: Maximum number of JVMs that are read at the same time, each in a thread.
 WORKERS = 256
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2
-#: A warning is logged if this many consecutive reads of a JVM find no Kafka client. One read is not enough, because an
-#: application may create its first client late.
+#: A warning is logged if this many consecutive reads of a JVM find no Kafka client.
 READS_WITHOUT_CLIENTS = 6
-#: Client options that may follow a target's URL, because JMX does not show them (not even a consumer's group).
+#: Client options that may follow a target's URL, because JMX does not show them.
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
 #: Option after a target's URL: the target's clients push their metrics through the broker plugin.
 PUSHED = "metrics=pushed"
@@ -116,7 +109,7 @@ class Targets:
             self._in_file = Reread(f"targets of {file}", [file], lambda: _targets(file), former=())
 
     def now(self) -> tuple[Target, ...]:
-        """Return all targets. If the file cannot be read, log this once, and use the file's previous targets."""
+        """Return all targets. If the file cannot be read, use the file's previous targets."""
         return (*self._given, *(self._in_file.current() if self._in_file else ()))
 
 
@@ -136,7 +129,7 @@ class Exporter:
     publisher: Publisher
 
     def run(self, stop: threading.Event) -> None:
-        """Read all targets until `stop` is set. The first reads of new targets are spread over the interval."""
+        """Read all targets until `stop` is set."""
         watched: dict[Target, Watch] = {}
         under_way: dict[Target, Future[None]] = {}
         budget = DumpBudget(self.settings.jvm.dumps_per_minute)
@@ -174,7 +167,6 @@ class Watch:
     budget: DumpBudget
     delay: float = 0.0
     clock: Callable[[], float] = time.monotonic
-    #: The process that the last read found; None before the first successful read.
     process: ClientProcess | None = None
     _failures: int = 0
     _pause: float = 0.0
@@ -189,7 +181,7 @@ class Watch:
         self.due = self.clock() + self.delay
 
     def read(self) -> None:
-        """Read the JVM once, publish the result, and set when the next is `due`. Errors are logged, never raised."""
+        """Read the JVM once, publish the result, and set when the next read is `due`."""
         begin = self.clock()
         interval = self.settings.jvm.interval_seconds
         try:
@@ -198,8 +190,8 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # Stop logging once the pause between two reads is at its maximum (`longest`). Otherwise a thousand JVMs
-            # that never answer would fill the log.
+            # Stop logging once the pause between two reads is at its maximum, because a thousand JVMs that never answer
+            # would fill the log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s does not answer: %s; next try in %.0f s", self.target.service, error, interval)
             self._pause = interval

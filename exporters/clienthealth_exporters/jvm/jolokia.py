@@ -32,7 +32,7 @@ class JolokiaError(ServiceError):
 
 
 class Jolokia:
-    """The Jolokia agent at `url`. Proxy settings of the environment are ignored, because agents need no proxy.
+    """The Jolokia agent at `url`.
 
     `timeout`: maximum time (s) to connect, maximum time without data, and maximum time to read the whole answer.
     """
@@ -48,8 +48,8 @@ class Jolokia:
     def read(self, patterns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
         """Return the attributes of all matching MBeans, by MBean name, with one request.
 
-        `patterns`: a pattern of MBean names → the attributes to read ([]: all). Patterns without a match and unreadable
-        attributes are left out. Raises JolokiaError if the agent gives no complete answer.
+        `patterns`: a pattern of MBean names → the attributes to read ([]: all). Raises JolokiaError if the agent gives
+        no complete answer.
         """
         requests: list[dict[str, Any]] = [
             {"type": "read", "mbean": pattern, "config": {"ignoreErrors": True}}

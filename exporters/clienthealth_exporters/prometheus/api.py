@@ -1,7 +1,7 @@
-"""The API for programs, `/api/v1`. The answers and the OpenAPI document are made from the types in this module.
+"""The API for programs, `/api/v1`.
 
-Within v1, fields may be added, but existing fields never change, so a program must ignore fields that it does not know.
-Times are epoch milliseconds. An unknown value is null or absent, never 0.
+Within v1, fields may be added, but existing fields never change. Times are epoch milliseconds. An unknown value is null
+or absent, never 0.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from clienthealth_exporters.prometheus.filters import FIELDS, Filters
 from clienthealth_exporters.prometheus.states import State, States
 
 PREFIX = "/api/v1/"
-#: Number of clients or incidents per answer. PAGE is the default; a request may choose up to MAX_PAGE.
+#: Number of clients or incidents per answer.
 PAGE, MAX_PAGE = 60, 500
 
 
@@ -140,7 +140,6 @@ class ModeVerdict(msgspec.Struct, omit_defaults=True):
 
 
 def _onset(verdict: Verdict) -> int | None:
-    """Return when the failure began (epoch ms); None if that is unknown or the verdict is no failure."""
     since = amount(verdict.since_ms) if verdict.unhealthy else None
     return None if since is None else round(since)
 
@@ -271,7 +270,7 @@ class Api:
         self._view = view
 
     def __call__(self, request: Request) -> Response:
-        """Return the answer to a request: status 304 if the request's ETag is current, a Problem if it fails."""
+        """Return the answer to a request."""
         path, _, key = request.path.removeprefix(PREFIX).partition("/")
         key = unquote(key)
         route = ROUTES.get(f"{path}/{{key}}" if key else path)
@@ -313,7 +312,7 @@ class Api:
         return {**msgspec.structs.asdict(answer), "clients": short}
 
     def client(self, key: str, _query: Mapping[str, str]) -> ClientDetails | None:
-        """Return the client with this key, even if dropped or served by another exporter; None if no record is kept."""
+        """Return the client with this key, None if no record of the client is kept."""
         state = next((state for state in self._states.live() if state.key == key), None)
         if state is None and (names := key_parts(key)) is not None:
             state = self._states.recalled(names)
@@ -350,9 +349,9 @@ class Api:
 
 
 class Route(NamedTuple):
-    """A path of the API. `says`: its description. `answer`: the function that answers.
+    """A path of the API. `says`: the path's description. `answer`: the function that answers.
 
-    `answers`: type of the answer, None for the OpenAPI document. `parameters`: the query parameters, by name.
+    `answers`: type of the answer, None for the OpenAPI document.
     """
 
     says: str

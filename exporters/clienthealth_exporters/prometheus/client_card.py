@@ -25,7 +25,7 @@ from clienthealth_exporters.prometheus.states import LAG_ALARMS, SILENT_SECONDS
 
 _PACKAGE = "clienthealth_exporters.prometheus"
 MAX_EVIDENCE = 12
-#: Number of a verdict's facts that a client's page shows first: as many as a person takes in at a glance.
+#: Number of a verdict's facts that a client's page shows first.
 DECIDING = 3
 MAX_PARTITIONS = 25
 
@@ -34,10 +34,9 @@ MAX_PARTITIONS = 25
 class View:
     """What a page needs besides the clients. Times are epoch seconds.
 
-    trouble   why records may be missing (the topic is not read to its end, Kafka does not answer), else None
+    trouble   why records may be missing, else None
     newest    time of the newest data of any client; None before the first record
     left_out  number of records that were dropped because the exporter keeps at most `max_clients` clients
-    owners    the owners of services and groups
     """
 
     settings: Settings
@@ -49,7 +48,7 @@ class View:
 
 
 def page(template: str, **values: Any) -> str:
-    """Return a page as HTML. `template`: file name of the template. `values`: the template's variables."""
+    """Return a page as HTML."""
     return rendered(_PACKAGE, template, **values)
 
 
@@ -60,7 +59,7 @@ def address(client: Client) -> str:
 
 
 def owner_of(owners: Owners, client: Client) -> Owner | None:
-    """Return the owner of a client's service; for a group, the group's own owner if it has one. None if unknown."""
+    """Return the owner of a client's service, or of the group if the group has an owner. None if unknown."""
     named = owners.of_group(client.group or client.client_id) if client.kind == "group" else None
     return named or owners.owner_of(client.service)
 
@@ -102,8 +101,8 @@ def onset(view: View, record: HealthRecord) -> str:
 def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
     """Return (deciding facts, other facts), both in the order of the verdict's evidence.
 
-    At most three facts are deciding: first the newest fact of each kind, then the newest of the other facts. Facts of
-    different kinds are preferred, because they prove more than further facts of the same kind.
+    At most three facts are deciding. Facts of different kinds are preferred, because they prove more than further facts
+    of one kind.
     """
     facts = verdict.evidence
     of_each_kind = {fact.kind: fact for fact in facts}.values()
@@ -112,7 +111,7 @@ def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
 
 
 def what_is_wrong(record: HealthRecord) -> str:
-    """Return the titles and causes of the failures. If there are none: the lag state of a group, '' for a client."""
+    """Return the titles and causes of the failures; without failures, a group's lag state."""
     titles = []
     for verdict in record.verdicts:
         if verdict.unhealthy:
@@ -123,12 +122,12 @@ def what_is_wrong(record: HealthRecord) -> str:
 
 
 def reasons(record: HealthRecord) -> list[str]:
-    """Return why verdicts on the client are `unknown`: the distinct reasons, sorted."""
+    """Return the distinct reasons why verdicts on the client are `unknown`."""
     return sorted({str(verdict.reason) for verdict in record.verdicts if verdict.reason})
 
 
 def judged(record: HealthRecord) -> str:
-    """Return a text: the number of failure modes that are ok, then the modes that were not judged, with the reasons."""
+    """Return a text with the number of failure modes that are ok, and the modes that were not judged."""
     fine, blind = others(record)
     return f"nothing found in {len(fine)} of {len(fine) + len(blind)} failure modes; not judged: {', '.join(blind)}"
 
@@ -141,7 +140,8 @@ def others(record: HealthRecord) -> tuple[list[str], list[str]]:
 
 
 def runbook_url(settings: Settings, name: str) -> str:
-    """Return the address of a mode's runbook: below `[links] runbooks` if that is set, else on this server."""
+    """Return the address of a mode's runbook: below `[links] runbooks` if that setting is not empty, else on this
+    server."""
     return f"{runbooks(settings.links, status_page='.')}/{quote(name)}"
 
 
@@ -162,8 +162,7 @@ def level(ratio: float) -> str:
 def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]:
     """Return (topic-partition, lag state, lag, age of the oldest unread record, member's client id) of each partition.
 
-    All five values are texts; an unknown lag is "unknown", an unknown age or client id ''. Partitions with the lag
-    state WARN or worse (LAG_ALARMS) come first. Within these partitions, and within the rest, the largest lag is first.
+    Partitions with the lag state WARN or worse come first, then those with the largest lag.
     """
 
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:
@@ -179,16 +178,13 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
     return rows
 
 
-# -- A client's four measurements as text: buffer, callback, topic queue, lag. If one is unknown, the text says so. ----
-
-
 @dataclass(frozen=True)
 class Measurement:
     """A measurement of a client, in words.
 
-    value    None if the value is unknown, or if this kind of client does not have the measurement (`applies` is False)
-    note     a further measurement in words, such as the maximum
-    ratio    the used share (0 to 1) of the buffer or queue; None if it has no limit
+    value  None if the value is unknown, or if this kind of client does not have the measurement
+    note   a further measurement in words, such as the maximum
+    ratio  the used share (0 to 1) of the buffer or queue; None without a limit
     """
 
     name: str
@@ -206,7 +202,7 @@ class Measurement:
 def measurements(record: HealthRecord) -> list[Measurement]:
     """Return the four measurements (buffer, callback, topic queue, lag), always in this order."""
     kind = record.client.kind
-    # Only librdkafka's producers report a queue per topic. For other producers the measurement does not apply.
+    # Only librdkafka's producers report a queue per topic.
     queues = any(row.get("used_ratio") is not None for row in record.rows("queues"))
     readers: tuple[tuple[str, bool, Callable[[str, HealthRecord], Measurement]], ...] = (
         ("Buffer", kind == "producer", _buffer),
@@ -220,7 +216,7 @@ def measurements(record: HealthRecord) -> list[Measurement]:
 def _buffer(name: str, record: HealthRecord) -> Measurement:
     used, queued = amount(record.value("buffer_used_ratio", "last")), amount(record.value("buffer", "queued_records"))
     if used is None:
-        # Without a used share, show the number of queued records: the buffer of kafka-python 3 has no limit.
+        # The buffer of kafka-python 3 has no limit, so show the number of queued records.
         return Measurement(name, None if queued is None else f"{wording.count(queued)} records queued")
     waiting, full = record.value("buffer", "waiting_threads"), record.value("buffer", "seconds_to_full")
     notes = (
@@ -249,7 +245,7 @@ def _queue(name: str, record: HealthRecord) -> Measurement:
     if ratios:
         used, topic = max(ratios)
         return Measurement(name, f"{wording.percent(used)} full", f"{topic}, fullest of {len(ratios)}", used)
-    # If the client reports no queue per topic (the Java consumer has none), name the topic with the largest lag.
+    # If the client reports no queue per topic, name the topic with the largest lag.
     waiting: dict[str, float] = {}
     for row in record.rows("lag"):
         waiting[row["topic"]] = waiting.get(row["topic"], 0) + (amount(row.get("records")) or 0)

@@ -22,7 +22,7 @@ from clienthealth_exporters.prometheus.states import State
 #: Height of a plot, and of the row of times below the plot, in pixels.
 _HEIGHT, _AXIS = 56, 18
 _QUARTER_SECONDS = 900
-#: A plot joins two samples by a line only if at most this time (s) is between them; for a longer gap it draws nothing.
+#: A plot joins two samples by a line only if at most this time (s) is between them.
 _GAP_SECONDS = 180.0
 Point = tuple[float, float | None]
 
@@ -35,15 +35,12 @@ _WORDS: dict[str, Callable[[float], str]] = {
 
 
 def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
-    """Return those variables of the template client.html.j2 that no other page needs.
-
-    `track`: the exporter's history of the client, or None; without it, the variable `plots` is None.
-    """
+    """Return those variables of the template client.html.j2 that no other page needs."""
     record, drawn = state.record, None
     if track is not None:
         plots = (plot(name, track.series(name, view.now - HOUR_SECONDS), view.now) for name in PLOTTED)
         drawn = [of_hour for of_hour in plots if of_hour]
-    # The page lists open failures from the record, and earlier changes of status from the exporter's history.
+    # Open failures come from the record, and earlier changes of status from the exporter's history.
     lasting = ((v, since) for v in record.verdicts if v.unhealthy and (since := amount(v.since_ms)) is not None)
     incidents = [(since / 1000, f"{v.mode}: still {v.status}") for v, since in lasting]
     incidents += [(change.at, f"{change.mode}: {change.status}") for change in (track.changes() if track else ())]
@@ -63,7 +60,8 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
         "plots": drawn,
         "incidents": sorted(incidents, reverse=True),
         "dumps": sorted(dumps, key=lambda fact: -(amount(fact.ts_ms) or 0)),
-        # Show only options that the client reports. Any other option may have the library's default or another value.
+        # Show only options that the client reports, because any other option may have the library's default or another
+        # value.
         "options": sorted(record.config.items()),
         "advice": lint({**record.config, **_measured(record)}, record.client.kind),
         "known": list(_known(record)),
@@ -72,10 +70,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """Return measurements as options named `measured.…`, so that `lint` can compare the client's options with them.
-
-    One of them, `full_poll_ms`, is an estimate: the time in which the application processes max.poll.records records.
-    """
+    """`full_poll_ms` is an estimate: the time in which the application processes max.poll.records records."""
     figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
     figures["waiting_threads"] = record.value("buffer", "waiting_threads")
     idle, rate = record.value("poll_idle_ratio"), record.value("records_consumed_rate")
@@ -107,7 +102,7 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
     top = 1.0 if name in ("Buffer", "Topic queue") else max(*values, 1e-9) * 1.05
     span = f"{words(min(values))} to {words(max(values))}"
     summary = f"{name}, last hour: {span}, last {words(values[-1])}, {len(values)} readings"
-    # Divide the points into stretches, each drawn as one line. A gap or an unknown value ends a stretch.
+    # Each stretch of points is drawn as one line. A gap or an unknown value ends a stretch.
     stretches: list[list[tuple[float, float]]] = [[]]
     last = 0.0
     for at, value in points:

@@ -38,7 +38,7 @@ from clienthealth_exporters.prometheus.webhook import Webhook
 
 log = logging.getLogger(__name__)
 PROBES = frozenset({"/healthz", "/readyz", "/livez"})
-#: /livez fails if the topic has not been polled for this time (s). The reader normally polls every few seconds.
+#: /livez fails if the topic has not been polled for this time (s).
 STUCK_SECONDS = 120.0
 
 
@@ -76,8 +76,6 @@ class Exporter:
     trouble  function that returns why records of clients may be missing; None if all records have been read
     clock    function that returns the time in epoch seconds
     idle     function that returns the seconds since the health topic was last polled
-
-    Raises SettingsError if a file that lists the owners of services (`[owners] files`) cannot be read.
     """
 
     settings: Settings
@@ -105,7 +103,7 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # Make the scrape fail. If it succeeded, Prometheus would end the series of all clients not read yet.
+                # Make the scrape fail, because Prometheus would otherwise end the series of all clients not read yet.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
@@ -126,7 +124,8 @@ class Exporter:
             case path if path.startswith(api.PREFIX):
                 return self._api(request)
             case path if path.startswith(RUNBOOKS) and path.endswith("/"):
-                # Redirect to the path without the last slash, because with it the page's relative links do not work.
+                # Redirect to the path without the last slash, because the page's relative links do not work with the
+                # slash.
                 above = {"Location": f"../{path.rstrip('/').rpartition('/')[2]}"}
                 return Response("", "text/plain", HTTPStatus.MOVED_PERMANENTLY, above)
             case path if path.startswith(RUNBOOKS):
@@ -147,7 +146,7 @@ class Exporter:
         return (text.encode("utf-8", "replace") for text in self._page(trouble, whole=self._complete))
 
     def prepare(self) -> None:
-        """Make all clients' lines for /metrics before the first scrape: 20,000 clients take 4 s of CPU time."""
+        """Make all clients' lines for /metrics before the first scrape, because 20,000 clients take 4 s of CPU time."""
         self.states.shown(self.states.live(), self.settings.prometheus.max_series_per_metric, {})
 
     def _page(self, trouble: str | None, whole: bool) -> Iterator[str]:
@@ -159,7 +158,7 @@ class Exporter:
             yield from self._rendered(services.samples(states))
             cluster = self.settings.prometheus.cluster_name
             yield from self._rendered(services.owners_of(states, self._owners.current(), cluster))
-        # `lacking` counts the left-out series by metric. It is complete only now, after all lines were made.
+        # `lacking` is complete only now, after all lines were made.
         self._dropped.update(lacking)
         left_out = Counter({EVERYBODY: self.states.left_out}) if self.states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
@@ -198,7 +197,6 @@ class Exporter:
         for state in self.states.live():
             if (state.client.service, state.client.instance, state.client.client_id) == names:
                 return Response(status_page.client(self._view(), state, self.states.history.track(state.key)))
-        # `shard`: the name of another exporter that serves the client (such as 2/4). `page`: its status page.
         shard, page, ours = "", "", self.settings.prometheus
         asked = Client(service, "", instance, client_id)
         number = place(asked.key.encode("utf-8", "replace"), ours)

@@ -1,9 +1,6 @@
 """The page /metrics in Prometheus' text format (0.0.4). A client's lines are made once per record, not at each scrape.
 
-The library prometheus-client builds and prints every sample at each scrape. For 12,000 partitions these are 90,000
-lines, which take seconds (tests/bench/bench_scrape.py measures it). With this module, a scrape only joins texts made
-before. To save memory, the labels that all lines of a client have in common are stored once, and lines with the same
-end share one string for this end. Most healthy clients, for example, have lines that end in `} 1`.
+The library prometheus-client builds and prints every sample at each scrape, which takes seconds for 12,000 partitions.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ _BLOCK_CLIENTS = 1_000
 _NOTHING = ("",) * len(FAMILIES)
 
 
-#: For each indicator's name: the metrics that need this indicator, each with its position in FAMILIES.
+#: The metrics that need an indicator, each with its position in FAMILIES, by the indicator's name.
 _BY_INDICATOR: defaultdict[str, list[tuple[int, Family]]] = defaultdict(list)
 for _position, _family in enumerate(FAMILIES):
     _BY_INDICATOR[_family.needs].append((_position, _family))
@@ -38,9 +35,8 @@ class Lines:
     """The lines of one record on the page /metrics, in parts.
 
     A line such as `kafka_client_up{service="orders",…} 1` has three parts: the metric's name with the brace, the labels
-    of the metric's scope, and the rest (extra labels, brace, value, line end). `client`, `group`, `partition`: the
-    labels of that scope. `ends`: one text per metric, in the order of FAMILIES (all metrics), made of the third parts
-    of all its lines; '' for a metric without a value.
+    of the metric's scope, and the rest. `client`, `group`, `partition`: the labels of that scope. `ends`: one text per
+    metric, in the order of FAMILIES, made of the third parts of all its lines.
     """
 
     client: str
@@ -53,8 +49,7 @@ class Shown(NamedTuple):
     """The lines of a record, and which of them the page /metrics contains.
 
     group     True if the page contains the record's metrics of its consumer group (scope "group")
-    whole     True if the page contains the record's metrics that do not decide failure modes; False: of these, only
-              those that every group has (`Family.always`)
+    whole     True if the page contains the record's metrics that do not decide failure modes
     evidence  True if the page contains the record's metrics that decide failure modes (`Family.evidence`)
     """
 
@@ -85,14 +80,13 @@ def beginning(settings: Settings) -> str:
 def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
     """Return the lines of a record.
 
-    `cluster`: value of the label `cluster_name` for a client. For a group, the value is the group's instance, which is
-    the name of its cluster. `begin`: the labels with which every series begins (from `beginning`).
+    `cluster`: value of the label `cluster_name` for a client. `begin`: the labels with which every series begins.
     """
     client = record.client
     if client.kind == "group":
         cluster = client.instance
     ends = list(_NOTHING)
-    # Skip indicators that are an empty list or mapping, because they are unknown. But 0 is a known value.
+    # An empty list or mapping is an unknown indicator, but 0 is a known value.
     known = [name for name, value in record.indicators.items() if value or type(value) not in (list, dict)]
     for name in ("", *known):
         for position, family in _BY_INDICATOR.get(name, ()):
@@ -112,8 +106,7 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
 def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) -> Iterator[str]:
     """Yield the page of all clients in blocks of text, metric by metric.
 
-    The page contains at most `cap` series of each metric, and prefers the first clients in `shown`. For each metric,
-    `dropped` is increased by the number of series that are left out.
+    The page contains at most `cap` series of each metric. `dropped`: the number of series that are left out, by metric.
     """
     for index, family in enumerate(FAMILIES):
         blocks = _once if family.scope == "partition" else _each
@@ -126,11 +119,7 @@ def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) ->
 def _each(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield the lines of a metric in blocks of 1,000 clients (_BLOCK_CLIENTS).
-
-    If a client's lines would exceed `cap`, they are left out and counted in `dropped`. `index`: the metric's position
-    in FAMILIES.
-    """
+    """`index`: the metric's position in FAMILIES."""
     block: list[str] = []
     for one in shown:
         of_record = one.lines
@@ -154,10 +143,7 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Several clients and groups may report the same partition, so the last value in `shown` counts.
-
-    `index`: the metric's position in FAMILIES, the list of all metrics.
-    """
+    """Several clients and groups may report the same partition, so the last value in `shown` counts."""
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:
         for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:
@@ -174,7 +160,7 @@ def _once(
 def rendered(family: Family, samples: Iterable[Sample], begin: str = "") -> str:
     """Return the text of a metric about services or the exporter.
 
-    `begin`: the labels with which every series begins (from `beginning`).
+    `begin`: the labels with which every series begins.
     """
     lines = [_head(family)]
     for labels, value in samples:

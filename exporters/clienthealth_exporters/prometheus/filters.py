@@ -20,7 +20,6 @@ PAGE_SIZE = 60
 #: MAX_PROPOSED suggestions.
 MAX_LISTED = 40
 MAX_PROPOSED = 500
-#: For each field in FIELDS: the number of clients with each value.
 Facets = Mapping[str, Counter[str]]
 
 
@@ -37,7 +36,7 @@ class Filters:
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> Self:
-        """Return the filters in the query of an address. Unknown fields and an invalid page number are ignored."""
+        """Return the filters in the query of an address."""
         chosen = {name: text for name in FIELDS if (text := query.get(name, "").strip())}
         number = query.get("page", "")
         page = int(number) if number.isascii() and number.isdigit() and len(number) < 7 else 1
@@ -47,10 +46,7 @@ class Filters:
         return bool(self.text or self.chosen)
 
     def address(self, page: int = 1, **changed: str) -> str:
-        """Return the relative address of a page with these filters, not escaped for HTML.
-
-        `changed`: new values by field; '' removes a filter.
-        """
+        """Return the relative address of a page with these filters, not escaped for HTML."""
         fields = {"q": self.text, **self.chosen, **changed, "page": str(page) if page > 1 else ""}
         query = urlencode({name: value for name, value in fields.items() if value}, errors="replace")
         return f"./?{query}" if query else "./"
@@ -76,7 +72,6 @@ def facets(states: Iterable[State], settings: Settings, owners: Owners) -> Facet
 
 
 def _values(name: str, state: State, settings: Settings, owners: Owners) -> list[str]:
-    """A consumer group has the name of its cluster as its instance."""
     client = state.client
     if name == "mode":
         return [mode for mode, _, _ in state.failures]

@@ -24,11 +24,11 @@ CHECK_SECONDS = 5.0
 ANSWER_MS = 4_000
 RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
-#: Options of the admin client. Its metadata expires as often as the brokers are checked (CHECK_SECONDS), because the
-#: client looks for new and returning brokers only when its metadata has expired.
+#: The metadata expires as often as the brokers are checked (CHECK_SECONDS), because the admin client looks for new
+#: brokers only when its metadata has expired.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
-#: Options of the consumer and the admin client. kafka-python connects to a random broker first. If that broker is down,
-#: the timeout leaves time to try another broker.
+#: kafka-python connects to a random broker first. If that broker is down, the timeout leaves time to try another
+#: broker.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
 CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
@@ -37,10 +37,9 @@ CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 class HealthTopic:
     """The reader of the topic `client-health`: calls `put(key, value, timestamp_ms)` for every record.
 
-    The reader uses no consumer group, so that several exporters can each read everything. Every 5 s (CHECK_SECONDS)
-    the reader requests the end offsets from the brokers, because polls do not show the loss of a broker. While a
-    partition has no leader, the reader reads the other partitions. When the whole topic has been read, the reader calls
-    `prepare`, and only then sets `trouble` to None.
+    The reader uses no consumer group, so that several exporters can each read everything. When the whole topic has been
+    read, the reader calls `prepare`, and only then sets `trouble` to None. `trouble`: the reason why records may be
+    missing.
 
     `connect`: makes the consumer. `ask`: makes the admin client.
     """
@@ -50,7 +49,6 @@ class HealthTopic:
     connect: Callable[..., KafkaConsumer] = consumer
     ask: Callable[..., KafkaAdminClient] = admin
     prepare: Callable[[], None] = lambda: None
-    #: The reason why records may be missing; None while the topic is read to its end and Kafka answers.
     trouble: str | None = "starting"
     _looked: float = field(default_factory=time.monotonic)
 
@@ -60,7 +58,7 @@ class HealthTopic:
         return time.monotonic() - self._looked
 
     def run(self, stop: threading.Event) -> None:
-        """Read until `stop` is set. After an error of Kafka, log it and read again; any other error is raised."""
+        """Read until `stop` is set."""
         while not stop.is_set():
             self._looked = time.monotonic()
             try:

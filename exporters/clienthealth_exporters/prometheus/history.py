@@ -1,9 +1,4 @@
-"""What the exporter remembers of the past: clients' newest samples and status changes, services' health per hour.
-
-The history is empty when the exporter starts, because the topic has only the newest record of each client. Its size is
-limited: one hour of 2,000 clients takes 12 MB (measured). `Recall` keeps records of clients that this exporter has
-dropped or that another exporter serves, because an alert may link to their pages.
-"""
+"""What the exporter remembers of the past: clients' newest samples and status changes, services' health per hour."""
 
 from __future__ import annotations
 
@@ -24,19 +19,16 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: The measurements of a client that are kept, each with the index of its value in `State.largest`; None for the lag,
-#: because its value is `State.lag`.
+#: The measurements of a client that are kept, each with the index of its value in `State.largest`.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
-#: POINTS: maximum number of samples per client, enough for an hour with a sample each half minute. MAX_CLIENTS: maximum
-#: number of clients with samples; at this number, a new unhealthy client replaces one that had no failure for an hour.
+#: POINTS: maximum number of samples per client. MAX_CLIENTS: maximum number of clients with samples.
 POINTS = 120
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40
 HOURS = 24
 MAX_SERVICES = 2000
-#: Maximum number of records that `Recall` keeps of clients that this exporter has dropped or does not serve. At the
-#: maximum, the record that was added first is dropped.
+#: Maximum number of records that `Recall` keeps of clients that this exporter has dropped or does not serve.
 MAX_RECALLED = 5_000
 Names = tuple[str, str, str]
 _WIDTH = 1 + len(PLOTTED)
@@ -52,7 +44,7 @@ class Change:
 
 
 class Track:
-    """The newest samples (at most 120, POINTS) and status changes (at most 40, MAX_CHANGES) of one client."""
+    """The newest samples and status changes of one client."""
 
     __slots__ = ("_changes", "_points", "_statuses", "unhealthy_at")
 
@@ -79,7 +71,7 @@ class Track:
     def series(self, name: str, since: float) -> list[tuple[float, float | None]]:
         """Return (epoch seconds, value) of a measurement, oldest first; an unknown value is None.
 
-        `name`: of the measurement, a key of PLOTTED. `since`: earlier samples are left out (epoch seconds).
+        `name`: a key of PLOTTED. `since`: earlier samples are left out (epoch seconds).
         """
         column = 1 + list(PLOTTED).index(name)
         # Copy the points, because the thread that reads the topic may append to them at any time.
@@ -88,7 +80,7 @@ class Track:
         return [(at, None if isnan(value) else value) for at, value in pairs if at >= since]
 
     def changes(self) -> list[Change]:
-        """Return the client's last changes of status (at most 40, MAX_CHANGES), the newest first."""
+        """Return the client's last changes of status, the newest first."""
         return list(self._changes)[::-1]
 
 
@@ -110,7 +102,7 @@ class History:
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)
             if state.key not in self._tracks and len(self._tracks) >= MAX_CLIENTS:
-                # If the new client has a failure, make room: drop a client that had no failure in the last hour.
+                # Drop a client that had no failure in the last hour.
                 calm = (key for key, track in self._tracks.items() if track.unhealthy_at < at - HOUR_SECONDS)
                 oldest = next(calm, None) if any(status != "unknown" for _, status in state.statuses) else None
                 if oldest is not None:
@@ -142,8 +134,7 @@ class History:
     def services(self) -> Iterator[tuple[str, Mapping[int, float]]]:
         """Yield (service, shares): for each hour, which share (0 to 1) of the service's judged records was unhealthy.
 
-        A key of `shares` is an hour's start, in hours since the epoch. The service with the largest sum of shares comes
-        first.
+        A key of `shares` is an hour's start, in hours since the epoch.
         """
         with self._lock:
             rows = [
@@ -161,7 +152,7 @@ def lag_of(record: HealthRecord) -> float | None:
 
 
 class NamedRecord(msgspec.Struct):
-    """The identity of the client that a record describes. Other fields of the client are not decoded, to save time."""
+    """The identity of the client that a record describes."""
 
     service: str
     instance: str
@@ -176,10 +167,7 @@ class NamedRecord(msgspec.Struct):
 
 
 class Recall:
-    """Records of clients that this exporter has dropped or that another exporter serves, for their pages.
-
-    Thread-safe. Keeps the newest record of each client, and at most 5,000 records (MAX_RECALLED).
-    """
+    """Records of clients that this exporter has dropped or that another exporter serves. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

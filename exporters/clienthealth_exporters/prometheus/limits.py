@@ -12,10 +12,9 @@ _FILE = Path(__file__).with_suffix(".toml")
 
 
 class Limits(Stated, of=Section(_FILE.name, table(_FILE))):
-    """The thresholds in limits.toml, which gives the reason for each.
+    """The thresholds in limits.toml.
 
-    The names show the units: `_ratio` is a share from 0 to 1, `_clients` and `_services` are counts, `_seconds` and
-    `_minutes` are durations.
+    `_ratio` in a name is a share from 0 to 1, `_clients` and `_services` are counts.
     """
 
     buffer_used_ratio: float = DEFAULT
@@ -46,11 +45,12 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Burn:
-    """A rule for a burn-rate alert. It fires if the error budget burns faster than `factor` in both `long` and `short`.
+    """A rule for a burn-rate alert. The alert fires if the error budget burns faster than `factor` in both `long` and
+    `short`.
 
     `long`, `short`: lengths of time windows that end now. At factor 1 the error budget lasts exactly for the period of
-    the SLO. `hold`: how long the factor must be exceeded before the alert fires. `pages`: True if the alert pages,
-    False if it opens a ticket.
+    the SLO. `hold`: how long the factor must be exceeded before the alert fires. `pages`: False if the alert opens a
+    ticket.
     """
 
     long: str
@@ -60,8 +60,7 @@ class Burn:
     pages: bool = False
 
 
-#: The pairs of windows in alerts/rules/slo.yml.j2. The pair 1d and 2h is from kubernetes-mixin, the others are from
-#: Google's SRE workbook.
+#: The pair 1d and 2h is from kubernetes-mixin, the others are from Google's SRE workbook.
 BURNS = (
     Burn("1h", "5m", 14.4, "2m", pages=True),
     Burn("6h", "30m", 6, "15m", pages=True),

@@ -1,7 +1,4 @@
-"""The exporter's metrics, from series.toml: names, labels, help, and where the values come from.
-
-Rules, dashboards and the documentation take the names from series.toml. An unknown value has no series.
-"""
+"""The exporter's metrics, from series.toml: names, labels, help, and where the values come from."""
 
 from __future__ import annotations
 
@@ -19,12 +16,10 @@ from clienthealth.model.tables import table
 #: A sample: (values of the metric's extra labels, value).
 Sample = tuple[tuple[str, ...], float]
 CLIENT = ("service", "host", "instance", "client_id")
-#: Metrics that decide a failure mode (`Family.evidence`) are served for unhealthy clients. For comparison they are also
-#: served for up to PEERS healthy clients of the same service and kind.
+#: Maximum number of healthy clients of a service and kind that are served for comparison with unhealthy clients.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
-#: Maps a scope to the labels that name the client, group or service of a series. The installation's fixed labels come
-#: before these labels.
+#: Maps a scope to the labels that name the client, group or service of a series.
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
     # group_type: classic, consumer, streams or share. For a classic group that is no consumer group: its protocol type.
@@ -36,22 +31,21 @@ SCOPES: Mapping[Scope, tuple[str, ...]] = {
 
 
 class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
-    """A metric. A field that does not apply has its default.
+    """A metric.
 
     extra      labels in addition to the labels of the scope
     indicator  path of the value in a record's indicators, with a dot between two levels
-    stats      if the value at `indicator` is a mapping: the keys of the numbers that become samples; the extra label of
-               each sample has the key as its value
-    nonzero    True if a series exists only while the value is not 0, because for nearly all clients the value is 0
-    lag        name of a number in the rows of the indicator `lag`; there is a row, and so a sample, for each partition
+    stats      the keys of the numbers at `indicator` that become samples; the extra label of each sample has the key as
+               its value
+    nonzero    True if a series exists only while the value is not 0
+    lag        name of a number in the rows of the indicator `lag`, which has a row for each partition
     reads      key of the table READS: its function computes the samples from a record
-    onset      id of a failure mode. While the client has this failure, the value is the time (s) since the onset, if
-               that is larger than the indicator, which cannot exceed the window's length
-    detail     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`, or the upper
-               end if the detail has an interval. The series exists only during the failure
-    evidence   True if the metric decides a failure mode; served only for unhealthy clients and their peers (`PEERS`)
-    largest    for a metric of services: name of a client's metric; the value is its maximum over the service's clients
-    at         values of the extra labels; only series of the metric `largest` with these values count. None: all series
+    onset      id of a failure mode. While the client has this failure, the value is at least the time (s) since the
+               onset
+    detail     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`
+    evidence   True if the metric decides a failure mode
+    largest    for a metric of services: name of the clients' metric of which the value is the maximum
+    at         values of the extra labels of the series in `largest` that count; None: all series
     """
 
     name: str
@@ -76,17 +70,18 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All labels of the metric, in the order that /metrics has: those of the scope, then the extra ones."""
+        """All labels of the metric, in the order that /metrics has."""
         return SCOPES[self.scope] + self.extra
 
     @property
     def needs(self) -> str:
-        """Name of the indicator without which a record yields no sample of this metric; '' if none is needed."""
+        """Name of the indicator without which a record yields no sample of this metric; '' if no indicator is
+        needed."""
         return "lag" if self.lag else "" if self.onset else self.indicator.partition(".")[0]
 
     @cached_property
     def always(self) -> bool:
-        """True if a metric of groups is served for healthy groups too, whatever the setting `client_series` is."""
+        """True if a metric of groups is served for healthy groups, too."""
         return self.scope == "group" and self.needs == "group"
 
     @cached_property
@@ -184,8 +179,6 @@ METRICS: Mapping[str, Family] = {
     for name, row in rows.items()
 }
 ALL_FAMILIES = tuple(METRICS.values())
-#: The metrics of clients and groups, in the order in which /metrics contains them.
 FAMILIES = tuple(METRICS[name] for scope in ("client", "group", "partition") for name in _TABLE[scope])
-#: The name of a metric that every client and group has. If a client is left out as a whole, `series_dropped_total`
-#: counts one dropped series of this metric.
+#: The name of a metric that every client and group has.
 EVERYBODY = FAMILIES[0].name

@@ -1,8 +1,4 @@
-"""Sums for each service: the number of its clients in each state, and the worst client's value of each measurement.
-
-The sums cover all clients, even those that have no series of their own because of the settings `max_series_per_metric`
-or `client_series`. Without these clients, shares and error budgets would be wrong.
-"""
+"""Sums for each service: the number of its clients in each state, and the worst client's value of each measurement."""
 
 from __future__ import annotations
 
@@ -18,10 +14,10 @@ from clienthealth_exporters.prometheus.series import ALL_FAMILIES, METRICS, Fami
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: The states in which clients are counted. Each service has a series for each state, even if the number is 0.
+#: The states in which clients are counted.
 STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
-#: Maximum number of combinations of kind, library and version per service. Clients report these texts, and could
-#: otherwise create any number of series.
+#: Maximum number of combinations of kind, library and version per service, because clients could report any number of
+#: them.
 VERSIONS = 20
 WORST = [family for family in ALL_FAMILIES if family.largest]
 
@@ -29,8 +25,7 @@ WORST = [family for family in ALL_FAMILIES if family.largest]
 def standing(record: HealthRecord) -> str:
     """Return the state (in STANDINGS) in which a client is counted.
 
-    A stale client is `unknown`, whatever its verdicts are. A group is `unknown`, too, because only its lag is judged.
-    If it counted as `ok`, it would lower the share of failing clients.
+    A group is `unknown`, because groups counted as `ok` would lower the share of failing clients.
     """
     if record.departed:
         return "gone"
@@ -38,7 +33,7 @@ def standing(record: HealthRecord) -> str:
 
 
 def largest(record: HealthRecord) -> tuple[float | None, ...]:
-    """Return the client's value of each metric in WORST, of which a service shows only the worst client's value.
+    """Return the client's value of each metric in WORST.
 
     None for an unknown value, and for a client that has gone.
     """
@@ -91,10 +86,7 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
 
 
 def _versions(clients: Iterable[State]) -> list[Sample]:
-    """Return the number of clients by service, kind, library, version and state.
-
-    A service's rare versions count together, as library '' and version "other".
-    """
+    """A service's rare versions count together, as library '' and version "other"."""
     running: Counter[tuple[str, ...]] = Counter()
     by_service: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
     for state in clients:
@@ -115,7 +107,7 @@ def _versions(clients: Iterable[State]) -> list[Sample]:
 def owners_of(states: Iterable[State], owners: Owners, cluster: str) -> Iterator[tuple[Family, list[Sample]]]:
     """Yield the metrics of the owners of services and groups; nothing if no owners are configured.
 
-    `cluster`: the cluster name for groups without a record of their own. (A group's own record names the cluster.)
+    `cluster`: the cluster name for groups without a record.
     """
     if not owners.rows:
         return

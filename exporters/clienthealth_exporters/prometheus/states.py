@@ -29,22 +29,18 @@ from clienthealth_exporters.prometheus.services import largest, sent, standing
 log = logging.getLogger(__name__)
 _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspected": 20, "confirmed": 30}
 _STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
-#: The threshold of each metric of `State.largest`, in the same order; None if the metric has no threshold.
+#: The threshold of each metric of `State.largest`; None if the metric has no threshold.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
-#: Values of the label `of`, for metrics that are given separately for records of clients and of consumer groups.
 CLIENTS, GROUPS = "clients", "groups"
 #: The lag states that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
-#: If no record about a client comes for this time (s), the client's state becomes unknown: the monitor has stopped or
-#: gets no input. If a client's window is longer than SILENT_SECONDS / 2, the time is the length of the window plus
-#: SILENT_SECONDS / 2. In both cases `[monitor] publish_seconds` is added, because the monitor writes a record with
-#: unchanged verdicts only once in this time.
+#: If no record about a client comes for this time (s), the client's state becomes unknown, because the monitor has
+#: stopped or gets no input.
 SILENT_SECONDS = 180
 #: Minimum time (s) between two log lines about unreadable records.
 COMPLAINT_SECONDS = 60
-#: Once there are `max_clients` clients, a search finds some to evict in favour of new ones. ROOM_SECONDS: minimum time
-#: (s) from one search to the next. _ROOM_SHARE: maximum number of clients that a search finds, as a share of
-#: `max_clients`.
+#: ROOM_SECONDS: minimum time (s) from one search for clients to evict to the next. _ROOM_SHARE: maximum number of
+#: clients that a search finds, as a share of `max_clients`.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 
@@ -53,20 +49,18 @@ _ROOM_SHARE = 0.1
 class State:
     """A client's newest record. Times are epoch seconds, except the window's, which are epoch milliseconds.
 
-    raw          the record as JSON; decoded only when needed, because few clients' pages are ever opened
+    raw          the record as JSON
     written      when the monitor wrote the record
     seen         time of the client's last data
     urgency      rank in lists; the largest is at the top
     standing     the client's state in the sums of its service (`services.STANDINGS`)
     statuses     (mode, status) of all verdicts that are not ok
     failures     (mode, status, cause) of the suspected and confirmed verdicts; cause '' if unknown
-    largest      the client's value for each metric of which a service shows its worst client's value
-                 (`services.WORST`); None if unknown
+    largest      the client's value for each metric in `services.WORST`; None if unknown
     lag          in records
     sent         records per second that a producer sends
-    shown        True if the client has series of its own, not only a part in its service's sums
+    shown        True if the client has series of its own
     silent_from  when the client's state becomes unknown if no newer record comes
-    lines        the client's series, made on first use
     """
 
     key: str
@@ -108,12 +102,12 @@ class State:
 
     @property
     def group(self) -> str:
-        """The client's consumer group; '' if it has none."""
+        """The client's consumer group; '' if the client has none."""
         return group_of(self.client)
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The identity of the client or group; a group's omits the service, because several services may report it."""
+        """The identity of the client or group."""
         client = self.client
         if client.kind == "group":
             return "group", client.instance, self.group
@@ -131,23 +125,15 @@ _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
-    A record is ignored if its window ends earlier than the known record's window. Exception: a record that reports the
-    client as gone counts if the two windows overlap. After such a record, a record that reports the client as present
-    counts only if its window is late enough to contain no sample from before the client's end.
+    A record is ignored if its window ends earlier than the known record's window. A record that reports the client as
+    gone also counts if the two windows overlap.
 
-    A client is dropped `ttl_seconds` after its last record, but this time counts only while other records arrive. So a
-    client keeps its series if the monitor gets no data; but its `ok` verdicts become `unknown` some minutes after its
-    last record (see SILENT_SECONDS), at the time `silent_from`.
+    A client is dropped `ttl_seconds` after its last record, but this time counts only while other records arrive.
 
-    The setting `max_clients` limits the number of clients: if client names change at every start, they must neither
-    fill the memory nor slow the scrapes. `left_out` counts the records that were dropped because of this limit.
+    The setting `max_clients` limits the number of clients. `left_out` counts the records that were dropped because of
+    this limit.
 
-    If several exporters (shards) share a fleet, each keeps its own clients and two things about the clients of others.
-    First, the names of groups that have records: the lag of such a group comes from the group's record, not from the
-    records of its members. Second, the records of unhealthy clients (`recalled`), so that a link to a client's page
-    works on any exporter.
-
-    Raises SettingsError if a label in the settings has an invalid name, or a name that a label of our own series has.
+    Raises SettingsError if a label in the settings has an invalid name.
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
@@ -168,13 +154,12 @@ class States:
         self.left_out = 0
         self._complained = -inf
         self.history = History()
-        #: Called with a client's states before and after a change. The state before the client's first record is None,
-        #: and so is the state after the client's removal.
+        #: Called with a client's states before and after a change; None stands for no state.
         self.changed: Callable[[State | None, State | None], None] = lambda before, after: None
         self._recall = Recall()
 
     def put(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
-        """Process a record of the topic. `value` None removes the client. An unreadable record is counted and logged.
+        """Process a record of the topic. `value` None removes the client.
 
         `timestamp_ms`: when the monitor wrote the record (epoch ms).
         """
@@ -225,12 +210,12 @@ class States:
     def live(self) -> list[State]:
         """Drop clients with a last record older than `ttl_seconds`. Return all other states, the most urgent first.
 
-        The same list is returned until a client changes, so the caller must not change the list.
+        The caller must not change the list.
         """
         now = self._clock()
         with self._lock:
-            # Once no client has had a record for three minutes (SILENT_SECONDS), time no longer counts towards
-            # `ttl_seconds`. So if the monitor stops, all clients become unknown but are not dropped.
+            # Time counts towards `ttl_seconds` only while records arrive, so that no client is dropped if the monitor
+            # stops.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             old = [key for key, state in self._states.items() if state.written < oldest]
             for key in old:
@@ -258,7 +243,8 @@ class States:
         return ordered
 
     def recalled(self, names: Names) -> State | None:
-        """Return the last state of a client that was dropped or that another exporter serves; None if none is kept."""
+        """Return the last state of a client that was dropped or that another exporter serves; None if no record is
+        kept."""
         if (known := self._recall.get(names)) is None:
             return None
         key, raw, written = known
@@ -274,8 +260,8 @@ class States:
     def shown(self, states: Sequence[State], most: int, dropped: MutableMapping[str, int]) -> list[Shown]:
         """Return the lines of those states that have series on the page, in the order given.
 
-        A group's lag comes from the group's own record, else from the records of its consumers. Only the first `most`
-        clients and the first `most` groups have series. `dropped` is increased by one for each further client or group.
+        Only the first `most` clients and the first `most` groups have series. `dropped` is increased by one for each
+        further client or group.
         """
         groups = {state.group for state in states if state.client.kind == "group"}
         groups |= {group for group, _ in list(self._elsewhere.values())}
@@ -305,7 +291,6 @@ class States:
             self._looked = self._clock()
             lesser = [state for state in self._states.values() if state.worth < (True, True)]
             lesser.sort(key=attrgetter("worth", "written"))
-            # Reverse the list, because clients are taken from its end.
             self._spare = [state.key for state in lesser[: max(1, int(most * _ROOM_SHARE))]][::-1]
         while self._spare:
             key = self._spare[-1]
@@ -323,14 +308,11 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Keep the name of a group, or the record of an unhealthy client, that another exporter serves.
-
-        `written`: epoch s.
-        """
+        """`written`: epoch s."""
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
-            # Do not add this unreadable record to `decode_errors`, because the exporter that serves the client does so.
+            # The exporter that serves the client counts this record in `decode_errors`.
             return
         client = record.client
         if record.worst in ("suspected", "confirmed") or self._recall.get(client.names):
@@ -408,7 +390,7 @@ def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
 def urgency(record: HealthRecord) -> int:
     """Return the client's rank in lists; the largest is at the top.
 
-    A group with an alarming lag state (WARN or worse, see LAG_ALARMS) ranks just below suspected clients.
+    A group with a lag state of WARN or worse ranks just below suspected clients.
     """
     if record.client.kind != "group":
         return _URGENCY[record.standing]

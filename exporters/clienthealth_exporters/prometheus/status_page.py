@@ -1,8 +1,4 @@
-"""The status page: a summary of failures and the services that have them, then every client, the worst first.
-
-The page needs no Grafana, and is readable at night and on a phone. The templates escape all text from records, because
-log text can be hostile.
-"""
+"""The status page: a summary of failures and the services that have them, then every client, the worst first."""
 
 from __future__ import annotations
 
@@ -32,13 +28,13 @@ from clienthealth_exporters.prometheus.states import State
 __all__ = ["View", "client", "fleet", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-#: The status page shows at most FULL_CARDS unhealthy clients as full cards, and each further one as a line. Above the
-#: cards it shows at most MAX_CAUSES causes and MAX_OWNED services of unhealthy clients, one per row.
+#: FULL_CARDS: maximum number of unhealthy clients with full cards. MAX_CAUSES, MAX_OWNED: maximum number of causes and
+#: of services above the cards.
 FULL_CARDS = 10
 MAX_CAUSES = 12
 MAX_OWNED = 8
 NAMED_SERVICES = 3
-#: With fewer unhealthy clients than this, the status page shows no rows on causes and services: the cards are enough.
+#: With fewer unhealthy clients than SUMMED_UP_FROM, the status page shows no rows on causes and services.
 SUMMED_UP_FROM = 3
 MAX_SERVICES = 200
 MAX_VERSIONS = 60
@@ -46,7 +42,6 @@ MAX_SILENT = 100
 #: Levels for a service's unhealthy share in an hour: (minimum share, name of the colour, sign for readers who see no
 #: colours).
 LEVELS = ((0.0, "ok", ""), (1e-9, "some", "·"), (0.05, "warn", "!"), (0.25, "bad", "‼"))
-#: Folder of the runbooks. In the repository it is a symbolic link to alerts/runbooks.
 FOLDER = Path(__file__).parent / "runbooks"
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _NAME = re.compile(r"[a-z0-9-]+")
@@ -62,8 +57,8 @@ class Cause:
 
     cause      id of the cause, '' if unknown
     confirmed, suspected  number of clients with this status
-    services   the three services (NAMED_SERVICES) with the most clients that have this failure
-    more       number of further services that have such clients
+    services   the three services with the most clients that have this failure
+    more       number of further services that have clients with this failure
     """
 
     mode: str
@@ -77,7 +72,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Service:
-    """A service with unhealthy clients. `ill`: number of unhealthy clients by status; `total`: number of clients."""
+    """A service with unhealthy clients. `ill`: number of unhealthy clients by status."""
 
     owner: Owner | None
     name: str
@@ -96,7 +91,7 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
     ill = [state for status in _ILL for state in matching[status]]
     summed_up = len(ill) >= SUMMED_UP_FROM and filters.page == 1
     services = _services(ill, ordered, view.owners) if summed_up else []
-    # Group the services by team, the worst service's team first. Services without an owner are under the team ''.
+    # Group the services by team, the worst service's team first.
     teams: dict[str, list[Service]] = {}
     for one in services[:MAX_OWNED]:
         teams.setdefault(one.owner.team if one.owner else "", []).append(one)
@@ -127,7 +122,7 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
 
 
 def client(view: View, state: State, track: Track | None, note: str = "") -> str:
-    """Return one client's page as HTML. `track`: the client's history, or None; `note`: a remark at the top."""
+    """Return one client's page as HTML. `note`: a remark at the top."""
     name = state.client.client_id or state.key
     shown: Mapping[str, Any] = details(view, state, track)
     return page("client.html.j2", view=view, refresh=REFRESH_SECONDS, name=name, state=state, note=note, **shown)
@@ -163,7 +158,7 @@ def fleet(view: View, states: list[State], history: History) -> str:
 def missing(view: View, name: str, shard: str) -> str:
     """Return the HTML page for a client without a record. `name`: the client in words.
 
-    `shard`: name of the other exporter (shard) that serves the client, '' if none.
+    `shard`: name of the exporter (shard) that serves the client, '' if none.
     """
     return page("missing.html.j2", view=view, refresh=None, name=name, shard=shard)
 
@@ -186,7 +181,7 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
 
 
 def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> list[Service]:
-    """The service with the most confirmed clients comes first. `every`: all clients, for the totals."""
+    """The service with the most confirmed clients comes first."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for state in ill:
         counts[state.client.service][state.status] += 1
@@ -208,10 +203,6 @@ def _cell(share: float | None) -> tuple[str, str, str]:
         return "none", "", ""
     _, level, mark = [row for row in LEVELS if share >= row[0]][-1]
     return level, mark, wording.percent(share)
-
-
-# -- Runbooks. The exporter serves the runbooks itself, so that an alert's link needs no other server. markdown-it
-# converts the Markdown to HTML, escapes HTML in it, and makes no links that run a script.
 
 
 def runbook_names() -> list[str]:
@@ -236,7 +227,7 @@ def runbook_index() -> str:
 
 
 def runbook_html(text: str) -> str:
-    """Return Markdown (CommonMark with tables) as HTML. Headings have ids, and wide tables scroll sideways."""
+    """Return Markdown (CommonMark with tables) as HTML."""
     tokens = _MARKDOWN.parse(_COMMENT.sub("", text))
     for token, following in pairwise(tokens):
         if token.type == "heading_open":

@@ -1,8 +1,6 @@
 """Send incidents to a webhook: when a client's failure begins, changes or ends, a CloudEvent is sent.
 
-A separate thread sends the events in order, and repeats an event that the receiver did not accept. The thread that
-reads the health topic never waits for the sending thread. Changes are sent only once the exporter has read the whole
-health topic. If several exporters send the same change, their events have the same id.
+If several exporters send the same change, their events have the same id.
 """
 
 from __future__ import annotations
@@ -30,15 +28,14 @@ from clienthealth_exporters.prometheus.states import State
 
 log = logging.getLogger(__name__)
 
-#: MAX_WAITING: maximum number of waiting events; if there are more, the oldest is dropped. MAX_FACTS: maximum number of
-#: facts in an event. MAX_TEXT: maximum number of characters in a fact.
+#: MAX_WAITING: maximum number of waiting events. MAX_FACTS: maximum number of facts in an event. MAX_TEXT: maximum
+#: number of characters in a fact.
 MAX_WAITING, MAX_FACTS, MAX_TEXT = 1_000, 5, 500
-#: PAUSES: pauses (s) after consecutive failed attempts to send; the last pause repeats. GIVE_UP_SECONDS: age (s) above
-#: which an event is dropped if an attempt to send it fails.
+#: PAUSES: pauses (s) after consecutive failed attempts to send. GIVE_UP_SECONDS: age (s) above which an event is
+#: dropped.
 PAUSES, GIVE_UP_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0), 3_600.0
 ANSWER_SECONDS = 10.0
-#: HTTP statuses below 500 after which the event is sent again. Any other status from 300 to 499 means that the receiver
-#: refuses the event, so the event is dropped.
+#: HTTP statuses below 500 after which the event is sent again.
 LATER = frozenset({408, 425, 429})
 #: Minimum time (s) between two warnings about the same problem.
 WARNING_SECONDS = 60.0
@@ -72,7 +69,7 @@ class Webhook:
         self._thread.start()
 
     def note(self, before: State | None, after: State | None) -> None:
-        """Queue the events for a client's change from state `before` to `after` (None: no state). Never waits."""
+        """Queue the events for a client's change from state `before` to `after` (None: no state)."""
         self._begun = self._begun or self._trouble() is None
         if not self._begun:
             return
@@ -95,9 +92,7 @@ class Webhook:
         self._thread.join(seconds)
 
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
-        """All statuses except suspected and confirmed count as no failure, so a failure that becomes unknown is
-        `closed`.
-        """
+        """A failure that becomes unknown is `closed`."""
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before
         changed = [mode for mode in sorted(was | now) if was.get(mode) != now.get(mode)]
@@ -141,7 +136,7 @@ class Webhook:
                 if not done and time.monotonic() - noted > GIVE_UP_SECONDS:
                     self._dropped("the receiver did not accept the event within an hour")
                     done = True
-                # Remove the event from the queue, unless `note` has already dropped it to make room for newer events.
+                # `note` may have dropped the event to make room for newer events.
                 if done and self._waiting and self._waiting[0][1] is event:
                     self._waiting.popleft()
                     self._changed.notify_all()

@@ -1,37 +1,21 @@
 """Report on an application's own Kafka clients: clients of kafka-python 3, aiokafka or confluent-kafka.
 
-from clienthealth_exporters.python_client import report
+    from clienthealth_exporters.python_client import report
 
-producer = KafkaProducer(bootstrap_servers="kafka:9092", client_id="order-producer")
+    producer = KafkaProducer(bootstrap_servers="kafka:9092", client_id="order-producer")
     report(producer, service="orders-api")
 
-Producer = report(confluent_kafka.Producer, service="orders-api")
+    Producer = report(confluent_kafka.Producer, service="orders-api")
 
-The second form is for confluent-kafka: `report` returns a class to use instead of the library's class, and all clients
-of the returned class report. An existing client of confluent-kafka cannot be made to report, because librdkafka passes
-statistics only to callbacks in the configuration with which the client was created.
+The second form is for confluent-kafka: `report` returns a class to use instead of the library's class.
 
-The application runs as before. Every 10 s the reporter sends a snapshot of each client to the topic `client-metrics` of
-the same cluster. The reporter sends a last snapshot when the client is closed or the process ends. A snapshot contains:
+Every 10 s the reporter sends a snapshot of each client to the topic `client-metrics` of the same cluster. The reporter
+sends a last snapshot when the client is closed or the process ends. The lines that librdkafka writes to the
+application's `logger`, and librdkafka's errors, go to the topic `client-logs`. The lines of the loggers of kafka-python
+and aiokafka go to `logs_topic` if that is given.
 
-- of a producer: the numbers of records sent, acknowledged, failed, and not yet acknowledged (`record-send-total`,
-  `record-ack-total`, `record-error-total`, `queue-records`), and for each topic the numbers sent and failed; the time
-  from `send()` to the acknowledgement (`ack-latency-avg`, `-max`); the duration of the application's callbacks,
-  including the time so far of a callback that has not returned (`callback-time-avg`, `-max`, `-p99`); all times in ms;
-- of a consumer: the share of time in `poll()` (`poll-idle-ratio-avg`), the time since the last poll
-  (`last-poll-seconds-ago`, in s) and between polls (`time-between-poll-max`, in ms), and for each partition records
-  consumed, position and lag, even if the consumer never commits;
-- of both, the library's own measurements under the monitor's names: kafka-python's `metrics()`, librdkafka's
-  statistics. aiokafka has no measurements of its own, and callbacks on its futures are not timed.
-
-The lines that librdkafka writes to the application's `logger`, and librdkafka's errors, go to the topic `client-logs`.
-The lines of the loggers of kafka-python and aiokafka go to `logs_topic` if that is given.
-
-For each record, the reporter takes some microseconds of the application's time, and keeps two small objects while the
-record is in flight. Everything else happens on one daemon thread with a small producer of its own. The reporter needs
-only the client's library and msgspec. The application never gets an exception from the reporter. A client's `close()`
-takes at most `close_seconds` longer, to send the last snapshot. While the cluster is unreachable, snapshots are dropped
-and counted (`Reporter.dropped_total`). After a fork the child must call `report` again for its own clients.
+The application never gets an exception from the reporter. While the cluster is unreachable, snapshots are dropped and
+counted (`Reporter.dropped_total`). After a fork the child must call `report` again for its own clients.
 
 A callback is timed if it is given to `produce()` (confluent-kafka), or if it is added to the future of `send()` before
 the record is acknowledged (kafka-python).
@@ -59,18 +43,16 @@ from clienthealth_exporters.python_client.probes import Sender, Watched
 
 log = logging.getLogger(__name__)
 
-#: Maps the top-level package of a client's class to the module of this package that handles the client's library.
+#: Maps the top-level package of a client's class to the module of this package for the client's library.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
-#: SERVICE: environment variables that may name the service; the first one that is set is used. INSTANCE: environment
-#: variable that names the instance.
+#: SERVICE: environment variables that may name the service. INSTANCE: environment variable that names the instance.
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
-#: Maximum number of log lines that wait for the next report. If there are more, the oldest are dropped.
+#: Maximum number of log lines that wait for the next report.
 MAX_LINES = 1000
-#: If the topic accepts none of the log lines of a report, no log lines are sent for this time (s).
+#: If the brokers accept none of the log lines of a report, no log lines are sent for this time (s).
 PAUSE_SECONDS = 60.0
 
-#: Instance and client id of every reported client, so that no two clients get the same name: kafka-python, for example,
-#: gives all consumers the same default id.
+#: Instance and client id of every reported client, so that no two clients get the same name.
 _TAKEN: set[tuple[str, str]] = set()
 _LOCK = threading.RLock()
 
@@ -87,18 +69,17 @@ def report(
 ) -> Any:
     """Report on these producers and consumers from now on. Return the Reporter.
 
-    If the first argument is a class of confluent-kafka, return a subclass of it instead; the subclass's clients report.
+    If the first argument is a class of confluent-kafka, return a subclass with clients that report.
 
     service        name of the service; by default $KAFKA_HEALTH_SERVICE, or $OTEL_SERVICE_NAME
     instance       a name of the process; by default $KAFKA_HEALTH_INSTANCE, or host:pid
     topic          topic for the snapshots
     logs_topic     topic for log lines, "" for none; by default `client-logs` for confluent-kafka, else none
     close_seconds  maximum time that a client's close() waits until the last snapshot is delivered
-    kafka_options  options of the reporter's own producer; by default the first client's options for the connection and
-                   the security
+    kafka_options  options of the reporter's own producer; by default the first client's options for connection and
+                   security
 
-    Raises TypeError if there is no client or no service, or if an argument is neither a producer nor a consumer (of
-    confluent-kafka: a class of these).
+    Raises TypeError if there is no client or no service, or if an argument is neither a producer nor a consumer.
     """
     if not clients:
         raise TypeError("report() needs at least one producer or consumer")
@@ -150,10 +131,9 @@ def _module_of(client: Any) -> Any:
 
 @dataclass(eq=False)
 class Reporter:
-    """Publishes snapshots of one process's clients, from a thread of its own. Most fields are arguments of `report`.
+    """Publishes snapshots of one process's clients, from a thread of its own.
 
-    `sender`: sends the records; None until there is a client. `at_end`: called at the end of the thread, which ends
-    when no client is left.
+    `sender`: sends the records; None until there is a client. `at_end`: called at the end of the thread.
     """
 
     process: ClientProcess
@@ -173,7 +153,7 @@ class Reporter:
     _no_lines_before: float = 0.0
 
     def watch(self, watched: Watched) -> None:
-        """Report on one more client. If another client reports under the same id, append a number, such as `id-2`."""
+        """Report on one more client. If two clients have the same id, append a number, such as `id-2`."""
         wanted, number = watched.client_id, 1
         with _LOCK:
             while (self.process.instance, watched.client_id) in _TAKEN:
@@ -192,7 +172,7 @@ class Reporter:
     def on_line(self, logger: str, *line: Any) -> None:
         """Keep a log line (level, text) if there is a topic for log lines.
 
-        A call without a line means that the library has new statistics: it wakes the reporter's thread.
+        A call without a line means that the library has new statistics.
         """
         if not line:
             self._wake.set()
@@ -200,7 +180,7 @@ class Reporter:
             self.keep(logger, line[0], line[1])
 
     def keep(self, logger: str, level: int, text: str, more: Mapping[str, Any] | None = None) -> None:
-        """Keep a log line until the next report. `more`: fields to add to the line, or to replace its own fields."""
+        """Keep a log line until the next report. `more`: fields to add to the line."""
         process = self.process
         client = {"service": process.service, "host": process.host, "instance": process.instance}
         line = {"time": time.time(), "level": logging.getLevelName(level), "logger": logger, "message": text}
@@ -226,7 +206,6 @@ class Reporter:
         return canonical.key(snapshot).encode(), json.dumps(snapshot, allow_nan=False).encode()
 
     def _finish(self, watched: Watched) -> None:
-        """Wait up to `close_seconds` until the closed client's last snapshot is delivered."""
         with _LOCK:
             if watched not in self._watched:
                 return
@@ -243,8 +222,8 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # Leave out producers of kafka-python. The library closes them after this function has run, and only then is
-        # their final number of undelivered records known.
+        # kafka-python closes its producers after this function has run, and only then is their final number of
+        # undelivered records known.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)
@@ -263,11 +242,10 @@ class Reporter:
                 for watched in due:
                     watched.due = now + self.interval_seconds * watched.patience
                     if watched.client() is None and watched in self._watched:
-                        # The client object was freed without a close(). Its last snapshot has just been published, so
-                        # do not report it any more.
+                        # The client object was freed without a close(), so do not report the client any more.
                         self._forget(watched)
                 if not self._watched and not self._last:
-                    # No client is left, so end the thread. If a new client is watched, a new thread starts.
+                    # No client is left, so end the thread.
                     self._thread = None
                     break
                 following = min((watched.due for watched in self._watched), default=now)
@@ -300,7 +278,7 @@ class Reporter:
 
 
 class _Lines(logging.Handler):
-    """Passes a library's log lines to the reporter, except lines that the reporter itself and its producer cause."""
+    """Passes a library's log lines to the reporter, except lines that the reporter causes."""
 
     def __init__(self, reporter: Reporter) -> None:
         super().__init__()
@@ -314,8 +292,8 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # If an application has no handler, `logging` writes warnings to standard error. It stops doing so once this
-            # handler exists. So if this is the only handler, write the warnings to standard error here.
+            # If an application has no handler, `logging` writes warnings to standard error. Once this handler exists,
+            # `logging` does not write them any more.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

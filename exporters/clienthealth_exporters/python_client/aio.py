@@ -1,7 +1,4 @@
-"""aiokafka: measure the calls of a producer or consumer, and send the reporter's snapshots.
-
-Snapshots are sent on the event loop of the reporter's thread, because the application's loop may be blocked.
-"""
+"""aiokafka: measure the calls of a producer or consumer, and send the reporter's snapshots."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from clienthealth_exporters.python_client.probes import (
     quietly,
 )
 
-#: Options for the connection to the cluster. The reporter's own producer copies them from the reported client.
+#: Options for the connection to the cluster, which the reporter's own producer copies from the reported client.
 _CONNECTION = (
     *("bootstrap_servers", "security_protocol", "ssl_context", "sasl_mechanism", "sasl_plain_username"),
     *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_oauth_token_provider"),
@@ -42,7 +39,7 @@ def watched(client: Any) -> Watched:
     base: Any = type(client)
     client.__dict__[ATTRIBUTE] = probe
     client.__class__ = (_watched_producer if producing else _watched_consumer)(base)
-    # A producer has neither a group nor a poll interval, so both values are None.
+    # A producer has neither a group nor a poll interval.
     group, limit = getattr(client, "_group_id", None), getattr(client, "_max_poll_interval_ms", None)
     config = {} if limit is None else {"max.poll.interval.ms": str(limit)}
     client_id = getattr(_connection(client), "_client_id", None) or "aiokafka"
@@ -65,7 +62,8 @@ def _stopping(base: Any) -> Any:
         try:
             await base.stop(self)
         finally:
-            # Run `closed` in a thread, because it waits until the last snapshot is sent, and would block the loop.
+            # Run `closed` in a thread, because `closed` waits until the last snapshot is sent, and would block the
+            # loop.
             await asyncio.to_thread(quietly, self.__dict__[ATTRIBUTE].closed)
 
     return stop
@@ -87,8 +85,8 @@ def _watched_producer(base: Any) -> type:
             count.taken()
 
             def settled(future: asyncio.Future[Any]) -> None:
-                # Read the private attribute: future.exception() would mark the exception as retrieved, and then asyncio
-                # would not warn an application that never retrieves it.
+                # future.exception() would mark the exception as retrieved, and then asyncio would not warn about an
+                # unretrieved exception.
                 if future.cancelled() or getattr(future, "_exception", None) is not None:
                     count.gave_up()
                 else:
@@ -132,7 +130,7 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value). Return how many were acknowledged within 5 s (DELIVERY_SECONDS)."""
+        """Send records (topic, key, value). Return how many were acknowledged within 5 s."""
         return self._loop.run_until_complete(asyncio.wait_for(self.send(records), DELIVERY_SECONDS))
 
     async def send(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:

@@ -1,9 +1,7 @@
 """confluent-kafka (librdkafka): make a subclass of the library's class, with clients that report.
 
-librdkafka passes statistics, errors and log lines to callbacks in the configuration, and the outcome of a record to the
-callback of `produce()`. Each of these callbacks is wrapped; the wrapper calls the application's callback as before. The
-callbacks run in the application's `poll()`. If the application does not poll, or if a callback does not return, the
-reporter's thread still reports the client.
+librdkafka passes statistics, errors and log lines to callbacks in the configuration. Each callback is wrapped, and the
+wrapper calls the application's callback.
 """
 
 from __future__ import annotations
@@ -36,8 +34,7 @@ _CONNECTION = (
     *("bootstrap.servers", "metadata.broker.list", "security.", "ssl.", "sasl.", "enable.ssl.", "oauth_cb"),
     *("client.dns.lookup", "broker.address.", "socket."),
 )
-#: Name of the attribute in which a client keeps `on_delivery` from its configuration. The library calls this callback
-#: for each record that is produced without a callback of its own.
+#: Name of the attribute in which a client keeps `on_delivery` from its configuration.
 _ON_DELIVERY = "_kafka_health_on_delivery"
 #: Index of the callback in the positional arguments that follow the topic in a call of `produce()`.
 _POSITION = 3
@@ -64,7 +61,7 @@ class Reported:
         config["error_cb"] = self._calling(self.keep_error, config.get("error_cb"))
         if config.get("logger") is not None:
             config["logger"] = _Tee(config["logger"], self)
-        # Remove on_delivery, because every record gets our callback. Our callback then calls on_delivery.
+        # Remove on_delivery, because every record gets our callback, which calls on_delivery.
         config.pop("on_delivery", None)
         return config
 
@@ -84,15 +81,14 @@ class Reported:
         return form["metrics"], form["topics"]
 
     def keep_statistics(self, text: str) -> None:
-        """Keep statistics until the reporter's thread takes them."""
+        """Keep statistics until the next report."""
         self._stats = text
         self.on_line()
 
     def keep_error(self, error: Any) -> None:
         """Report a KafkaError as a log line.
 
-        If the application has a logger, the library writes its errors to the logger, too. Then only the error "all
-        brokers are down" is reported here, because the library does not log it.
+        The library writes its errors to the application's logger, except the error "all brokers are down".
         """
         if self.config.get("logger") is None or error.name() == "_ALL_BROKERS_DOWN":
             self.on_line(logging.ERROR, f"{error.name()}: {error.str()}")
@@ -118,9 +114,8 @@ class _Tee:
 def reporting(base: Any, start: Callable[..., None], interval_seconds: float) -> Any:
     """Return a subclass of `base` for clients that report. Raises TypeError if `base` is neither Producer nor Consumer.
 
-    `start`: called for each new client with the client as the reporter keeps it (`Watched`), its connection options,
-    and the collector of its statistics (`Reported`). `interval_seconds`: the interval of statistics, unless the
-    client's configuration gives one.
+    `start`: called for each new client with its `Watched`, its connection options, and its `Reported`.
+    `interval_seconds`: the interval of statistics, unless the client's configuration gives one.
     """
     if not issubclass(base, confluent_kafka.Producer | confluent_kafka.Consumer):
         raise TypeError(f"{base.__name__} is neither a Producer nor a Consumer")
@@ -131,8 +126,7 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
         given = {**(kwargs.pop(name) if name else {}), **(args[0] if args else {}), **kwargs}
         probe, reported = ProducerProbe() if producing else ConsumerProbe(), Reported(given)
         base.__init__(self, reported.wrapped(interval_seconds), *args[1:])
-        # With delivery.report.only.error the library reports only failures, so the number of acknowledged records is
-        # unknown.
+        # With delivery.report.only.error the number of acknowledged records is unknown.
         only_errors = str(given.get("delivery.report.only.error", "")).lower()
         probe.all_reported = only_errors not in ("true", "1", "t", "yes", "on")
         self.__dict__.update({ATTRIBUTE: probe, _ON_DELIVERY: given.get("on_delivery")})
@@ -143,7 +137,7 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
         watched.fresh, watched.patience = reported.fresh, 1.25
         quietly(start, watched, connection_of(given), reported)
 
-    # Wrap only methods that the installed version of the library has. For example, older ones have no produce_batch.
+    # Older versions of the library have no produce_batch.
     wrappers = _PRODUCER if producing else _CONSUMER
     calls = {name: wrapper(getattr(base, name)) for name, wrapper in wrappers.items() if hasattr(base, name)}
     return named_like(type(base.__name__, (base,), {"__init__": begin, **calls}), base)
@@ -189,10 +183,7 @@ def _producing_batch(method: Any) -> Callable[..., Any]:
 
 
 def _callback(producer: Any, topic: str, own: Callable[..., object] | None) -> tuple[Callable[..., Any], Any]:
-    """Return (delivery callback that counts one record's outcome, counter of the record's topic).
-
-    The callback then calls `own`, or the configured on_delivery if `own` is None, as the library does.
-    """
+    """Return (delivery callback that counts one record's outcome, counter of the record's topic)."""
     probe: ProducerProbe = producer.__dict__[ATTRIBUTE]
     own = own or producer.__dict__[_ON_DELIVERY]
     timed = probe.timed(own) if own is not None else None
@@ -221,7 +212,7 @@ def _polling(method: Any) -> Callable[..., Any]:
     return poll
 
 
-#: The methods to replace, by name, each with the function that makes the replacement from the library's method.
+#: The methods to replace, by name, each with the function that makes the replacement.
 _CLOSING = {"close": closing, "__exit__": closing}
 _PRODUCER = {"produce": _producing, "produce_batch": _producing_batch, **_CLOSING}
 _CONSUMER = {"poll": _polling, "consume": _polling, **_CLOSING}
@@ -250,10 +241,7 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value). Return how many were acknowledged within 5 s.
-
-        Waits up to one second longer, so that librdkafka can report records that were not acknowledged.
-        """
+        """Send records (topic, key, value). Return how many were acknowledged within 5 s."""
         if self._producer is None:
             self._producer = confluent_kafka.Producer(self._options)
         failed: list[object] = []
@@ -265,5 +253,5 @@ class Sender:
         return max(0, len(records) - len(failed) - int(left))
 
     def close(self) -> None:
-        """Drop the producer, which ends its threads. `deliver` has already flushed it."""
+        """Drop the producer, which ends its threads."""
         self._producer = None

@@ -1,8 +1,6 @@
 """kafka-python 3: measure the calls of a producer or consumer, and send the reporter's snapshots.
 
-The client's class is replaced by a subclass that measures each call. The client stays the same object, and `isinstance`
-gives the same result. Only weak references to the client are kept, so the client is closed and freed as before.
-Arguments, results and exceptions do not change.
+The client's class is replaced by a subclass that measures each call. Arguments, results and exceptions do not change.
 """
 
 from __future__ import annotations
@@ -30,11 +28,9 @@ from clienthealth_exporters.python_client.probes import (
 )
 
 log = logging.getLogger(__name__)
-#: The options for the connection to the cluster have names that begin like this. The reporter's own producer copies
-#: these options from the client.
+#: Beginnings of the names of the options for the connection to the cluster.
 _CONNECTION = ("bootstrap_servers", "security_", "ssl_", "sasl_", "proxy_url", "socks5_proxy", "client_dns_lookup")
-#: Factors that convert a metric to milliseconds. kafka-python 3.0 reports these metrics in seconds, but documents
-#: milliseconds.
+#: kafka-python 3.0 reports these metrics in seconds, but documents milliseconds.
 _FACTORS = {"record-queue-time-avg": 1000.0, "record-queue-time-max": 1000.0}
 _GROUPS = ("producer-metrics", "consumer-metrics", "consumer-fetch-manager-metrics", "consumer-coordinator-metrics")
 
@@ -62,7 +58,7 @@ def watched(client: Any) -> Watched:
 
 
 def watch(client: Any, probe: Any) -> None:
-    """Replace the client's class by a subclass that measures the client's calls with the probe."""
+    """Replace the client's class by a subclass that measures the client's calls with `probe`."""
     base: Any = type(client)
     client.__dict__[ATTRIBUTE] = probe
     client.__class__ = (_watched_producer if probe.kind == "producer" else _watched_consumer)(base)
@@ -118,10 +114,7 @@ def _watched_consumer(base: Any) -> type:
 
 
 def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[[Any], object]]) -> type:
-    """Return a subclass of `base` (a class of futures) that wraps each added callback with `timed`.
-
-    Callbacks that are added after the future is done are not wrapped.
-    """
+    """Return a subclass of `base` (a class of futures) that wraps each added callback with `timed`."""
 
     def timing(add: Callable[[Any, Callable[..., object]], Any]) -> Callable[..., Any]:
         def added(self: Any, f: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
@@ -135,7 +128,7 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 
 
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
-    """Return those metrics from a client's `metrics()` that the monitor knows (CLIENT_METRICS for this kind of client).
+    """Return those metrics from a client's `metrics()` that the monitor knows.
 
     If nothing was measured, kafka-python reports 0 as the average and an infinite maximum. So an average is left out if
     its maximum is infinite.
@@ -177,11 +170,11 @@ class Sender:
         self._producer: Any = None
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value). Return how many were acknowledged within 5 s (DELIVERY_SECONDS)."""
+        """Send records (topic, key, value). Return how many were acknowledged within 5 s."""
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
-            # Exclude this producer from kafka-python's cleanup at exit. The cleanup closes the application's clients,
-            # and then this producer must still send their last snapshots.
+            # kafka-python's cleanup at exit closes the application's clients, and then this producer must still send
+            # their last snapshots.
             getattr(self._producer, "_unregister_cleanup", lambda: None)()
         futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]
         until = time.monotonic() + DELIVERY_SECONDS

@@ -21,20 +21,18 @@ log = logging.getLogger(__name__)
 ATTRIBUTE = "_kafka_health_probe"
 #: Maximum time (s) to wait for the acknowledgement of snapshots and log lines.
 DELIVERY_SECONDS = 5.0
-#: Maximum number of topics in a producer's snapshot, and maximum number of partitions in a consumer's snapshot.
+#: Maximum number of topics in a producer's snapshot, and of partitions in a consumer's snapshot.
 MAX_TOPICS = 500
-#: Minimum time (s) between two records with a measured latency. Measuring more records would not help, because records
-#: that are sent at almost the same time have similar latencies.
+#: Minimum time (s) between two records with a measured latency.
 SAMPLING_SECONDS = 0.001
-#: Buckets of the histogram of durations. Bucket n ends at SMALLEST_SECONDS × GROWTH^n, so each upper bound is a fifth
-#: above the one before. The last bucket begins at 51 minutes and has no upper bound.
+#: Bucket n ends at SMALLEST_SECONDS × GROWTH^n, so each upper bound is a fifth above the one before.
 SMALLEST_SECONDS = 1e-6
 GROWTH = 2**0.25
 BUCKETS = 128
 
 
 def quietly(work: Callable[..., None], *args: object) -> None:
-    """Run `work`, and log its exceptions instead of raising them, so that our defects do not affect the application."""
+    """Run `work`, and log its exceptions instead of raising them."""
     try:
         work(*args)
     except Exception:
@@ -61,7 +59,7 @@ def closing(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Sender(Protocol):
-    """Sends snapshots and log lines with the client's library. Only the reporter's thread calls its methods."""
+    """Sends snapshots and log lines with the client's library."""
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
         """Send records (topic, key, value) and wait for the brokers. Return how many were acknowledged.
@@ -77,11 +75,10 @@ class Sender(Protocol):
 class Watched:
     """A reported client, held by a weak reference.
 
-    more      returns the library's own measurements as (metrics, topics) of a snapshot. For a metric that the probe
-              also has, the probe's value is used. If topics is None, the probe's topics are used
-    fresh     returns True if the library has new measurements; the snapshot is then sent up to one interval early
+    more      returns the library's own measurements as (metrics, topics) of a snapshot
+    fresh     returns True if the library has new measurements
     patience  number of intervals after which a snapshot is sent even if the library has no new measurements
-    due       the time of that snapshot, in seconds of the monotonic clock
+    due       when that snapshot is sent, in seconds of the monotonic clock
     """
 
     client: weakref.ref[Any]
@@ -107,7 +104,7 @@ class Summary(NamedTuple):
 
 
 class Durations:
-    """Summarizes durations in a fixed amount of memory: number, sum, maximum, and a histogram for the 99th percentile.
+    """Summarizes durations in a fixed amount of memory.
 
     Not thread-safe: the caller must hold a lock.
     """
@@ -128,7 +125,7 @@ class Durations:
         self._buckets[min(position, BUCKETS - 1)] += 1
 
     def drain(self) -> Summary | None:
-        """Return a summary of the durations since the previous call, None if there were none. Then start anew."""
+        """Return a summary of the durations since the previous call, None if there were none."""
         if not self._count:
             return None
         rank, seen = math.ceil(0.99 * self._count), 0
@@ -145,10 +142,8 @@ class Durations:
 
 
 class _Topic:
-    """Counts the records of one topic.
-
-    refused  number of records that the library never accepted; they also count as `failed`, but not as `sent`
-    """
+    """`refused`: number of records that the library never accepted; these records also count as `failed`, but not as
+    `sent`."""
 
     __slots__ = ("_lock", "acknowledged", "failed", "refused", "sent")
 
@@ -161,7 +156,7 @@ class _Topic:
             self.sent += 1
 
     def not_taken(self) -> None:
-        """Count a record as failed and refused, because `send()` raised an error."""
+        """Count a record for which `send()` raised an error."""
         with self._lock:
             self.failed += 1
             self.refused += 1
@@ -174,8 +169,8 @@ class _Topic:
 class ProducerProbe:
     """Counts sent, acknowledged and failed records; measures latencies and the duration of the application's callbacks.
 
-    Every record is counted. The latency, from `send()` to the acknowledgement, is measured for at most one record per
-    millisecond. `closed` is called after the client was closed.
+    The latency, from `send()` to the acknowledgement, is measured for at most one record per millisecond. `closed` is
+    called after the client was closed.
     """
 
     kind: Kind = "producer"
@@ -189,7 +184,7 @@ class ProducerProbe:
         self._other_topics = _Topic(self._lock)
         self._latencies, self._callbacks = Durations(), Durations()
         self._next_sample = 0.0
-        #: False if the library reports only failures. Then the number of acknowledged records is unknown.
+        #: False if the library reports only failures.
         self.all_reported = True
         self._callback_began: float | None = None
         #: Only for kafka-python: for each class of futures, its subclass that times callbacks.
@@ -212,7 +207,7 @@ class ProducerProbe:
         return began
 
     def delivered(self, topic: _Topic, began: float | None, _metadata: object = None) -> None:
-        """Count an acknowledged record, and measure its latency unless `began` is None. `began`: from `sampled`."""
+        """Count an acknowledged record, and measure its latency unless `began` is None."""
         seconds = None if began is None else self.clock() - began
         with self._lock:
             topic.acknowledged += 1
@@ -220,10 +215,7 @@ class ProducerProbe:
                 self._latencies.add(seconds)
 
     def timed(self, callback: Callable[..., object]) -> Callable[..., object]:
-        """Return a callback that runs `callback` and measures its duration.
-
-        One start time is enough, because a producer runs one callback at a time.
-        """
+        """Return a callback that runs `callback` and measures its duration."""
         clock = self.clock
 
         def run(*outcome: Any) -> object:
@@ -240,8 +232,7 @@ class ProducerProbe:
     def metrics(self) -> dict[str, float]:
         """Return the counts so far, and the times (ms) measured since metrics() was last called.
 
-        `callback-time-max` includes the time so far of a callback that is still running. If no callback returned since
-        the last call, `callback-time-avg` is the time so far of the running one.
+        `callback-time-max` includes the time so far of a callback that is still running.
         """
         began = self._callback_began
         with self._lock:
@@ -329,8 +320,7 @@ class ConsumerProbe:
                 self._consumed += len(batch)
                 counts = self._partitions.get(partition)
                 if counts is None and len(self._partitions) < MAX_TOPICS:
-                    # Remove partitions that are no longer assigned. Do so only when a new partition appears, because
-                    # reading the assignment at every poll would cost time.
+                    # Reading the assignment at every poll would cost time.
                     assigned = consumer.assignment()
                     self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}
                     counts = self._partitions[partition] = [0, 0, 0]
@@ -343,7 +333,7 @@ class ConsumerProbe:
     def metrics(self) -> dict[str, float]:
         """Return the counts so far, and the times measured since metrics() was last called.
 
-        The time of a poll that is still running counts up to now. `last-poll-seconds-ago` is in s (0 during a poll),
+        The time of a poll that is still running counts up to now. `last-poll-seconds-ago` is in s,
         `time-between-poll-max` in ms.
         """
         now = self.clock()
