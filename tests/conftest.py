@@ -1,8 +1,4 @@
-"""Provide fixtures that start servers: one Spark session and one broker per test process, only if a test needs them.
-
-Test modules marked `early` run before all others. Several pytest processes can share the test files: with the same
-`--claims FOLDER`, each process runs the files that no other process has claimed before.
-"""
+"""Provide fixtures that start servers: one Spark session and one broker per test process, only if a test needs them."""
 
 from __future__ import annotations
 
@@ -29,12 +25,11 @@ _cpu_before = sum(os.times()[:4])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option with which `tests.stages` lets several processes share test files."""
     parser.addoption("--claims", type=Path, help="a folder in which processes claim the files of tests that they run")
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the collected tests from garbage collection, because these thousands of objects live to the end."""
+    """The thousands of collected tests live to the end, so exclude them from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)
@@ -43,18 +38,15 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
-    """Skip a test if another process has claimed its file."""
     claims = item.config.getoption("--claims")
     return None if claims is None or _claimed(claims / item.path.name) else True
 
 
 def pytest_runtest_logfinish(location: tuple[str, int | None, str]) -> None:
-    """Add the CPU time since the previous test to that of this test's file."""
     _spend(Path(location[0]).name)
 
 
 def _spend(what: str) -> None:
-    """Add the CPU time since the last call, including that of ended child processes, to the time of `what`."""
     global _cpu_before
     now = sum(os.times()[:4])
     _cpu_seconds[what] += now - _cpu_before
@@ -62,7 +54,7 @@ def _spend(what: str) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the files that took most CPU time; wall times mislead, because several processes run tests at once."""
+    """Print CPU times, because wall times mislead while several processes run tests at once."""
     dearest = sorted(_cpu_seconds.items(), key=lambda item: -item[1])[:DEAREST]
     terminalreporter.write_line("CPU s: " + ", ".join(f"{name} {cpu:.1f}" for name, cpu in dearest))
 
@@ -83,13 +75,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Start a Spark session as the monitor does, but with options for a quick start, because it lives only minutes."""
+    """The options make the start quick, because the session lives only minutes."""
     from clienthealth.settings import MonitorSettings, ReviewSettings, Settings, SparkSettings
     from clienthealth.spark.session import session
     from deploy.demo.stack import QUICK_START
 
-    # The s3a address makes the session include the jars for object stores. Code generation is off, because each query
-    # is new and has few rows: compiling it would take longer than interpreting it.
+    # Code generation is off, because compiling a query with few rows takes longer than interpreting it.
     settings = Settings(
         monitor=MonitorSettings(shuffle_partitions=2),
         review=ReviewSettings(out="s3a://reports"),
@@ -105,7 +96,6 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Start a real broker on loopback for all tests of this process; each test uses its own topics."""
     from deploy.demo.broker import Broker
 
     with Broker(tmp_path_factory.mktemp("broker")) as running:

@@ -1,14 +1,9 @@
 """Run the stages of `make check`, `make test` and `make test-all`, and report wall time and CPU seconds of each.
 
-    python -m tests.stages [check|test|test-all] [STAGE…]
-    python -m tests.stages --table     writes the table of tests/README.md
+python -m tests.stages [check|test|test-all] [STAGE…]
+python -m tests.stages --table     writes the table of tests/README.md
 
-`check` and `test` skip tests marked `long`; `test-all` runs everything. Some stages run in parallel, because one
-stage alone keeps only one of two cores busy. A stage waits for the stages in its `after`.
-
-A failing stage prints the end of its output and does not stop other stages. All output is in .cache/test/. The last
-lines list stages over their budget, failed tests, and pytest's summaries with their sum. However a run ends, the
-processes it started end too.
+A failing stage prints the end of its output and does not stop other stages. All output is in .cache/test/.
 """
 
 from __future__ import annotations
@@ -34,9 +29,9 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
-#: Nice value of the stages unit and rules: they use spare CPU only, so that the demo's clients fail when expected.
+#: The stages unit and rules use spare CPU only, so that the demo's clients fail when expected.
 GIVES_WAY = 10
-#: Factor by which a stage may exceed its CPU budget before it is reported, because machines vary in speed.
+#: Machines vary in speed, so a stage may exceed its CPU budget by this factor before the stage is reported.
 OVER = 1.5
 CHECK, TEST, ALL = "check", "test", "test-all"
 SUITES = (CHECK, TEST, ALL)
@@ -66,7 +61,7 @@ class Stage:
         return self.commands[0][1:3] == [*_PYTEST]
 
     def chosen(self, suite: str, claims: Path | None = None) -> Sequence[Sequence[str]]:
-        """Return the commands for a suite. `claims`: the folder where each worker claims test files to run."""
+        """`claims`: the folder where each worker claims test files to run."""
         short = SHORT if self.by_pytest and suite != ALL else ()
         shared = ("--claims", str(claims)) if claims else ()
         return [[*command, *short, *shared] for command in self.commands]
@@ -96,7 +91,7 @@ def _layer(
     return Stage(about, [command], budgets, after, needs, nice, workers)
 
 
-#: The long stages without servers (unit, rules) have a low priority (GIVES_WAY). Stages that mostly wait come last.
+#: Stages that mostly wait come last.
 STAGES: Mapping[str, Stage] = {
     "lint": Stage(
         "format and lint of the code",
@@ -133,8 +128,7 @@ STAGES: Mapping[str, Stage] = {
         "cluster",
         "a Spark cluster of its own, jars without the internet",
         _budgets(all_=200),
-        # Stages without servers run first, because beside the demo's clients they would get hardly any CPU. So this
-        # stage waits for them, and the other stages with servers wait for this one.
+        # Beside the demo's clients, stages without servers would get hardly any CPU.
         ("lint", "types", "laws", "unit", "rules"),
     ),
     "e2e": _layer(
@@ -159,13 +153,13 @@ class Result:
 
     @property
     def summaries(self) -> Sequence[str]:
-        """Return each worker's summary line of pytest, even if a JVM wrote later lines; empty for other commands."""
+        """Return each worker's summary line of pytest, even if a JVM wrote later lines."""
         logs = self.logs if STAGES[self.name].by_pytest else ()
         return [[*lines, *(line for line in lines if SUMMARY.search(line))][-1] for lines in logs if lines]
 
 
 async def run(suite: str, names: Sequence[str]) -> int:
-    """Run the named stages of a suite, or all; return the number of failed stages."""
+    """Return the number of failed stages."""
     LOGS.mkdir(parents=True, exist_ok=True)
     print(f"the stages write their output to {LOGS}", flush=True)
     began, before = time.monotonic(), _untracked()
@@ -199,7 +193,7 @@ def _tell_end(suite: str, results: Sequence[Result], failed: Sequence[str], seco
 
 
 async def _result(suite: str, name: str, before: Sequence[asyncio.Task[Result | None]]) -> Result | None:
-    """Run a stage once the stages `before` have ended, and print its result; None if it was skipped."""
+    """Return None if the stage was skipped."""
     for task in before:
         await task
     stage = STAGES[name]
@@ -235,9 +229,9 @@ def _sum(summaries: Sequence[str]) -> str:
 
 
 async def _outcomes(commands: Sequence[Sequence[str]], nice: int, log: Path) -> Sequence[Outcome]:
-    """Run commands until one fails. After 40 minutes (LIMIT_SECONDS), kill the running one and all that it started."""
+    """Run commands until one fails. After LIMIT_SECONDS, kill the running command and all that it started."""
     outcomes: list[Outcome] = []
-    # Hundreds of programs start; without bytecode files, each would recompile all its modules.
+    # Without bytecode files, each of hundreds of programs would recompile all its modules.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     deadline = time.monotonic() + LIMIT_SECONDS
     with log.open("w", encoding="utf-8") as output:
@@ -280,7 +274,6 @@ async def _ended(process: asyncio.subprocess.Process) -> Outcome:
 
 
 def _untracked() -> set[str]:
-    """Return the untracked files of the checkout; empty outside a checkout."""
     command = ["git", "status", "--porcelain", "--untracked-files=normal"]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -290,7 +283,6 @@ def _untracked() -> set[str]:
 
 
 def table() -> str:
-    """Return the table of suites, stages and budgets (CPU seconds), and the list of long tests."""
     lines = ["| stage | what it proves | `make check` | `make test` | `make test-all` |", "|---|---|---|---|---|"]
     for name, stage in STAGES.items():
         cells = (f"{stage.budgets[suite]} s" if suite in stage.budgets else "–" for suite in SUITES)

@@ -31,7 +31,6 @@ from tests.bench.measurements import Scope
 from tests.bench.results import ROOT, Kept, conditions, save
 from tests.support.ending import run
 
-#: Names of the measurements, in order of execution.
 NAMES = (
     "backlog_canonical",
     "backlog_formats",
@@ -59,7 +58,6 @@ STOP_SECONDS = 150.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the measurements that the arguments name, or all; return 1 if any of them fails, else 0."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *OTHERS))}")

@@ -13,7 +13,7 @@ from tests.bench.publish import Filled
 from tests.bench.usage import Cost
 
 LIMIT_SECONDS = 1200.0
-#: Share of the records after which the monitor is warm; earlier, the JVM still loads classes and compiles code.
+#: Share of the records after which the JVM has loaded its classes and compiled most code.
 WARM_AFTER = 1 / 3
 
 
@@ -21,8 +21,8 @@ WARM_AFTER = 1 / 3
 class WorkedOff:
     """Cost of one run of the monitor over a topic's backlog.
 
-    `rate` (records per second) and `cost` leave out the start and the warm-up; `total_micros` (CPU time per record,
-    in µs) includes them.
+    `rate` (records per second) and `cost` leave out the start and the warm-up; `total_micros` (CPU time per record, in
+    µs) includes them.
     """
 
     rate: float
@@ -39,7 +39,6 @@ class WorkedOff:
 
     @property
     def micros(self) -> float:
-        """Return the CPU time of monitor and broker per record, in microseconds."""
         return self.cost.per_record(self.warm_records)
 
     def part(self, name: str) -> float:
@@ -49,8 +48,7 @@ class WorkedOff:
 def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[float, int], tuple[float, int]]:
     """Return start and end of the part of a run after the warm-up, each as (time, number of records processed by then).
 
-    `progress`: such a pair for the end of each batch. `records`: size of the backlog. Raises ServiceError if no batch
-    follows the warm-up.
+    `progress`: (time, number of records processed) at the end of each batch. `records`: size of the backlog.
     """
     begin = next((step for step in progress if step[1] >= records * WARM_AFTER), None)
     if begin is None or begin[1] >= progress[-1][1]:
@@ -59,8 +57,6 @@ def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[flo
 
 
 def work_off(lab: Lab, name: str, topic: str, filled: Filled, **settings: Any) -> WorkedOff:
-    """Start a monitor on a topic that holds a backlog, and wait until the monitor has processed all records."""
-    # All records are on the topic already, so no batch needs to wait for more of them.
     with lab.monitor(name, trigger_seconds=0, **settings) as monitor:
         monitor.work_off(topic, filled.records, LIMIT_SECONDS)
         progress = monitor.checkpoints.worked_off(topic)
@@ -89,7 +85,7 @@ def work_off(lab: Lab, name: str, topic: str, filled: Filled, **settings: Any) -
 
 
 def _rejected(monitor: Any) -> int:
-    # Wait, because the monitor updates this counter shortly after it commits a batch.
+    # The monitor updates this counter shortly after it commits a batch.
     time.sleep(1)
     rejected: int = monitor.rejected()
     return rejected

@@ -1,11 +1,6 @@
 """Measure what a fleet costs the Prometheus exporter: with series of all clients, and of unhealthy clients only.
 
 python -m tests.bench.bench_fleet [--clients N] [--shards N]
-
-One client in a hundred fails. Each printed line is about one exporter, which runs in a separate process: the series and
-bytes of a scrape; the CPU time from the first record until the first scrape is complete; the CPU time of one more
-scrape and of one status page, each after the record of one client has changed; and the memory. With --shards the same
-fleet is split over several exporters; the last line is the sum of their series.
 """
 
 from __future__ import annotations
@@ -36,7 +31,6 @@ Record = dict[str, Any]
 
 
 def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_ms: int = NOW_MS) -> Iterator[Record]:
-    """Yield records about producers and consumers in turn, as the monitor writes them."""
     random = Random(7)
     ids = {kind: [m.id for m in modes().values() if kind in m.kinds] for kind in ("producer", "consumer")}
     for number in range(clients):
@@ -59,7 +53,6 @@ def fleet(clients: int, failing: float = FAILING, services: int = SERVICES, end_
 
 
 def groups(number: int, partitions: int = 12, end_ms: int = NOW_MS) -> Iterator[Record]:
-    """Yield records about consumer groups, of which one in ten lags."""
     random = Random(11)
     for count in range(number):
         behind = 100_000 if count % 10 == 0 else 50
@@ -119,13 +112,12 @@ def _consumer(random: Random, service: str) -> dict[str, object]:
 
 
 def measured(clients: int, profile: str, shard: str) -> None:
-    """Measure one exporter, and print its figures as a line."""
     chosen = PrometheusSettings(client_series=profile, shard=shard, max_series_per_metric=10 * clients)
     settings = Settings(prometheus=chosen)
     states = States(settings, clock=lambda: NOW_MS / 1000)
     exporter = Exporter(settings, states, lambda: None, clock=lambda: NOW_MS / 1000)
     taking_in = 0.0
-    # Make few records at a time: all records at once would add to the memory measured below.
+    # All records at once would add to the memory measured below.
     slice_: list[tuple[bytes, bytes, int]] = []
     for one in records(clients):
         slice_.append(one)

@@ -1,9 +1,6 @@
 """Measure the cost of reading a cluster's consumer groups and publishing their committed offsets.
 
 python -m tests.bench.bench_groups [groups] [partitions]      (default: 2,000 groups × 6 partitions)
-
-Runs on the embedded broker. Each group reads the partitions of one of 50 topics. Every measured pass reads the
-committed offsets of all groups; in production, the exporter reads idle groups less often. Also part of `make bench`.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from deploy.demo.broker import Broker
 from deploy.demo.topics import create_topics
 
 GROUPS, PARTITIONS, TOPICS = 2000, 6, 50
-#: Target CPU time per partition of a group, for reading its committed offset and for making and sending a snapshot.
+#: Target CPU time per partition of a group.
 TARGET_MICROSECONDS = 40.0
 TOPIC = "orders-00"
 TOGETHER = 200
@@ -37,7 +34,6 @@ def name(group: int) -> str:
 
 
 def fill(servers: str, groups: int = GROUPS, partitions: int = PARTITIONS, topics: int = 1) -> None:
-    """Create topics with records, and groups that have committed on every partition of one topic."""
     admin = AdminClient({"bootstrap.servers": servers})
     names = [f"orders-{number:02}" for number in range(topics)]
     create_topics(KafkaSettings(bootstrap_servers=servers), names, partitions)
@@ -47,7 +43,7 @@ def fill(servers: str, groups: int = GROUPS, partitions: int = PARTITIONS, topic
             producer.produce(topic, b"order", partition=number % partitions)
         producer.poll(0)
     producer.flush()
-    # The first offset commit makes the broker create the topic __consumer_offsets, and fails until the topic exists.
+    # The first offset commit fails until the broker has created the topic __consumer_offsets.
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -62,7 +58,6 @@ def fill(servers: str, groups: int = GROUPS, partitions: int = PARTITIONS, topic
 
 
 def commit(admin: AdminClient, groups: Sequence[int], topics: Sequence[str], partitions: int, offset: int) -> None:
-    """Commit an offset for groups, on all partitions of their topics."""
     asked = [
         admin.alter_consumer_group_offsets(
             [
@@ -79,7 +74,7 @@ def commit(admin: AdminClient, groups: Sequence[int], topics: Sequence[str], par
 
 
 def median_cost(work: Callable[[], object], times: int = 5) -> tuple[float, float]:
-    """Run `work` once to warm up, then `times` times; return the median wall time and the median CPU time (s)."""
+    """Return the median wall time and the median CPU time (s)."""
     work()
     costs = []
     for _ in range(times):
@@ -95,7 +90,6 @@ def resident_mb() -> float:
 
 
 def main(groups: int, partitions: int) -> int:
-    """Measure and print; return 1 if a partition costs more than TARGET_MICROSECONDS of CPU or is missing, else 0."""
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         broker.create_topic("client-metrics")
         began = time.monotonic()

@@ -1,12 +1,6 @@
 """Measure the time from an offset commit to the group's record on `client-health`: 2,000 groups × 6 partitions.
 
-Broker, exporter and monitor are real. A quarter of an hour of samples is on the topic when the monitor starts, so that
-the windows of all groups are full. Then groups commit at random moments, and the benchmark measures the time until the
-committed offset is in the group's record.
-
 python -m tests.bench.bench_groups_to_state [readings]
-
-`readings`: number of past samples of each group. Also part of `make bench`.
 """
 
 from __future__ import annotations
@@ -42,7 +36,6 @@ START_SECONDS = 600.0
 
 
 def history(settings: Settings, readings: int) -> None:
-    """Publish `readings` past samples of each group, in the exporter's format; the groups fall behind the producers."""
     producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "linger.ms": 50})
     snapshots = clusters(settings)[0].snapshots()
     now_ms = round(time.time() * 1000)
@@ -84,12 +77,11 @@ class States(threading.Thread):
                 self._changed.notify_all()
 
     def since(self, ts_ms: int) -> int:
-        """Return the number of groups that the monitor last saw at or after this time (epoch ms)."""
         with self._changed:
             return sum(1 for seen_ms in self._seen_ms.values() if seen_ms >= ts_ms)
 
     def seen(self, group: str, committed: int, seconds: float) -> float:
-        """Wait at most `seconds` for a group's record with this offset; return the (monotonic) time of its arrival."""
+        """Return the (monotonic) time at which a group's record with this offset arrived."""
 
         with self._changed:
             if not self._changed.wait_for(lambda: (group, committed) in self._learned, seconds):
@@ -98,7 +90,6 @@ class States(threading.Thread):
 
 
 def durations(port: int) -> dict[str, float]:
-    """Return the duration of each query's last batch, from the monitor's own metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         families = text_string_to_metric_families(answer.read().decode())
         return {
@@ -118,8 +109,7 @@ def main(readings: int) -> None:
         sections: dict[str, dict[str, Any]] = {
             "kafka": {"bootstrap_servers": broker.bootstrap_servers},
             "monitor": {"checkpoint": f"{folder}/checkpoints", "history": f"{folder}/history", "metrics_port": port},
-            # Let the exporter read all groups every time: groups without members count as idle, and idle groups are
-            # read less often.
+            # Groups without members count as idle, and idle groups are read less often.
             "groups": {"include": "group-.*", "idle_interval_seconds": 0},
         }
         config = write_settings(Path(folder), sections)
@@ -150,7 +140,7 @@ def main(readings: int) -> None:
 
 
 def commits(servers: str, states: States, port: int) -> tuple[list[float], list[dict[str, float]]]:
-    """Commit offsets for random groups. Return the delay (s) of each commit, and the batch durations (s) after it."""
+    """Return the delay (s) of each commit, and the batch durations (s) after the commit."""
     admin = KafkaAdminClient(bootstrap_servers=servers)
     random_ = random.Random(1)
     began, batches = {}, []

@@ -1,9 +1,6 @@
 """Measure one `kafka-health export jvm` process with 1,000 JVMs: its cost, and whether it reads every JVM in time.
 
 python -m tests.bench.bench_jvm [JVMs] [seconds]
-
-`fake_agents` plays the JVMs' Jolokia agents: some answer slowly or not at all, some show a stuck producer. Three in a
-hundred addresses have no listener. Also part of `make bench`.
 """
 
 from __future__ import annotations
@@ -37,7 +34,6 @@ LATE_SECONDS = 2.0
 
 
 def main(jvms: int, seconds: int) -> int:
-    """Measure and print; return 1 if a JVM was read late or never, or the number of thread dumps is wrong."""
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         create_ours(Settings(kafka=broker.kafka))
         port, closed = free_port(), free_port()
@@ -98,7 +94,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def status(pid: int, name: str) -> float:
-    """Return a figure of /proc/PID/status; sizes in kB."""
+    """Sizes in kB."""
     lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
     return float(next(line for line in lines if line.startswith(f"{name}:")).split()[1])
 

@@ -15,7 +15,6 @@ MEMBER = {"client_id": "c", "consumer_id": "c-1", "host": "/10.0.0.1"}
 
 
 def histories(random_: random.Random) -> Mapping[Partition, Sequence[Observation]]:
-    """Return the history of each partition of a group that keeps up on some partitions and falls behind on others."""
     by_partition: dict[Partition, list[Observation]] = {}
     for partition in range(PARTITIONS):
         rate = random_.choice((1.0, 0.97, 0.9))

@@ -1,12 +1,6 @@
 """Let all of 10,000 clients fail and recover, and count the messages of a real Prometheus and a real Alertmanager.
 
 python -m tests.bench.bench_pager [--storm MINUTES] [--after MINUTES] [--clients N]
-
-Rules, routes, intervals and waits are those of a release, in real time. By default, clients fail for half an hour, and
-the run ends an hour later. One client fails three minutes before all others and recovers in the middle of their
-failure. Prints each message, and the slowest evaluation of each rule group. Expects exactly two pages (one for the
-first client, one for the fleet), both resolved, and no ticket; no message later than 15 minutes after the last
-recovery; no evaluation longer than a third of its interval. The exit code is 1 if any of this does not hold.
 """
 
 from __future__ import annotations
@@ -63,9 +57,6 @@ class Phase(NamedTuple):
 
 
 def phases(storm: float) -> list[Phase]:
-    """Return the phases: one client fails; all fail, in four steps; the first client recovers, `storm` / 2 minutes
-    later; the others recover, in four steps.
-    """
     step = STEP_SECONDS / 60
     shares = (0.25, 0.5, 0.75, 1.0)
     begin, end = WARM_MINUTES, WARM_MINUTES + storm
@@ -75,8 +66,6 @@ def phases(storm: float) -> list[Phase]:
 
 
 class Page:
-    """The exporter's /metrics page, rendered once per phase; each scrape renews only the time of the newest record."""
-
     def __init__(self, clients: int, shares: Sequence[float]) -> None:
         settings = dataclasses.replace(INSTALLATION, prometheus=_without_limit(clients))
         healed = {name: value for name, value, _ in map(wire, fleet(clients, 0.0, end_ms=now_ms()))}
@@ -92,11 +81,9 @@ class Page:
             print(f"{share:.2%}: {len(first)} first, {len(text) / 1e6:.1f} MB", flush=True)
 
     def show(self, share: float) -> None:
-        """From now on, serve the page on which this share of the clients fails (`Phase.failing`)."""
         self._shown = share
 
     def compressed(self) -> bytes:
-        """Return the gzipped page, with the present time as the time of the newest record."""
         now = f" {time.time()}\n".encode()
         return self._bodies[self._shown] + gzip.compress(b"".join(one + now for one in self._newest.split(b"\n")))
 
@@ -107,7 +94,6 @@ def _without_limit(clients: int) -> PrometheusSettings:
 
 @contextmanager
 def prometheus(folder: Path, clients: str, monitor: str, alertmanager: str) -> Iterator[str]:
-    """Run Prometheus with our configuration and the rules in `folder`; yields its address."""
     here = {
         "exporter:9309": clients,
         "monitor:9308": monitor,
@@ -132,8 +118,6 @@ def durations(address: str) -> dict[str, tuple[float, float]]:
 
 
 class Watch:
-    """Notes each message of Alertmanager with its minute, and the slowest evaluation of each rule group."""
-
     def __init__(self, world: World) -> None:
         self._world, self._begun = world, time.monotonic()
         self._seen: Counter[str] = Counter()
@@ -180,7 +164,6 @@ def judged(watch: Watch, end: float) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run all phases; return 1 if the run violated an expectation."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.bench_pager")
     parser.add_argument("--storm", type=float, default=30.0, metavar="MINUTES")
     parser.add_argument("--after", type=float, default=60.0, metavar="MINUTES")

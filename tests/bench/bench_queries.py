@@ -1,12 +1,6 @@
 """Run every dashboard query and every rule for 3 clusters of 10,000 clients in 200 services and 400 groups.
 
 python -m tests.bench.bench_queries [--part N]
-
-A tenth of the clients fail. A real Prometheus with default limits and all rules scrapes an exporter per cluster. Each
-query is sent as Grafana does, for as many points in time as our panels request. All points lie within the last seconds,
-which suffices: a query's cost depends on their number, not their distance. Prints the ten most expensive queries and
-the slowest rule groups; ends with 1 if a query or rule fails, or a rule group takes longer than its interval. Takes ten
-minutes on two quiet cores; `--part 10` uses a tenth of the fleet.
 """
 
 from __future__ import annotations
@@ -41,7 +35,7 @@ FAILING = 0.1
 SHOWN = 10
 #: Default of Prometheus for --query.max-samples.
 MAX_SAMPLES = 50_000_000
-#: Evaluation interval of paging rules; Prometheus skips evaluations of a rule group that takes longer.
+#: Prometheus skips evaluations of a rule group that takes longer than its interval.
 ALLOWED_SECONDS = int(PAGING.removesuffix("s"))
 
 
@@ -55,13 +49,11 @@ class Asked(NamedTuple):
 
 
 def fleets(part: int) -> Iterator[dict[str, Any]]:
-    """Return the records that each cluster has: clients and consumer groups, one `part`-th of the full number."""
     end = now_ms()
     return itertools.chain(fleet(CLIENTS // part, FAILING, end_ms=end), groups(GROUPS // part, end_ms=end))
 
 
 def main() -> int:
-    """Run all queries and rules; return 1 if any of them failed or was too slow."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.bench_queries")
     parser.add_argument("--part", type=int, default=1, metavar="N", help="of the fleet one Nth")
     asked, _ = parser.parse_known_args()
@@ -87,11 +79,10 @@ def main() -> int:
 
 
 def asking(prometheus: Prometheus, moments: int = MOMENTS) -> Iterator[Asked]:
-    """Run every dashboard query for this many points in time."""
     for name, board in BOARDS.items():
         for title, target in queries(board):
             end = now_ms() / 1000
-            # The records span seconds only. So replace a week in steps of a minute by a short range with as many steps.
+            # The records span seconds only, so replace a week in steps of a minute by a short range with as many steps.
             expr = target["expr"].replace("[$__range:1m]", "[50s:5ms]")
             expr = expr.replace("[$__range:$__interval]", f"[{20 * moments}ms:20ms]")
             query = {"query": chosen(board, expr, {}), "stats": "all"}
@@ -108,7 +99,7 @@ def asking(prometheus: Prometheus, moments: int = MOMENTS) -> Iterator[Asked]:
 
 
 def evaluated(prometheus: Prometheus) -> list[Asked]:
-    """Wait until all rule groups have been evaluated while no query runs; return their durations and first errors."""
+    """Wait until all rule groups have been evaluated while no query runs."""
     asked = now_ms() / 1000
 
     def afterwards() -> list[dict[str, Any]] | None:

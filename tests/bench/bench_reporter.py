@@ -1,6 +1,6 @@
-"""Measure what the reporter for Python clients costs: an application's sends per second without and with it.
+"""Measure what the reporter for Python clients costs: an application's sends per second without and with the reporter.
 
-Part of `make bench`; also `python -m tests.bench.bench_reporter`.
+python -m tests.bench.bench_reporter
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def sends_per_second(servers: str, reported: bool, callback: Callable[[Any], Non
 
 
 def compare(servers: str, callback: Callable[[Any], None] | None) -> tuple[float, float]:
-    """Return the sends per CPU second without and with the reporter, each the best of several alternating passes."""
+    """Return the sends per CPU second without and with the reporter."""
     pairs = [
         (sends_per_second(servers, False, callback), sends_per_second(servers, True, callback)) for _ in range(PASSES)
     ]

@@ -1,9 +1,6 @@
 """Measure one scrape of 12,000 partitions: 2,000 consumer groups with 6 partitions each.
 
 python -m tests.bench.bench_scrape
-
-Prints the size of the page, the time until it is ready after a record has changed, the time of a scrape over HTTP with
-and without gzip, the CPU time for the intake of all records, and the same figures for prometheus-client.
 """
 
 from __future__ import annotations
@@ -81,8 +78,6 @@ def main() -> None:
 
 
 class Plain(Collector):
-    """Provides the series of all records to prometheus-client."""
-
     def __init__(self, records: list) -> None:  # type: ignore[type-arg]
         self._records = records
 
@@ -91,7 +86,6 @@ class Plain(Collector):
         return []
 
     def collect(self):  # type: ignore[no-untyped-def]
-        """Yield all metric families, made anew in each call."""
         for family in FAMILIES:
             metric = GaugeMetricFamily(family.name, family.help, labels=family.labels)
             for record in self._records:
@@ -108,7 +102,6 @@ class Plain(Collector):
 
 
 def timed(what: str, work: Callable[[], object], runs: int = RUNS) -> None:
-    """Do the work `runs` times; print the median wall time and the mean CPU time of a run."""
     walls, cpu = [], time.process_time()
     for _ in range(runs):
         start = time.perf_counter()

@@ -11,7 +11,6 @@ from tests.bench.templates import BUFFER_BYTES, Template
 
 PROCESS = ClientProcess("service-<<service>>", "host-<<client>>", "host-<<client>>:4711")
 KEY = PROCESS.key
-#: Metrics that change between a producer's samples.
 MOVING: Mapping[str, str] = {
     "select-total": "<<<selects>>>",
     "io-time-ns-total": "<<<io_ns>>>",
@@ -56,7 +55,6 @@ def producer() -> Template:
 
 
 def consumer() -> Template:
-    """Return the template of a consumer's snapshot with three partitions."""
     metrics: dict[str, Any] = {
         "select-total": "<<<selects>>>",
         "records-consumed-total": "<<<sent>>>",
@@ -78,7 +76,6 @@ def consumer() -> Template:
 
 
 def group() -> Template:
-    """Return the template of a snapshot as `export groups` writes it."""
     metrics = {
         "committed-offset": "<<<sent>>>",
         "commit-timestamp-ms": "<<<ts_ms>>>",

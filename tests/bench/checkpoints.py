@@ -1,9 +1,7 @@
 """Read from Spark's checkpoints how many records each query of the monitor had processed at which time.
 
-Spark writes `offsets/<n>` when it has planned a batch: the time, and the batch's end offset in each topic. It writes
-`commits/<n>` when all results of the batch are written and the monitor has waited until the next batch is due. Reading
-these files costs the monitor nothing; the result is off by at most one batch. Spark deletes old files, so call `look`
-every few seconds.
+Spark writes `offsets/<n>` when a batch is planned, and `commits/<n>` when all results of the batch are written. Spark
+deletes old files, so call `look` every few seconds.
 """
 
 from __future__ import annotations
@@ -31,7 +29,6 @@ class Checkpoints:
         self._batches: dict[tuple[str, int], Batch] = {}
 
     def look(self) -> None:
-        """Read the batches that were committed since the last call."""
         for commits in self._folder.glob("**/commits"):
             query = str(commits.parent.relative_to(self._folder))
             for commit in commits.iterdir():
@@ -41,7 +38,6 @@ class Checkpoints:
                         self._batches[query, batch.number] = batch
 
     def batches(self, topic: str) -> Mapping[str, Sequence[Batch]]:
-        """Return the batches of each query that reads the topic, in order."""
         by_query: dict[str, list[Batch]] = {}
         for batch in sorted(self._batches.values(), key=lambda b: b.number):
             if topic in batch.ends:
@@ -61,7 +57,6 @@ class Checkpoints:
         return progress
 
     def count(self, topic: str) -> int:
-        """Return the number of the topic's records that every query on the topic has processed."""
         return min((batches[-1].ends[topic] for batches in self.batches(topic).values()), default=0)
 
 

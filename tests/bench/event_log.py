@@ -29,12 +29,11 @@ class BatchTime:
 
     @property
     def driver(self) -> float:
-        """Return the share of the batch's time in which no stage ran: planning, logs, commits."""
+        """Return the share of the batch's time in which no stage ran."""
         return 1 - self.busy / self.seconds
 
 
 def batches(folder: Path) -> Sequence[BatchTime]:
-    """Return all batches that had records, in order, from the event log of a program with one query."""
     events = list(_events(folder))
     stages = [_stage(e["Stage Info"]) for e in events if e["Event"] == "SparkListenerStageCompleted"]
     tasks = [e for e in events if e["Event"] == "SparkListenerTaskEnd" and e.get("Task Metrics")]
@@ -81,7 +80,6 @@ def _shuffle(task: Mapping[str, Any]) -> float:
 
 
 def _union(spans: Sequence[tuple[float, float]]) -> float:
-    """Return the total time covered by at least one of the intervals."""
     total, until = 0.0, float("-inf")
     for begin, end in sorted(spans):
         total += max(0.0, end - max(begin, until))

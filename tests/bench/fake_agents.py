@@ -2,9 +2,8 @@
 
 python -m tests.bench.fake_agents PORT
 
-The agent of JVM number N answers at /N. Of each hundred agents, five answer after three seconds, and two accept the
-request and never answer. Ten show a producer with a stuck selector and a filling buffer, so that the exporter takes a
-thread dump.
+The agent of JVM number N answers at /N. Of each hundred agents, five answer after three seconds, two never answer, and
+ten show a producer with a stuck selector and a filling buffer.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ _NAME = re.compile(r"(?P<group>[\w-]+)/(?P<attribute>.+?)\{(?P<tags>[^}]*)\}")
 
 
 def mbeans(domain: str, recording: str) -> dict[str, dict[str, Any]]:
-    """Return the MBeans of a recorded client; a null becomes the text NaN, which a Jolokia agent sends instead."""
+    """A null becomes the text NaN, which a Jolokia agent sends instead."""
     path = RECORDINGS / "evidence" / recording
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        # Take the longest sample: the last ones have fewer MBeans, because the client was being closed.
+        # The last samples have fewer MBeans, because the client was being closed.
         fullest = max(lines, key=len)
     by_name: dict[str, dict[str, Any]] = {}
     for name, value in json.loads(fullest)["metrics"].items():

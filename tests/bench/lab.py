@@ -38,7 +38,7 @@ Launch = Callable[[Settings, Path], tuple[Sequence[str], Mapping[str, str]]]
 
 
 def launch_of(commit: str) -> Launch:
-    """Check out another commit and install what it requires; return how to start its monitor."""
+    """Check out another commit and install its requirements; return how to start its monitor."""
     there = FOLDER / "commits" / commit
     if not there.exists():
         there.parent.mkdir(parents=True, exist_ok=True)
@@ -87,15 +87,14 @@ class Lab:
     ) -> Iterator[Monitor]:
         """Run a monitor with its own checkpoint, history and output topics.
 
-        `settings`, `prometheus`: settings of the sections [monitor] and [prometheus]. `launch`: function from settings
-        and settings file to the start command and its environment.
+        `settings`, `prometheus`: settings of the sections [monitor] and [prometheus].
         """
         monitor = Monitor(self, name, settings, prometheus or {}, launch)
         try:
             with Usage({"monitor": monitor.process.pid, "broker": self.broker.pid}) as monitor.usage:
                 yield monitor
         except BaseException:
-            # Kill the monitor, because a regular stop would wait for the end of its batch.
+            # A regular stop would wait for the end of the batch.
             monitor.process.kill()
             FOLDER.mkdir(parents=True, exist_ok=True)
             shutil.copy(monitor.process.log, FOLDER / "failed-monitor.log")
@@ -140,8 +139,6 @@ class Monitor:
         self.process = Process(name, command, folder / "monitor.log", environment=environment)
 
     def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
-        """Wait for a condition; raise ServiceError if the monitor ends or takes too long."""
-
         def looked() -> bool:
             self.checkpoints.look()
             return ready()
@@ -152,21 +149,16 @@ class Monitor:
         self.wait_until(lambda: self._up() and time.time() - self.started > 10, START_SECONDS)
 
     def work_off(self, topic: str, records: int, seconds: float) -> None:
-        """Wait until the queries that read the topic have processed this many records."""
-
         def done() -> bool:
             return self.checkpoints.count(topic) >= records
 
         self.wait_until(done, seconds)
         time.sleep(2)
-        # Look again: a query that started late may have appeared in the checkpoints meanwhile.
+        # A query that started late may have appeared in the checkpoints meanwhile.
         self.wait_until(done, seconds)
 
     def watch(self, seconds: float, every: float = 1.0) -> Sequence[float]:
-        """Wait `seconds`. Every `every` seconds, read the slowest query's batch duration from the monitor's metrics.
-
-        Return these durations. Raises ServiceError if the monitor ends.
-        """
+        """Return the slowest query's batch durations, read every `every` seconds."""
         samples: list[float] = []
         until = time.time() + seconds
         while True:
@@ -181,7 +173,8 @@ class Monitor:
             time.sleep(max(0.0, began + every - time.time()))
 
     def metrics(self) -> Mapping[str, Mapping[tuple[str, ...], float]]:
-        """Return the monitor's metrics: name (without prefix) → label values → value; empty while it is down."""
+        """Return the monitor's metrics: name (without prefix) → label values → value; empty while the monitor is
+        down."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
                 text = answer.read().decode()
@@ -199,7 +192,6 @@ class Monitor:
         return round(sum(self.metrics().get("records_rejected_total", {}).values()))
 
     def states(self) -> Mapping[bytes, bytes]:
-        """Return the newest record of every client, by key."""
         return newest(self._servers, self.settings.topics.health)
 
     def _up(self) -> bool:

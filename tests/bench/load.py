@@ -17,8 +17,6 @@ Due = Callable[[float, float], Iterable[tuple[str, bytes, bytes]]]
 
 
 class Load:
-    """Sends the records that `due` returns, while a `with` block runs."""
-
     def __init__(self, servers: str, due: Due) -> None:
         self.sent = 0
         self.latest_behind = 0.0
@@ -35,7 +33,7 @@ class Load:
         self._closed.set()
         self._thread.join(JOIN_SECONDS)
         self._producer.flush(10)
-        # Delete the producer: as long as the object exists, it searches for the broker, even if the broker has stopped.
+        # A confluent-kafka producer searches for the broker as long as the object exists.
         del self._producer
 
     def _run(self) -> None:
@@ -74,7 +72,6 @@ class Steady:
         self._next = 0
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-        """Yield the records that are due before `until`, and that no earlier call yielded."""
         end = int((until - self._began) * self._rate)
         for number in range(self._next, end):
             client, reading = number % self._clients, number // self._clients

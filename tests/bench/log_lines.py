@@ -25,12 +25,10 @@ LOUD = 9
 
 
 def noise(records: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield an application's log lines that do not concern Kafka, as plain text."""
     return _lines(filled_in(LINE), records, chatty=0)
 
 
 def wrapped(records: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield log lines that do not concern Kafka, as the JSON documents in which Filebeat ships them."""
     document = json.loads((FORMATS / "filebeat_plain_multiline.json").read_text(encoding="utf-8"))
     document["log"] = {"offset": "<<<order>>>", "file": {"path": "/var/log/checkout/app.log"}}
     document["message"] = f"2026-11-20 18:40:31,204 {LINE}"
@@ -38,19 +36,16 @@ def wrapped(records: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def storm(records: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield lines of one log pattern; nine of ten come from the same client."""
     return _lines(filled_in(STORM_LINE), records, chatty=LOUD)
 
 
 def one_process_lines(records: int, at: float) -> Iterator[tuple[bytes, bytes]]:
-    """Yield lines of a burst, all from one process and with this time (`time.time()`)."""
     body, stamp = filled_in(STORM_LINE), _stamp(at)
     for number in range(records):
         yield b"service-0|host-0:4711|", stamp + body % _values(0, number)
 
 
 def of_library(client: int, at: float) -> bytes:
-    """Return one line of a producer's Kafka library as a JSON document of a log shipper, with host and service."""
     text = "INFO  [kafka-producer-network-thread | order-producer] org.apache.kafka.clients.NetworkClient - "
     return json.dumps(
         {
@@ -63,12 +58,12 @@ def of_library(client: int, at: float) -> bytes:
 
 
 def ordinary(client: int, at: float) -> bytes:
-    """Return one log line of an application that does not concern Kafka, with the time `at` (epoch s) in front."""
+    """Return one log line of an application that does not concern Kafka."""
     return _stamp(at) + filled_in(LINE) % _values(client, round(at))
 
 
 def _lines(body: bytes, records: int, chatty: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield lines; `chatty` of every ten come from the first client. A line that is not JSON begins with a time."""
+    """`chatty` of every ten lines come from the first client."""
     begin = time.time() - SECONDS
     plain = not body.startswith(b"{")
     stamp = b""

@@ -1,8 +1,4 @@
-"""Write RESULTS.md, the page of `make bench`.
-
-Each section contains its result as JSON in a comment. So a single measurement can be repeated on another checkout, and
-the results of the other measurements stay on the page.
-"""
+"""Write RESULTS.md, the page of `make bench`."""
 
 from __future__ import annotations
 
@@ -15,13 +11,12 @@ from tests.bench.results import FOLDER, ROOT, Figure, Kept, Result, Table, folde
 
 PAGE = ROOT / "tests" / "bench" / "RESULTS.md"
 _DATA = re.compile(r"^<!-- measured (\{.*\}) -->$", re.MULTILINE)
-#: Conditions that each section prints, because they differ between measurements. The page's first lines
-#: state all other conditions.
+#: Conditions that each section prints, because they differ between measurements.
 _OWN = ("date", "commit", "load before", "took")
 
 
 def update(titles: Mapping[str, str], quick: bool) -> Path:
-    """Rewrite the page with each measurement's newest result, found on the page or in .cache/bench; return its path."""
+    """Rewrite the page with each measurement's newest result; return its path."""
     page = folder(quick) / "RESULTS.md" if quick else PAGE
     results: dict[str, Kept] = {}
     for kept in sorted((*_on_page(page), *_measured(quick)), key=lambda kept: kept.conditions["date"]):
@@ -47,7 +42,6 @@ def merged(name: str, newer: Result, quick: bool) -> Result:
 
 
 def lines(kept: Kept) -> Iterator[str]:
-    """Yield the figures of one measurement, for the terminal."""
     for figure in kept.result.figures:
         met = {True: "met", False: "MISSED", None: ""}[figure.met]
         target = "" if figure.target is None else f"target {_target(figure)}"

@@ -29,7 +29,6 @@ def producer(servers: str) -> Producer:
 
 
 def send(to: Producer, topic: str, key: bytes, value: bytes) -> None:
-    """Send one record; wait if the producer's queue is full."""
     while True:
         try:
             to.produce(topic, value, key or None)
@@ -46,7 +45,6 @@ class Filled:
 
 
 def fill(servers: str, topic: str, records: Iterable[tuple[bytes, bytes]], clients: int) -> Filled:
-    """Publish all records and wait until the broker has them."""
     to = producer(servers)
     count = size = 0
     began = time.monotonic()
@@ -70,7 +68,6 @@ def readings(template: Pattern, records: int, clients: int) -> Iterator[tuple[by
 
 
 def ends(servers: str, topic: str) -> int:
-    """Return how many records a topic has received so far."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench"})
     try:
         partitions = consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions
@@ -94,7 +91,7 @@ def newest(servers: str, topic: str) -> dict[bytes, bytes]:
 
 
 def messages(servers: str, topic: str) -> Iterator[Message]:
-    """Yield all records that a topic contains now. Raises TimeoutError after READ_SECONDS."""
+    """Yield all records that a topic contains now."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "whole-topic", "enable.partition.eof": True})
     try:
         partitions = consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions

@@ -1,4 +1,4 @@
-"""Measure how fast Spark's Kafka source reads a topic without any output. No monitor on Spark can be faster.
+"""Measure how fast Spark's Kafka source reads a topic without any output.
 
 python -m tests.bench.raw SERVERS TOPIC RECORDS PASSES      prints start, end and seconds of each pass as JSON
 """
@@ -33,7 +33,6 @@ class Read:
 
 
 def read(lab: Lab, topic: str, filled: Filled) -> Read:
-    """Measure reading in a separate program."""
     output = lab.folder / "raw.txt"
     command = [sys.executable, "-m", "tests.bench.raw", lab.servers, topic, str(filled.records), str(PASSES)]
     process = Process("raw read", command, output)
@@ -54,7 +53,6 @@ def _passes(output: str) -> list[tuple[float, float, float]]:
 
 
 def main(servers: str, topic: str, records: int, passes: int) -> None:
-    """Read the topic `passes` times; print [start, end, seconds] of each pass."""
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     options = {
         "spark.master": "local[*]",
@@ -93,7 +91,7 @@ def main(servers: str, topic: str, records: int, passes: int) -> None:
         assert sum(batch.numInputRows for batch in batches) == records
         seconds = sum(batch.durationMs["triggerExecution"] for batch in batches) / 1000
         print(json.dumps([begin, time.time(), seconds]), flush=True)
-    # Wait to be killed: until then, the program that measures still reads this process's CPU time.
+    # Until this process is killed, the program that measures still reads this process's CPU time.
     time.sleep(60)
 
 

@@ -34,7 +34,6 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """True if the figure meets the target; None if there is no target."""
         if self.target is None:
             return None
         return self.value <= self.target if self.within == "most" else self.value >= self.target
@@ -83,7 +82,6 @@ def save(kept: Kept, quick: bool) -> None:
 
 
 def conditions(load: float, seconds: float) -> dict[str, str]:
-    """Return the time, commit, hardware and software of a measurement. `load`: the machine's load before it."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": _commit(),

@@ -1,8 +1,4 @@
-"""Make record templates in the formats of other tools, from the samples in tests/formats.
-
-Values become those of healthy clients, and variable parts become placeholders. A record is about as large as a real one
-for one producer: a sample with only some of a producer's metrics gets all of them (`canonical.PRODUCER`).
-"""
+"""Make record templates in the formats of other tools, from the samples in tests/formats."""
 
 from __future__ import annotations
 
@@ -18,8 +14,7 @@ from tests.bench.results import ROOT
 from tests.bench.templates import BUFFER_BYTES, Template, Values
 
 FORMATS = ROOT / "tests" / "formats"
-#: Metric → a healthy client's value. It replaces the sample's value, because the KIP-714 sample is from a producer with
-#: a full buffer and from a stuck consumer.
+#: Metric → a healthy client's value, which replaces the value in the sample.
 HEALTHY: Mapping[str, Any] = {
     "producer.bufferpool.wait.ratio": 0.0,
     "producer.bufferpool.wait.time.ns.total": 0.0,
@@ -46,7 +41,7 @@ HEALTHY: Mapping[str, Any] = {
 
 
 def librdkafka() -> Template:
-    """Return statistics of a librdkafka producer with one broker and partition; the record's key names the service."""
+    """Return statistics of a librdkafka producer with one broker and partition."""
     sample = _sample("librdkafka_stats_producer.json")
     sample |= {"name": "orders-<<client>>#producer-1", "client_id": "orders-<<client>>", "time": "<<<ts_s>>>"}
     sample |= {"ts": "<<<io_ns>>>", "replyq": 0, "msg_cnt": 2, "msg_size": 2048, "txmsgs": "<<<sent>>>"}
@@ -61,7 +56,6 @@ def librdkafka() -> Template:
 
 
 def telegraf() -> Template:
-    """Return a data point of Telegraf with all attributes of a producer's MBean."""
     sample = _sample("telegraf_jolokia2_kafka_producer.json")
     sample["fields"] = PRODUCER
     sample["tags"] = {
@@ -74,7 +68,6 @@ def telegraf() -> Template:
 
 
 def jolokia() -> Template:
-    """Return Jolokia's answer with all attributes of a process's producers; the record's key names the process."""
     sample = _sample("jolokia_bulk_response.json")[:1]
     sample[0]["request"]["attribute"] = ["buffer-available-bytes", "select-total"]
     sample[0]["value"] = {"kafka.producer:client-id=order-producer,type=producer-metrics": PRODUCER}
@@ -83,7 +76,7 @@ def jolokia() -> Template:
 
 
 def otlp() -> Template:
-    """Return a record (9.5 kB) with KIP-714 pushes of a producer and a consumer; totals are deltas between pushes."""
+    """Return a record (9.5 kB) with KIP-714 pushes of a producer and a consumer."""
     sample = _sample("otlp_json_metrics_kip714_java.json")
     for number, resource in enumerate(sample["resourceMetrics"]):
         for attribute in resource["resource"]["attributes"]:
@@ -97,7 +90,7 @@ def otlp() -> Template:
 
 @dataclass(frozen=True)
 class Packed:
-    """Makes binary records in which variable parts keep their length: client numbers of 7 digits, times of 8 bytes."""
+    """Makes binary records in which client numbers have 7 digits and times 8 bytes."""
 
     value: bytes
     clients: int
@@ -112,7 +105,7 @@ class Packed:
 
 
 def otlp_protobuf() -> Packed:
-    """Return the pushes of the function `otlp`, but as protobuf, as the OpenTelemetry Collector writes them."""
+    """Return the pushes of the function `otlp` as protobuf."""
     from google.protobuf.json_format import Parse
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
@@ -126,7 +119,7 @@ def _healthy(metric: dict[str, Any]) -> None:
     value = HEALTHY.get(metric["name"].removeprefix("org.apache.kafka."))
     for kind in ("gauge", "sum"):
         for point in metric.get(kind, {}).get("dataPoints", []):
-            # The placeholder stays in quotes, because OTLP's JSON writes such large integers as strings.
+            # OTLP's JSON writes large integers as strings.
             point["timeUnixNano"] = "<<ts_ns>>"
             if value is not None:
                 point.pop("asInt", None)

@@ -1,8 +1,4 @@
-"""Measure CPU time and memory of programs with all their processes, from samples of /proc.
-
-Figures are by part, such as the monitor's JVM, its Python processes (driver and workers), and the broker. A program's
-processes are found by its session, to which children belong even after their parents have ended.
-"""
+"""Measure CPU time and memory of programs with all their processes, from samples of /proc."""
 
 from __future__ import annotations
 
@@ -17,16 +13,14 @@ from typing import Self
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
-#: Seconds between searches for new processes; known processes are read with every sample.
+#: Seconds between searches for new processes.
 SEARCH_SECONDS = 1.0
-#: The parts of the monitor: its JVM, its Python processes, and the JVM's ended child processes, such as `chmod`.
+#: The parts of the monitor: its JVM, its Python processes, and the JVM's ended child processes.
 MONITOR = ("jvm", "python", "children")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds of each part in an interval of `seconds`."""
-
     seconds: float
     parts: Mapping[str, float]
 
@@ -50,11 +44,8 @@ class _Sample:
 
 
 class Usage:
-    """Measures CPU time and memory during a `with` block. `programs`: name → id of the leading process of its session.
-
-    The program `monitor` is measured in parts: its JVM, its Python processes and ended children (MONITOR). Any other
-    program is one part with its own name.
-    """
+    """Measures CPU time and memory during a `with` block. `programs`: name → id of the leading process of its
+    session."""
 
     def __init__(self, programs: Mapping[str, int], every: float = 0.1) -> None:
         self._sessions = {pid: name for name, pid in programs.items()}
@@ -79,7 +70,6 @@ class Usage:
         self._thread.join()
 
     def cost(self, since: float, until: float) -> Cost:
-        """Return the usage between two times (`time.time()`)."""
         with self._lock:
             names = list(self._samples[-1].cpu)
             return Cost(
@@ -98,7 +88,7 @@ class Usage:
         return sum(_proportional_mb(pid) for pid, name in list(self._pids.items()) if name == program)
 
     def _cpu(self, name: str, at: float) -> float:
-        """Return the CPU seconds of a part up to the time `at`, interpolated between two samples."""
+        """The value is interpolated between two samples."""
         samples = self._samples
         after = min(max(1, bisect_left(samples, at, key=lambda s: s.at)), len(samples) - 1)
         if len(samples) == 1:
@@ -132,10 +122,8 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """Find the programs' processes. A new process is sampled only from the next search on.
-
-        When a JVM starts a child, the two share all memory for a moment; sampled then, this memory would count twice.
-        """
+        """A new process is sampled only from the next search on, because a JVM shares all memory with a new child
+        for a moment."""
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched
         before = self._pids.keys() | self._young
@@ -149,7 +137,7 @@ def _add(to: dict[str, float], name: str, value: float) -> None:
 
 
 def _fields(pid: int | str) -> tuple[str, list[str]] | None:
-    """Return the command name and the following fields of /proc/<pid>/stat; None if the process is gone."""
+    """Return None if the process is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -168,7 +156,8 @@ def _sessions() -> dict[int, int]:
 
 
 def _stat(pid: int) -> tuple[float, float, float, bool] | None:
-    """Return the CPU seconds of a process and of its ended children, its resident MB, and True if it is a JVM."""
+    """Return the CPU seconds of a process and of its ended children, its resident MB, and True if the process is a
+    JVM."""
     stat = _fields(pid)
     if stat is None:
         return None

@@ -47,7 +47,7 @@ JARS = {
 }
 #: Signal → text that only records about the producer contain.
 TELLING = {"metrics": b"kafka.producer.record_send_total", "logs": b"clientId=shop-producer"}
-#: Signal → encodings in which the Collector's Kafka exporter writes it.
+#: Signal → encodings in which the Collector's Kafka exporter writes the signal.
 ENCODINGS = {"metrics": ("otlp_proto", "otlp_json"), "logs": ("otlp_proto", "otlp_json")}
 #: File with records of Telegraf → the input plugin that reads the data, and the output format.
 TELEGRAF = {
@@ -63,7 +63,6 @@ UNWANTED = (
     *("process.command_args", "process.command_line", "process.executable.path"),
     *("host.id", "os.description"),
 )
-#: Topics that the Collector and Telegraf write to.
 TOPICS = (
     *(f"{signal}-{encoding}" for signal, encodings in ENCODINGS.items() for encoding in encodings),
     *(f"telegraf-{name}" for name in TELEGRAF),
@@ -71,7 +70,6 @@ TOPICS = (
 
 
 def main() -> None:
-    """Capture everything, and replace the captured files in this folder."""
     parser = argparse.ArgumentParser(prog="python -m tests.captures", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--collector", type=Path, required=True, help="the OpenTelemetry Collector of otelcol.yaml")
@@ -91,7 +89,6 @@ def main() -> None:
 
 
 def captured(folder: Path, collector: Path, telegraf: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, content) of all captures."""
     broker = Broker(folder / "broker").start()
     try:
         create_topics(broker.kafka, [TOPIC, *TOPICS], partitions=1)
@@ -120,12 +117,12 @@ def _of_telegraf(broker: Broker) -> Iterator[tuple[str, bytes]]:
 
 
 def _series(name: str, value: bytes) -> bytes:
-    """Return the part of a record that is the same in every record of its series."""
+    """Return the part of a record that is equal in all records of its series."""
     if name.endswith(".json"):
         document = json.loads(value)
         return json.dumps([document["name"], document["tags"], sorted(document["fields"])]).encode()
-    # All records of a series share, in Influx's format, the name, the tags and the names of the fields; in Prometheus'
-    # format, everything except the value.
+    # All records of a series have in common, in Influx's format, the name, the tags and the names of the fields; in
+    # Prometheus' format, everything except the value.
     if name.endswith(".influx"):
         return (
             re.sub(rb"=[^,\s]*(?=[,\s])", b"", value.partition(b" ")[2]).rpartition(b" ")[0] + value.partition(b" ")[0]
@@ -134,10 +131,9 @@ def _series(name: str, value: bytes) -> bytes:
 
 
 def _of_otlp(broker: Broker, pushes: Sink) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, content) of what the agent pushed and of what the Collector wrote."""
     for signal, encodings in ENCODINGS.items():
         captured = {of: awaited(broker, f"{signal}-{of}", TELLING[signal]) for of in encodings}
-        # Take the same push in each encoding: the one with the newest offset that all topics have.
+        # Take one push in each encoding: the one with the newest offset that all topics have.
         last = max(set.intersection(*(set(records) for records in captured.values())))
         for encoding, records in captured.items():
             yield f"otel-collector/{signal}.{encoding.removeprefix('otlp_')}", records[last]
@@ -145,13 +141,11 @@ def _of_otlp(broker: Broker, pushes: Sink) -> Iterator[tuple[str, bytes]]:
 
 
 def awaited(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
-    """Wait for records of a topic that contain a word; return offset → record."""
     captured: dict[int, bytes] = eventually(lambda: read(broker, topic, word), seconds=PATIENCE_SECONDS)
     return captured
 
 
 def read(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
-    """Return offset → record, for the records of a topic that contain a word."""
     reader = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, group_id=None)
     try:
         partition = TopicPartition(topic, 0)
@@ -195,7 +189,7 @@ def sink() -> Iterator[Sink]:
             self.wfile.write(posted)
 
         def _body(self) -> bytes:
-            """Read the body of a request, which is in chunks if it has no Content-Length."""
+            """The body is in chunks if there is no Content-Length."""
             if "Content-Length" in self.headers:
                 return self.rfile.read(int(self.headers["Content-Length"]))
             body = b""
@@ -242,7 +236,6 @@ def otelcol(folder: Path, broker: Broker, pushes: Sink) -> list[str]:
 
 
 def agent_config(folder: Path, broker: Broker, ports: Mapping[str, int]) -> Path:
-    """Write Telegraf's configuration: inputs from Jolokia and the JMX exporter, several output formats."""
     jolokia = "".join(
         f'  [[inputs.jolokia2_agent.metric]]\n    name = "{name}"\n    mbean = "{mbean}"\n    tag_keys = {tags}\n'
         for name, mbean, tags in (
@@ -279,7 +272,6 @@ def agent_config(folder: Path, broker: Broker, ports: Mapping[str, int]) -> Path
 
 @contextlib.contextmanager
 def producer(folder: Path, broker: Broker, port: int, ports: Mapping[str, int]) -> Iterator[None]:
-    """Run a producer in a JVM with agents: one pushes OTLP to `port`; Jolokia and JMX exporter answer at `ports`."""
     (folder / "jmx.yaml").write_text("includeObjectNames: ['kafka.producer:*']\nrules: [{pattern: '.*'}]\n")
     (folder / "logback.xml").write_text(
         '<configuration><appender name="out" class="ch.qos.logback.core.ConsoleAppender"><encoder>'

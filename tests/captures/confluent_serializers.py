@@ -52,8 +52,6 @@ JSON_SCHEMA = {"title": "Reading", "type": "object", "properties": {"ts": {"type
 
 
 class Registry:
-    """A schema registry that numbers schemas from 1 in order of registration."""
-
     def __init__(self) -> None:
         self.schemas: list[dict[str, Any]] = []
         self.subjects: dict[str, int] = {}
@@ -65,7 +63,6 @@ class Registry:
         return {"id": number, "subject": subject, "version": 1, **schema}
 
     def answers(self) -> dict[str, Any]:
-        """Return path → the registry's answer to a GET request."""
         by_number = {f"/schemas/ids/{n}": schema for n, schema in enumerate(self.schemas, 1)}
         by_subject = {
             f"/subjects/{subject}/versions/1": {"id": n, "subject": subject, "version": 1, **self.schemas[n - 1]}
@@ -75,7 +72,6 @@ class Registry:
 
 
 def main() -> None:
-    """Write everything captured into the files of this folder."""
     registry = Registry()
 
     class Handler(BaseHTTPRequestHandler):
@@ -116,7 +112,7 @@ def main() -> None:
     for name, (serializer, value) in written.items():
         context = SerializationContext(f"readings-{name.partition('.')[0]}", MessageField.VALUE)
         (FOLDER / name).write_bytes(serializer(value, context))
-    # Leave out the text of the protobuf schema: the tests do not read it, and it is long.
+    # Leave out the long text of the protobuf schema, because the tests do not read this text.
     answers = {
         path: answer | ({"schema": ""} if answer.get("schemaType") == "PROTOBUF" else {})
         for path, answer in registry.answers().items()

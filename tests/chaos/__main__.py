@@ -88,7 +88,6 @@ def _flooded(names: Sequence[str], share: float) -> int:
 
 
 def _tried(todo: Sequence[faults.Fault], outcomes: Outcomes, seed: int) -> None:
-    """Store each outcome at once, so that an interrupted campaign can be resumed."""
     began, before = time.monotonic(), outcomes.seconds
 
     def keep(outcome: Outcome) -> None:

@@ -25,19 +25,17 @@ class Application:
         self._reported = Topic(settings.kafka.bootstrap_servers, self._metrics)
 
     def counts(self) -> Mapping[str, int]:
-        """Return the application's counts of its records so far, such as `sent`; empty before the first report."""
         with suppress(OSError, ValueError):
             counts: Mapping[str, int] = json.loads(self._file.read_text(encoding="utf-8"))
             return counts
         return {}
 
     def goes_on(self, before: Mapping[str, int]) -> bool:
-        """True if the application has delivered, consumed and reported more since `counts` returned `before`."""
         now = self.counts()
         return all(now.get(name, 0) > before.get(name, 0) for name in ("acknowledged", "consumed", "reported"))
 
     def end(self) -> Iterator[str]:
-        """Stop the application; yield a sentence for each problem, such as records that are not accounted for."""
+        """Yield a sentence for each problem, such as records that are not accounted for."""
         assert self._process is not None
         self._process.stop(STOP_SECONDS)
         counts = self.counts()

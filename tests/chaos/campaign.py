@@ -23,13 +23,12 @@ from tests.chaos.world import Cluster, Run, SchemaRegistry
 STRAY = fleet_client(15)
 START_SECONDS, RECOVERY_SECONDS, SHOWN_SECONDS = 400.0, 400.0, 300.0
 SOON_SECONDS = 120.0
-#: Number of slices after which an incident has ended, if it ends at all. It is so large because a shutdown loop is only
-#: detected after half an hour.
+#: Number of slices after which an incident has ended. The number is large because a shutdown loop is only detected
+#: after half an hour.
 ENDED = 6
 #: Seconds of the last slice that are published: enough to make the previous slice's minutes final.
 END = compare.FINAL_MS // 1000 + 60
-#: Interval (s) at which log lines are sent while the history lacks counts of records. They only start batches: a batch
-#: writes such counts if the last ones are 20 s old.
+#: Interval (s) at which log lines are sent while the history lacks counts of records.
 NUDGE_SECONDS = 5.0
 
 
@@ -50,7 +49,7 @@ class Campaign:
     ) -> None:
         self._cluster, self._folder, self._faults, self._seed = cluster, folder, faults, seed
         self._say, self._keep = say, keep
-        # One slice more than faults: its records make the results of the last fault's slice final.
+        # One more slice makes the results of the last fault's slice final.
         numbers = [*(fault.number for fault in faults), faults[-1].number + 1]
         length = 1000 * SECONDS * len(numbers)
         self._slices = slices(seed, numbers, (int(time.time() * 1000) - length) // 60_000 * 60_000 - 300_000)
@@ -73,7 +72,6 @@ class Campaign:
         return calculated(parts, 0, settings, int(time.time() * 1000))
 
     def _kept(self, at: int) -> list[Published]:
-        """Return the records of a slice that the monitor must read in spite of the fault."""
         part = self._slices[at]
         if at == len(self._faults):
             return list(part.between(0, END))
@@ -98,7 +96,6 @@ class Campaign:
         return outcomes
 
     def _strays(self, at: int) -> set[str]:
-        """Return the clients with a wrong clock in this slice or the one before."""
         return {STRAY} if any(fault.kind.strays for fault in self._faults[max(0, at - 1) : at + 1]) else set()
 
     def _one(self, run: Run, application: Application, at: int, fault: Fault) -> Outcome:
@@ -149,7 +146,6 @@ class Campaign:
         run.wait("not shown", lambda: not compare.shown(run), SHOWN_SECONDS)
 
     def _await_counts(self, run: Run, at: int) -> None:
-        """Wait until the history counts all records of a slice; the monitor writes these counts every 20 s."""
         part, sent = self._slices[at], len(self._sent[at])
         deadline = time.monotonic() + SHOWN_SECONDS
         while compare.counted(run, part.begin_ms, part.end_ms)[0] < sent and time.monotonic() < deadline:
@@ -172,7 +168,6 @@ class Campaign:
         self._keep(outcome)
 
     def _ended(self, run: Run, calm: Calculated, outcome: Outcome, at: int) -> None:
-        """Compare also how the incidents of a slice ended, which makes the outcome of its fault final."""
         part = self._slices[at]
         strays = self._strays(at)
         differences = compare.verdicts(run.history, calm, part.begin_ms, part.end_ms, strays, True)
@@ -193,7 +188,7 @@ def _soon(ready: Callable[[], bool]) -> bool:
 
 
 def _skewed(records: Sequence[Published], skew_ms: int) -> Iterator[Published]:
-    """Yield the records, with the time shifted in those of the one client that gets a wrong clock (STRAY)."""
+    """Shift the time in the records of the client STRAY."""
     for record in records:
         if skew_ms and record.client == STRAY:
             document = json.loads(record.value)

@@ -1,8 +1,6 @@
 """Run the application of a chaos test: a producer, a consumer of its records, and the reporter of their metrics.
 
 python -m tests.chaos.client SERVERS TOPIC METRICS FILE
-
-Every second it writes its record counts to FILE as a line of JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ REPORT_SECONDS = 5.0
 
 
 def main(servers: str, topic: str, metrics: str, file: str) -> None:
-    """Run until SIGTERM; then wait for pending records, and close."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     producer = KafkaProducer(bootstrap_servers=servers, client_id="order-producer", delivery_timeout_ms=300_000)

@@ -1,4 +1,4 @@
-"""Compare a slice's results (a slice is a part of the input) in a run with faults with the calculated results."""
+"""Compare the results of a slice of the input, in a run with faults, with the calculated results."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from tests.chaos.load import SECONDS, Published, Slice
 from tests.chaos.published import Incident, Row, incidents, newest
 from tests.chaos.world import NUDGED_MS, Run
 
-#: The minutes of a slice (a part of the input) are final when this much (ms) of the next slice has been read:
-#: `[monitor] watermark_seconds` plus the length of a window.
+#: The minutes of a slice are final when this much (ms) of the next slice has been read: `[monitor] watermark_seconds`
+#: plus the length of a window.
 FINAL_MS = 180_000
 MINUTE_MS = 60_000
 CLIENT = ("service", "instance", "client_id", "kind")
-#: Incidents may start this much (ms) earlier or later than calculated, because windows start every 30 s and
-#: a batch may contain two windows.
+#: Incidents may start this much (ms) earlier or later than calculated, because windows start every 30 s.
 NEAR_MS = 90_000
 SHOWN = 4
 
@@ -95,8 +94,7 @@ def _incidents(tables: Tables, begin_ms: int, end_ms: int, strays: Set[str]) -> 
 def accounts(run: Run, sent: Iterable[Published], begin_ms: int, end_ms: int) -> Iterator[str]:
     """Yield the differences between the records sent and what the monitor reported about them.
 
-    The history of [begin_ms, end_ms) must count every record as read, and every unreadable record as rejected. Each
-    unreadable record must also be among the rejects read so far.
+    The history of [begin_ms, end_ms) must count every record as read, and every unreadable record as rejected.
     """
     clients = list(sent)
     unreadable = {record.value for record in clients if record.unreadable}
@@ -110,13 +108,13 @@ def accounts(run: Run, sent: Iterable[Published], begin_ms: int, end_ms: int) ->
 
 
 def counted(run: Run, begin_ms: int, end_ms: int) -> tuple[int, int]:
-    """Return (records read, records of these that were rejected), as the history counts them in [begin_ms, end_ms)."""
+    """Return (records read, records rejected)."""
     rows = [row for row in run.history.quality.look() if begin_ms <= row["minute"] < end_ms]
     return sum(row["records"] for row in rows), sum(row["rejected"] for row in rows)
 
 
 def strangers(run: Run, slices: Iterable[Slice]) -> Iterator[str]:
-    """Read the new rejects, which `accounts` needs; yield a sentence for each reject that was a readable record."""
+    """Yield a sentence for each new reject that was a readable record."""
     sent = {record.value for one in slices for record in one.records if record.unreadable}
     yield from _few("rejected, but readable", {(value,) for _, value in run.rejects.look()} - {(v,) for v in sent})
 

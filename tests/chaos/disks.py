@@ -1,7 +1,4 @@
-"""Provide small disks for checkpoint and history, which a fault can fill or make read-only.
-
-They are in-memory file systems in the campaign's own mount namespace, so no mount remains, however the campaign ends.
-"""
+"""Provide small disks for checkpoint and history, which a fault can fill or make read-only."""
 
 from __future__ import annotations
 
@@ -20,7 +17,6 @@ BALLAST = "ballast"
 
 
 def enter() -> None:
-    """Restart this program in its own mount namespace if the machine permits it; otherwise continue."""
     if INSIDE in os.environ or unavailable() is not None:
         return
     os.environ[INSIDE] = "1"
@@ -28,12 +24,11 @@ def enter() -> None:
 
 
 def inside() -> bool:
-    """True if this program can mount disks."""
     return INSIDE in os.environ
 
 
 def unavailable() -> str | None:
-    """Return why this machine does not permit mounting disks; None if it does."""
+    """Return why this machine does not permit mounting disks; None if mounting works."""
     if sys.platform != "linux" or shutil.which("unshare") is None:
         return "no mount namespaces here"
     tried = [*_unshare(), "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
@@ -43,12 +38,11 @@ def unavailable() -> str | None:
 
 @contextmanager
 def mounted(folder: Path) -> Iterator[None]:
-    """Mount a small disk at an empty folder."""
     _run("mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m", "tmpfs", str(folder))
     try:
         yield
     finally:
-        # Unmount lazily: if a process still has a file open there, the disk disappears when the process ends.
+        # If a process still has a file open there, the disk disappears when the process ends.
         _run("umount", "--lazy", str(folder))
 
 
@@ -64,11 +58,8 @@ def empty(folder: Path) -> None:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Make the folder read-only for the duration of the block.
-
-    A second, read-only mount covers the disk. The disk itself cannot become read-only while the monitor keeps its lock
-    file open for writing.
-    """
+    """A second, read-only mount covers the disk, because the disk itself cannot become read-only while the monitor
+    keeps its lock file open for writing."""
     _run("mount", "--bind", str(folder), str(folder))
     try:
         _run("mount", "-o", "remount,bind,ro", str(folder))

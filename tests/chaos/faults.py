@@ -48,10 +48,9 @@ Begin = Callable[[Scene], AbstractContextManager[None]]
 class Kind:
     """A kind of fault. `seconds`: shortest and longest duration.
 
-    `calm`: True if the fault starts after all earlier input is processed, False if during processing. `hides`: True if
-    records published during the fault are provably lost. `disk`: True if the fault needs checkpoint and history on
-    separate disks. `strays`: True if one client's clock is wrong during the fault, so that its results are not
-    compared.
+    `calm`: True if the fault starts after all earlier input is processed. `hides`: True if records published during the
+    fault are provably lost. `disk`: True if the fault needs checkpoint and history on separate disks. `strays`: True if
+    one client's clock is wrong during the fault.
     """
 
     name: str
@@ -108,7 +107,7 @@ def monitor_lost_uncommitted(scene: Scene) -> Iterator[None]:
     while time.monotonic() < deadline:
         if _versions(run) > before:
             batch = run.newest("offsets")
-            # Strike at a random moment, at which perhaps only some of the tables have the batch's rows.
+            # At a random moment, perhaps only some of the tables have the batch's rows.
             time.sleep(scene.random.uniform(0, 0.03))
             run.monitor.signal(parts.everything, signal.SIGSTOP)
             if run.newest("commits") < batch:
@@ -122,7 +121,6 @@ def monitor_lost_uncommitted(scene: Scene) -> Iterator[None]:
 
 
 def _versions(run: Run) -> int:
-    """Return the number of Delta commits to all tables of the history."""
     return len(list(run.history_folder.glob("*/_delta_log/*.json")))
 
 
@@ -222,7 +220,7 @@ def topic_recreated(scene: Scene) -> Iterator[None]:
     finally:
         admin.close()
     run.create(topic, 2)
-    # Publish only after the monitor has noticed the new topic: until then it skips offsets that it read in the old one.
+    # The monitor skips offsets that it read in the old topic, until it has noticed the new topic.
     checkpoint = run.checkpoint / QUERY
     run.wait("not noticed", lambda: not any(position(checkpoint).get(topic, {1: 1}).values()), NOTICED_SECONDS)
     yield
@@ -285,15 +283,12 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """Return a client's clock error (ms); 0 if the kind has none.
-
-    It is at most 290 s, because records more than 300 s ahead of the monitor's clock are rejected.
-    """
+    """Return a client's clock error (ms). Records more than 300 s ahead of the monitor's clock are rejected."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 
 def campaign(seed: int, count: int, only: list[str], skipped: Mapping[str, str]) -> list[Fault]:
-    """Return `count` faults in random order. Each kind occurs equally often, or once more than others.
+    """Return `count` faults in random order, with each kind about equally often.
 
     `only`: names of the permitted kinds (empty: all); `skipped`: its keys are the names of kinds to leave out.
     """

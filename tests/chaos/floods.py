@@ -1,8 +1,4 @@
-"""Flood the complete monitor with excessive input at default settings, and measure the effect.
-
-Each flood has a fixed size; a `share` below 1 sends only this part of it. At the same time, other clients report as
-usual (`onlookers.py`). Results are stored as JSON in a folder, from which the page of results is written.
-"""
+"""Flood the complete monitor with excessive input at default settings, and measure the effect."""
 
 from __future__ import annotations
 
@@ -33,12 +29,11 @@ LINES, LINES_SECONDS = 100_000, 600
 IDS, IDS_SECONDS = 1_000_000, 60
 #: Number of clients that start at once, and number of samples that each of them sends.
 FLEET, FLEET_READINGS = 100_000, 6
-#: Longest permitted median time (s) from onset to verdict for the clients of `onlookers.py`, in any flood.
+#: Longest permitted median time (s) from onset to verdict for the clients of `onlookers.py`.
 ONSET_SECONDS = 60.0
-#: Publishing pauses while the monitor has more unread records than this, so that they fit on any disk.
+#: Publishing pauses while the monitor has more unread records than AHEAD.
 AHEAD = 2_000_000
-#: Seconds for which the clients of `onlookers.py` are observed before a flood, and after it. Within the time after it,
-#: all verdicts on them are published.
+#: Seconds for which the clients of `onlookers.py` are observed before a flood, and after the flood.
 BEFORE_SECONDS, AFTER_SECONDS = 160.0, 90.0
 LIMIT_SECONDS = 3600.0
 #: How much longer (s) the longest delay of a verdict may be during the flood `lines` than before it.
@@ -59,7 +54,6 @@ class Flood:
 
 
 def run(name: str, share: float, folder: Path) -> Flood:
-    """Run one flood; store the result if `share` is 1."""
     flood, load = Flood(name), os.getloadavg()[0]
     with Lab() as lab:
         lab.topics()
@@ -141,7 +135,7 @@ def _ids(lab: Lab, share: float, measured: Flood) -> None:
             f"{count:,} client ids in {took:.0f} s; all read {time.time() - began - took:.0f} s after the last; "
             f"{rows:,} clients kept as state, {left_out:,} counted as left out"
         )
-        # Watch the monitor longer: all clients of the flood disappear within a minute, and it must survive this, too.
+        # All clients of the flood disappear within a minute.
         monitor.watch(AFTER_SECONDS)
         measured.check(
             rows <= monitor.settings.monitor.max_clients + 32, f"limit: {monitor.settings.monitor.max_clients:,}"
@@ -169,7 +163,7 @@ def _fleet(lab: Lab, share: float, measured: Flood) -> None:
     _beside(lab, measured, flood)
 
 
-#: Name of a flood → function that runs it. The function's docstring is a heading on the page.
+#: The docstring of a flood's function is a heading on the page.
 FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {
     "records": _records,
     "lines": _lines,
@@ -179,10 +173,7 @@ FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {
 
 
 def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: float = math.inf) -> None:
-    """Let clients of `Onlookers` report before, during and after a flood; compare delays of verdicts on stuck clients.
-
-    `most`: how much longer (s) the longest delay of a verdict may be during the flood than before it.
-    """
+    """`most`: how much longer (s) the longest delay of a verdict may be during the flood than before it."""
     with lab.monitor("monitor") as monitor, Onlookers(lab.servers, METRICS, 60) as onlookers:
         monitor.wait_for_queries()
         calm_since = time.time()
@@ -222,7 +213,7 @@ def _state_rows(monitor: Monitor) -> float:
 
 
 def _total(monitor: Monitor, name: str) -> int:
-    # Wait, because the monitor updates its metrics shortly after it commits a batch.
+    # The monitor updates its metrics shortly after it commits a batch.
     time.sleep(2)
     return round(sum(monitor.metrics().get(name, {}).values()))
 
@@ -264,13 +255,11 @@ def _publisher(lab: Lab, what: str, count: int) -> Iterator[subprocess.Popen[byt
 
 
 def corruption(number: int) -> str | None:
-    """Return how record number `number` of the flood `records` is corrupted: cut, changed, or None if it is intact."""
     chosen = (number * 2_654_435_761) % 1000
     return "cut" if chosen < 500 * CORRUPT else "changed" if chosen < 1000 * CORRUPT else None
 
 
 def records(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the records of the flood `records`, some of them corrupt."""
     template, chosen = canonical.producer(), random.Random(1)
     start_ms = round(time.time() * 1000) - count // CLIENTS * INTERVAL_MS
     for number in range(count):
@@ -292,7 +281,6 @@ def fleet(count: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def ids(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield one record from each of `count` clients in forty services."""
     template = canonical.producer()
     value = template.value.replace(b"service-%(service)d", b"attack-%(service)d")
     for number in range(count):

@@ -1,12 +1,7 @@
 """Generate a campaign's input: a fleet's records in slices of a few minutes, one slice per fault.
 
-The same seed and start time give the same input. The fleet reports continuously. One client of the fleet becomes stuck
-in the third minute and stays so; another leaves and returns in every slice. Each slice also contains two recordings of
-real clients, one failing and one not. There are also a consumer group, log lines that do not concern Kafka, and
-unreadable records.
-
-Results must not depend on how records are cut into batches (`tests/unit/test_chaos_load.py`): a run with faults may
-read many records late and in one batch, and must still give the same minutes and incidents.
+The same seed and start time give the same input. Results must not depend on how records are cut into batches, because a
+run with faults may read many records late and in one batch.
 """
 
 from __future__ import annotations
@@ -30,18 +25,17 @@ RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360
 STEP = 10
 #: Seconds of input in a portion. If a batch advances the watermark by more than a minute, the monitor assumes that the
-#: data of all clients was missing (`SHARED_MS` in `monitor/intake.py`), and only a later batch detects that one
-#: client is gone.
+#: data of all clients was missing.
 PORTION = 40
 MIB = 1 << 20
 FLEET = 16
-#: The client that becomes stuck and stays so, and the time (s) from the campaign's start until then.
+#: The client that becomes stuck, and the time (s) from the campaign's start until then.
 STUCK, STUCK_FROM = "client-0", 150
 #: A client that reports in Avro, with a new schema id each minute.
 AVRO = "client-5"
 #: Seconds of every slice in which one client reports nothing: long enough to count as gone.
 AWAY = (100, 220)
-#: FAILING: recording of a failed client → its failure mode. HARMLESS: recordings of clients that do not fail.
+#: FAILING: recording of a failed client → its failure mode.
 FAILING: Mapping[str, str] = {
     "deadlock-0.11": "producer-callback-deadlock",
     "deadlock-3.9": "producer-callback-deadlock",
@@ -59,7 +53,7 @@ JUNK = (b"{", b'{"a": 1', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42 ")
 
 @dataclass(frozen=True)
 class Published:
-    """A record to publish. `client`: its source, which decides the partition; `ts_ms`: record and event timestamp."""
+    """A record to publish. `client`: the source of the record; `ts_ms`: record and event timestamp."""
 
     stream: Literal["metrics", "logs"]
     ts_ms: int
@@ -74,7 +68,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Slice:
-    """The records of six minutes (SECONDS) from `begin_ms` on, in order of time."""
+    """The records of six minutes from `begin_ms` on, in order of time."""
 
     number: int
     begin_ms: int
@@ -82,15 +76,13 @@ class Slice:
 
     @property
     def end_ms(self) -> int:
-        """Return the start of the next slice (epoch ms)."""
         return self.begin_ms + 1000 * SECONDS
 
     def portions(self, begin: int, end: int = SECONDS) -> list[tuple[Published, ...]]:
-        """Return the records of [begin, end) in portions to be processed one after another, as in real time."""
         return [self.between(at, min(at + PORTION, end)) for at in range(begin, end, PORTION)]
 
     def between(self, begin: float, end: float) -> tuple[Published, ...]:
-        """Return the records of [begin, end), in seconds of the slice."""
+        """`begin` and `end` are seconds of the slice."""
         a, b = self.begin_ms + 1000 * begin, self.begin_ms + 1000 * end
         return tuple(record for record in self.records if a <= record.ts_ms < b)
 
@@ -101,7 +93,7 @@ def slices(seed: int, numbers: Iterable[int], begin_ms: int) -> list[Slice]:
 
 
 def _slice(seed: int, number: int, at: int, begin_ms: int) -> Slice:
-    """Make the slice with index `at` in the input; `seed` and `number` determine its random events and recordings."""
+    """`at`: index of the slice in the input."""
     chosen = random.Random(f"{seed} {number}")
     records = [*_fleet(at, begin_ms), *_group(at, begin_ms), *_unreadable(chosen, number, begin_ms)]
     records += _chatter(begin_ms)
@@ -163,7 +155,7 @@ def _group(at: int, begin_ms: int) -> Iterator[Published]:
 
 
 def _recorded(name: str, number: int, begin_ms: int) -> Iterator[Published]:
-    """Yield a recording's records, shifted to begin at `begin_ms`, from a process that exists only in this slice."""
+    """The records come from a process that exists only in this slice."""
     timed = _recording(name)
     shift_ms = begin_ms - timed[0][0]
     process = f"{name}-{number}"
@@ -183,7 +175,7 @@ def _recording(name: str) -> list[tuple[int, Recorded]]:
 
 
 def _unreadable(chosen: random.Random, number: int, begin_ms: int) -> Iterator[Published]:
-    """Yield unreadable records that all differ, so that lost and repeated ones can be identified."""
+    """All unreadable records differ, so that lost and repeated ones can be identified."""
     for at in range(12):
         stream: Literal["metrics", "logs"] = "logs" if at % 4 == 0 else "metrics"
         what = b"\xff\x00" if stream == "logs" else JUNK[at % len(JUNK)]

@@ -13,16 +13,13 @@ from clienthealth.model.clients import ClientProcess
 from tests.bench.load import Load
 from tests.bench.publish import messages
 
-#: Every client reports at intervals of EVERY_SECONDS. After each NEXT_SECONDS another client becomes stuck, and its
-#: buffer is full FULL_SECONDS later.
+#: After each NEXT_SECONDS another client becomes stuck, and its buffer is full FULL_SECONDS later.
 EVERY_SECONDS, NEXT_SECONDS, FULL_SECONDS = 5.0, 25.0, 30.0
 MIB = 1 << 20
 SERVICE = "onlookers"
 
 
 class Onlookers:
-    """Context manager that sends clients' records; the first client stays healthy."""
-
     def __init__(self, servers: str, topic: str, clients: int) -> None:
         self._topic, self._clients = topic, clients
         self._began = time.time()
@@ -85,10 +82,8 @@ def _name(client: int) -> str:
 
 
 def clients_of(servers: str, topic: str) -> tuple[dict[str, float], set[str]]:
-    """Return (client → time of its first unhealthy verdict, ids of all clients), both only for clients of `Onlookers`.
-
-    Reads `topic`, to which the monitor writes the clients' states, from its start. Raises TimeoutError.
-    """
+    """Return (client → time of its first unhealthy verdict, ids of all clients), both only for clients of
+    `Onlookers`."""
     failing: dict[str, float] = {}
     clients: set[str] = set()
     for message in messages(servers, topic):

@@ -19,8 +19,7 @@ class Outcome:
 
     `recovery`: seconds from the fault's end until all records were processed and the exporter showed the newest states.
     `hidden`: number of records that the fault deleted unread. `final`: True once all results have been compared with
-    the expected ones, including the ends of incidents. `again`: number of earlier attempts at this fault that found
-    differences.
+    the expected ones. `again`: number of earlier attempts at this fault that found differences.
     """
 
     number: int
@@ -53,11 +52,10 @@ class Outcomes:
         self._of: dict[int, Outcome] = {}
         #: Total duration (s) of the campaign, with all its resumed runs, and the machine's load before the first one.
         self.seconds, self.load = 0.0, os.getloadavg()[0]
-        #: Conditions under which the newest outcome was found.
         self.conditions: dict[str, str] = {}
 
     def resume(self) -> None:
-        """Load the outcomes from the file; raise InputError if the file belongs to another campaign."""
+        """Raise InputError if the file belongs to another campaign."""
         if not self._file.exists():
             return
         document = json.loads(self._file.read_text(encoding="utf-8"))
@@ -67,7 +65,7 @@ class Outcomes:
         self.seconds, self.load, self.conditions = document["seconds"], document["load"], document["conditions"]
 
     def todo(self, faults: Sequence[Fault]) -> list[Fault]:
-        """Return the faults that are still to be run: those without an outcome that is final and shows no problem."""
+        """Return the faults without an outcome that is final and shows no problem."""
         done = {number for number, outcome in self._of.items() if outcome.final and outcome.passed}
         return [fault for fault in faults if fault.number not in done]
 

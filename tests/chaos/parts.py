@@ -41,7 +41,7 @@ class Supervised:
             self._end()
 
     def abandon(self) -> Process:
-        """Suspend the process, as if its machine froze, and return it; the caller ends it."""
+        """Suspend the process, as if its machine froze; the caller ends the process."""
         self._wanted.clear()
         with self._lock:
             process, self._process = self._process, None
@@ -50,7 +50,6 @@ class Supervised:
         return process
 
     def stop(self) -> int | None:
-        """Ask the program to end, and do not restart it; return its exit code."""
         self._wanted.clear()
         with self._lock:
             process, self._process = self._process, None
@@ -77,7 +76,6 @@ class Supervised:
         return self.signal(chosen, signal.SIGKILL)
 
     def signal(self, chosen: Callable[[str], bool], number: signal.Signals) -> int:
-        """Send a signal to the processes that `chosen` selects; return their number."""
         pids = self.pids(chosen)
         for pid in pids:
             with suppress(ProcessLookupError):
@@ -108,18 +106,16 @@ class Supervised:
 
 
 def everything(_: str) -> bool:
-    """Return True for every command line: used as `chosen`, it makes methods of `Supervised` act on all processes."""
     return True
 
 
 def jvm(command: str) -> bool:
-    """True if this is the command line of the monitor's JVM."""
     return command.split("\0")[0].endswith("java")
 
 
 def workers(command: str) -> bool:
-    """True if this is the command line of a Python worker of Spark, or of the process that forks them."""
-    # Exclude the JVM: its command line contains that name too.
+    """True for a Python worker of Spark, or for the process that forks the workers."""
+    # The JVM's command line contains this name, too.
     return "clienthealth.spark.worker" in command and not jvm(command)
 
 

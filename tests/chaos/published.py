@@ -27,7 +27,6 @@ class Table:
         self.rows: list[Row] = []
 
     def look(self) -> list[Row]:
-        """Read the table's new Delta commits; return all rows read so far."""
         while (log := self._folder / "_delta_log" / f"{self._version:020}.json").exists():
             for line in log.read_text(encoding="utf-8").splitlines():
                 action = json.loads(line)
@@ -79,7 +78,7 @@ class Ends:
         self._consumer = _consumer(servers)
 
     def ends(self, topic: str) -> Mapping[int, int]:
-        """Return partition → end offset. Raises KafkaException."""
+        """Return partition → end offset."""
         listed = self._consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions
         places = (TopicPartition(topic, number) for number in listed)
         return {p.partition: self._consumer.get_watermark_offsets(p, timeout=ANSWER_SECONDS)[1] for p in places}
@@ -96,7 +95,7 @@ class Topic:
         self._at: dict[int, int] = {}
 
     def look(self, seconds: float = ANSWER_SECONDS) -> list[tuple[bytes | None, bytes | None]]:
-        """Read to the topic's end; return all records read so far. Raises TimeoutError."""
+        """Read to the topic's end; return all records read so far."""
         listed = self._consumer.list_topics(self._topic, timeout=seconds).topics[self._topic].partitions
         self._consumer.assign([TopicPartition(self._topic, p, self._at.get(p, 0)) for p in listed])
         left, deadline = set(listed), time.monotonic() + seconds
@@ -118,12 +117,12 @@ class Topic:
 
 
 def position(checkpoint: Path) -> Mapping[str, Mapping[int, int]]:
-    """Return topic → partition → offset up to which results are written, from the newest committed batch."""
+    """Return topic → partition → offset up to which results are written."""
     done = sorted((int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")), reverse=True)
     for number in done:
         try:
             lines = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
-            # Skip Spark's rate source, for which the line is a number instead of offsets.
+            # For Spark's rate source, the line is a number instead of offsets.
             sources = [read for line in lines[2:] if isinstance(read := json.loads(line), dict)]
         except (OSError, ValueError):
             continue
@@ -144,7 +143,7 @@ class Incident:
 
 
 def incidents(verdicts: list[Row]) -> Iterator[Incident]:
-    """Yield one incident per change `opened`. Raises ValueError if a change contradicts the one before."""
+    """Raises ValueError if a change contradicts the change before."""
     by_client: dict[tuple[str, str], list[Row]] = {}
     for row in verdicts:
         key = "|".join(row[name] for name in ("service", "instance", "client_id"))

@@ -14,12 +14,11 @@ from tests.bench.checkpoints import Checkpoints
 from tests.bench.templates import INTERVAL_MS
 from tests.chaos import floods
 
-#: Number of different lines that are generated each second and sent repeatedly.
 DIFFERENT = 1_000
 
 
 def main(servers: str, what: str, count: int, checkpoints: Path) -> None:
-    """Publish `count` records at the flood's pace; if the flood has no pace, as fast as the monitor reads."""
+    """If the flood has no pace, publish as fast as the monitor reads."""
     to = Producer(
         {
             "bootstrap.servers": servers, "linger.ms": 50, "batch.size": 500_000, "compression.type": "lz4",
@@ -41,7 +40,7 @@ def main(servers: str, what: str, count: int, checkpoints: Path) -> None:
             while pace and number / pace > time.time() - began:
                 to.poll(0.02)
             if pace and what == "lines" and time.time() - began > count / pace:
-                break  # the flood's time is over: this process is too slow for its pace
+                break  # this process is too slow for the flood's pace
             read.look()
             while not pace and number - read.count(topic) > floods.AHEAD:
                 to.poll(0.5)

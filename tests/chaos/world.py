@@ -34,13 +34,13 @@ from tests.support.settings_file import write_settings
 
 PARTITIONS = 2
 ASKED_SECONDS = 20.0
-#: Timestamp of log lines that are only sent so that the monitor starts another batch.
+#: Timestamp of log lines that only make the monitor start another batch.
 NUDGED_MS = 86_400_000
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A broker and its gateway; without a gateway, other tests share the broker, so faults must not strike it."""
+    """Without a gateway, other tests use the broker, too, so faults must not strike the broker."""
 
     kafka: KafkaSettings
     broker: Broker
@@ -49,7 +49,6 @@ class Cluster:
 
 @contextmanager
 def gated(folder: Path) -> Iterator[Cluster]:
-    """Run a broker that can be reached only through a gateway."""
     port = free_port()
     with closing(Gateway(free_port(), port).open()) as gateway:
         here = f"127.0.0.1:{gateway.port}"
@@ -62,8 +61,6 @@ def gated(folder: Path) -> Iterator[Cluster]:
 
 
 class SchemaRegistry:
-    """A schema registry that has a schema for every id."""
-
     def __init__(self) -> None:
         self._registry, self._open = fake_registry.Registry(), ExitStack()
 
@@ -91,9 +88,8 @@ Launch = Callable[["Run"], tuple[Sequence[str], Mapping[str, str]]]
 class Run:
     """A monitor with its exporter, topics, checkpoint and history, and the input published for it.
 
-    `folder`: for all files of the run; checkpoint and history are on separate disks if these can be mounted. `launch`:
-    returns the monitor's start command and environment (None: start it as a user does). `more`: further settings of
-    [monitor]. Use it as a context manager. Monitor and exporter start only when `release` is called for each of them.
+    `launch`: returns the monitor's start command and environment (None: start the monitor as a user does). `more`:
+    further settings of [monitor].
     """
 
     def __init__(
@@ -144,11 +140,9 @@ class Run:
 
     @property
     def inputs(self) -> Mapping[str, str]:
-        """Return stream (`metrics`, `logs`) → its input topic."""
         return {"metrics": self.settings.topics.metrics[0], "logs": self.settings.topics.logs[0]}
 
     def publish(self, records: Iterable[Published]) -> None:
-        """Send records without waiting for the broker."""
         for record in records:
             topic = self.inputs[record.stream]
             self._produce(
@@ -156,17 +150,15 @@ class Run:
             )
 
     def nudge(self) -> None:
-        """Send a log line with a time far from that of all other records, only to start another batch."""
+        """Send a log line that only makes the monitor start another batch."""
         self._produce(self.inputs["logs"], b"a line", 0, NUDGED_MS, {})
 
     def flushed(self, seconds: float = 120.0) -> None:
-        """Wait until the broker has all published records. Raises ServiceError if it lacks some after `seconds`."""
         left = self._producer.flush(seconds)
         if left or self._refused:
             raise ServiceError(f"{left} records were not accepted by the broker in {seconds:.0f} s {self._refused[:3]}")
 
     def ends(self) -> Mapping[str, Mapping[int, int]]:
-        """Return topic → partition → end offset."""
         return {topic: self._asked.ends(topic) for topic in self.inputs.values()}
 
     def worked_off(self) -> bool:
@@ -184,7 +176,6 @@ class Run:
         return max((int(path.name) for path in (self.checkpoint / QUERY / kind).glob("[0-9]*")), default=-1)
 
     def shown(self) -> list[Any] | None:
-        """Return the states that the exporter shows; None while its health check fails."""
         try:
             base = f"http://{self.settings.prometheus.host}:{self.settings.prometheus.port}"
             with urllib.request.urlopen(f"{base}/healthz", timeout=5):
@@ -196,7 +187,6 @@ class Run:
         return clients
 
     def metric(self, name: str) -> float | None:
-        """Return the sum of all series of one of the monitor's metrics (name without prefix); None without series."""
         port = self.settings.monitor.metrics_port
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
@@ -208,7 +198,6 @@ class Run:
         return sum(values) if values else None
 
     def admin(self) -> Any:
-        """Return an admin client; the caller closes it."""
         return admin(self.settings)
 
     def create(self, topic: str, partitions: int) -> None:
@@ -221,7 +210,7 @@ class Run:
     def wait(self, what: str, ready: Callable[[], bool], seconds: float) -> float:
         """Wait until `ready()`; return the seconds taken.
 
-        Raises ServiceError after `seconds` s; its text is `what`, and the last lines of the monitor's log.
+        Raises ServiceError after `seconds` s.
         """
         began = time.monotonic()
         while not ready():
@@ -273,8 +262,8 @@ class Run:
                 **self._more,
             },
             "registry": {"url": self.registry.url},
-            # Show departed clients for a week. If they were shown for a shorter time, its end would differ from run to
-            # run: time without any report does not count, and depends on how records are cut into batches.
+            # For departed clients, time without any report does not count, so a shorter time would end differently from
+            # run to run.
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.long
 HEAP_MB, PARTITIONS = 512, 4
 WAIT_SECONDS, NUDGE_SECONDS = 400.0, 5.0
 DEADLOCK = "producer-callback-deadlock"
-#: Limits the first driver's cores: while it hangs, it would otherwise also take the cores of all new workers.
+#: While the first driver hangs, it would otherwise also take the cores of all new workers.
 AT_FIRST = {"spark__cores__max": "2"}
 #: Memory that deploy/cluster.md requests in addition to the JVM's heap, for Python, RocksDB and threads.
 BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
@@ -143,13 +143,12 @@ def worked_off(run: Run) -> bool:
 
 
 def as_started(run: Run, starts: int) -> bool:
-    """Assert that at most `starts` drivers were started, which shows that none ended by itself; return True."""
+    """At most `starts` starts show that no driver ended by itself."""
     assert run.monitor.starts <= starts, run.monitor.tail()
     return True
 
 
 def finish(run: Run, last: Slice) -> None:
-    """Wait until the history counts all records (a batch writes counts every 20 s); then stop the monitor."""
     deadline = time.monotonic() + WAIT_SECONDS
     while compare.counted(run, last.begin_ms, last.end_ms)[0] < len(last.records) and time.monotonic() < deadline:
         run.nudge()

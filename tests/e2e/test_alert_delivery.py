@@ -75,7 +75,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """Start Prometheus, Alertmanager and a webhook, with every wait of the rules and routes cut to a second."""
+    """Every wait of the rules and routes is cut to a second."""
     assert PROMETHEUS and ALERTMANAGER
     running = World()
     with ExitStack() as stack:
@@ -98,8 +98,8 @@ def prometheus(
     """Run Prometheus with the rules in `folder/rules`, their waits cut to a second; yields its address.
 
     `pages`: address that serves the pages of exporter and monitor. `every`: interval of scrapes and evaluations.
-    `again`: interval at which Prometheus sends an alert again; an alert stays valid for four intervals.
-    `paging`: evaluation interval of paging rules, if different.
+    `again`: interval at which Prometheus sends an alert again. `paging`: evaluation interval of paging rules, if
+    different.
     """
     assert PROMETHEUS
     address = free_address()
@@ -162,7 +162,7 @@ def test_every_alert_arrives_with_its_runbook_and_no_other(world: World) -> None
 
 
 def test_a_page_arrives_within_the_documented_time(tmp_path: Path) -> None:
-    """A page arrives within scrape interval + evaluation interval + group_wait (5 + 10 + 3 s) after the verdict."""
+    """The documented time is scrape interval + evaluation interval + group_wait (5 + 10 + 3 s)."""
     assert ALERTMANAGER
     scraping = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8"))["scrape_configs"][0]
     evaluating = yaml.safe_load((ROOT / "alerts/rules/failure-modes.yml").read_text("utf-8"))["groups"][0]
@@ -183,7 +183,7 @@ def test_a_page_arrives_within_the_documented_time(tmp_path: Path) -> None:
         stack.enter_context(started([ALERTMANAGER, *routing], tmp_path / "alertmanager.log", alertmanager))
         every, rules = scraping["scrape_interval"], evaluating["interval"]
         address = stack.enter_context(prometheus(tmp_path, pages, alertmanager, every, again="1m", paging=rules))
-        # Wait until no component counts as down: such an alert would hold the page back for a group_interval (1 min).
+        # An alert about a component that is down would hold the page back for a group_interval (1 min).
         eventually(lambda: scraped(address), "both are scraped")
         eventually(lambda: quiet(running), "nothing counts as down")
         begun = time.monotonic()
@@ -221,7 +221,7 @@ def test_blind_monitor_silences_the_clients_and_speaks_itself(world: World) -> N
 
 
 def quiet(world: World) -> bool:
-    """True if Alertmanager has no alert; each call renews the exporter's page, which must not become stale."""
+    """Each call renews the exporter's page, which must not become stale."""
     world.client_page = metrics(healthy(end_ms=now_ms()))
     return not world.known()
 
@@ -267,8 +267,6 @@ def free_address() -> str:
 
 @contextmanager
 def serving(world: World) -> Iterator[str]:
-    """Run a server with the pages to scrape and the webhook; yields its address."""
-
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             page = world.client_page if self.path == "/metrics" else world.monitor_page
@@ -293,8 +291,6 @@ def serving(world: World) -> Iterator[str]:
 
 @contextmanager
 def started(command: Sequence[str], log: Path, address: str) -> Iterator[None]:
-    """Run a program until the block ends; wait first until it answers at /-/ready."""
-
     def ready() -> bool:
         assert process.poll() is None, log.read_text("utf-8")
         try:

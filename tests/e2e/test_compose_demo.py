@@ -33,10 +33,8 @@ EXPECTED = {
     "checkout": "send-blocked-on-metadata",
 }
 CLIENTS = [name for name, service in DEMO.items() if "/demo/failing.py" in service.get("command", ())]
-#: Clients are judged for this much event time (ms) after all failures were found, because a false verdict could still
-#: appear.
+#: Event time (ms) after all failures were found, in which a false verdict could still appear.
 AFTERWARDS_MS = 60_000
-#: Services that run `kafka-health`; the first one ends by itself.
 OURS = ["topics", "monitor", "exporter", "groups"]
 
 
@@ -76,7 +74,6 @@ def test_the_image_of_the_applications_has_the_libraries_that_are_tested() -> No
     [("prometheus", ("promtool", "check", "config")), ("alertmanager", ("amtool", "check-config"))],
 )
 def test_the_others_read_what_is_mounted(service: str, check: Sequence[str], tmp_path: Path) -> None:
-    """promtool and amtool accept the mounted configuration files."""
     for volume in BASE[service]["volumes"]:
         source, target, *_ = volume.split(":")
         if source.startswith("."):

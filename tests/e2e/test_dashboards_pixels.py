@@ -48,7 +48,6 @@ RED, YELLOW, BLUE = (look.PALETTE[name] for name in (look.CRITICAL, look.WARNING
 GREY, GREEN, UNKNOWN = look.BAND.upper(), "#73BF69", look.UNKNOWN.upper()
 #: If DASHBOARDS_PICTURES names a folder, pictures of these views are saved there.
 PICTURES = ("overview", "producers", "consumers", "one client")
-#: Width of a phone's screen in px.
 PHONE = 390
 KINDS = {"stat", "table", "timeseries", "state-timeline", "text", "alertlist"}
 
@@ -58,7 +57,6 @@ def installation(cluster: str, env: str) -> Settings:
 
 
 def clients(number: int, failing: float) -> Iterator[dict[str, Any]]:
-    """Yield the records of `number` clients and of GROUPS consumer groups."""
     end = now_ms()
     yield from fleet(number, failing, services=50, end_ms=end)
     for place in range(GROUPS):
@@ -98,7 +96,7 @@ class Turning:
 
 @pytest.fixture(scope="module")
 def fleets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    bundle()  # Call it before Prometheus starts, because the drawing script may first have to fetch packages.
+    bundle()  # The drawing script may first have to fetch packages.
     others = [
         Turning(installation("us", "prod"), CLIENTS, FAILING).page,
         Turning(installation("eu", "prod"), CLIENTS, FAILING).page,
@@ -124,7 +122,6 @@ def drawn(fleets: Prometheus) -> dict[str, list[Seen]]:
 
 
 def pictured(look: Look) -> Look:
-    """Return the view `look`, with a picture file if DASHBOARDS_PICTURES is set and PICTURES has the view's name."""
     folder = os.environ.get("DASHBOARDS_PICTURES")
     if folder is None or look.name not in PICTURES:
         return look
@@ -133,7 +130,7 @@ def pictured(look: Look) -> Look:
 
 @pytest.mark.parametrize(("theme", "width"), [("light", WIDTH), ("dark", WIDTH), ("light", PHONE), ("dark", PHONE)])
 def test_every_panel_is_drawn_in_each_theme_and_on_a_phone(fleets: Prometheus, theme: str, width: int) -> None:
-    """If DASHBOARDS_LOOKS is set, pictures are saved in the folder that it names."""
+    """If DASHBOARDS_LOOKS is set, pictures are saved in the folder that DASHBOARDS_LOOKS names."""
     folder, url = os.environ.get("DASHBOARDS_LOOKS"), fleets.url.removesuffix("/api/v1")
     looks = []
     for name, board in BOARDS.items():
@@ -146,7 +143,6 @@ def test_every_panel_is_drawn_in_each_theme_and_on_a_phone(fleets: Prometheus, t
 
 
 def every(drawn: Mapping[str, list[Seen]], *types: str) -> list[tuple[str, Seen]]:
-    """Return ("view, title", panel) for all panels of the given types."""
     return [(f"{name}, {p['title']}", p) for name, panels in drawn.items() for p in panels if p["type"] in types]
 
 
@@ -175,7 +171,7 @@ def test_a_chart_has_twenty_lines_at_most_and_room_for_them(drawn: dict[str, lis
 
 
 def test_names_of_series_are_distinct(drawn: dict[str, list[Seen]]) -> None:
-    """Names contain the cluster and the environment, because all three installations have the same clients."""
+    """All three installations have the same clients."""
     for where, panel in every(drawn, "timeseries", "state-timeline"):
         names = [one["name"] for one in panel["series"]]
         assert len(names) == len(set(names)), where
@@ -203,7 +199,7 @@ def test_installations_apart_are_the_numbers_above(drawn: dict[str, list[Seen]])
 
 
 def test_groups_in_trouble_are_among_those_that_are_seen_first(drawn: dict[str, list[Seen]]) -> None:
-    """A timeline has twenty rows per page, in order of name, so its query must return only the worst groups."""
+    """A timeline has twenty rows per page, in order of name."""
     bands = the(drawn, "consumers", "State of each group")["series"]
     red = [one for one in bands if RED in map(hexadecimal, one["bands"])]
     (trouble,) = the(drawn, "consumers", "Groups in trouble")["values"]

@@ -1,7 +1,4 @@
-"""Run every query of every dashboard, variable and annotation in a real Prometheus that scrapes a fleet.
-
-Prometheus runs with our own configuration and rules, but sixty times as fast: each minute becomes a second.
-"""
+"""Run every query of every dashboard, variable and annotation in a real Prometheus that scrapes a fleet."""
 
 from __future__ import annotations
 
@@ -117,7 +114,7 @@ class Prometheus:
 
 
 def chosen(board: Board, text: str, choice: Mapping[str, str]) -> str:
-    """Replace the variables in a query as Grafana does. `choice`: variable → chosen value."""
+    """Replace the variables in a query as Grafana does."""
     constants = {v["name"]: v["query"] for v in board["templating"]["list"] if v["type"] == "constant"}
     for name, value in SECOND.items():
         text = text.replace(name, value)
@@ -128,7 +125,6 @@ def chosen(board: Board, text: str, choice: Mapping[str, str]) -> str:
 
 
 def empty(prometheus: Prometheus, board: Board, choice: Mapping[str, str] | None = None) -> set[str]:
-    """Return the titles of the panels that have at least one query without any series."""
     return {
         panel["title"]
         for panel in panels(board)
@@ -181,7 +177,7 @@ def sick() -> list[dict[str, Any]]:
 
 
 def traffic(rate: float, seconds: float) -> dict[str, dict[str, Any]]:
-    """Return kind → indicators of traffic, with `rate` failures per second and delays of `seconds`; healthy: 0, 0."""
+    """Return kind → indicators of traffic, with `rate` failures per second and delays of `seconds`."""
     return {
         "producer": {
             "record_error_rate": rate,
@@ -244,8 +240,6 @@ def fit(end: int | None = None) -> list[dict[str, Any]]:
 
 
 class Monitor:
-    """Makes the monitor's own metrics; each scrape adds a batch."""
-
     def __init__(self, busy: bool) -> None:
         self._metrics, self._busy = SelfMetrics(), busy
         self._metrics.gauges["query_up"].labels(QUERY).set(1)
@@ -276,8 +270,6 @@ def counted(reason: str | None) -> Any:
 
 @contextmanager
 def serving(page: Callable[[], str | bytes]) -> Iterator[str]:
-    """Serve what `page` returns: text, or bytes compressed with gzip. Yields the address."""
-
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = page()
@@ -319,12 +311,10 @@ def watching(
 ) -> Iterator[Prometheus]:
     """Run Prometheus with deploy/prometheus/prometheus.yml and, in each cluster, an exporter of the same `fleet`.
 
-    Prometheus scrapes and evaluates every `interval_seconds`, regardless of the intervals in the files. `others`:
-    functions that return the pages of further exporters.
+    `others`: functions that return the pages of further exporters.
     """
     assert PROMETHEUS
     records = [(name, value) for name, value, _ in (wire(dict(one)) for one in fleet)]
-    # Make the exporters' pages /metrics only once, because the records never change.
     texts = [b"".join(_exporter(cluster, records).metrics()).decode() for cluster in clusters]
     pages: list[Callable[[], str]] = [*(partial(str, text) for text in texts), *others]
     with ExitStack() as stack:
@@ -378,12 +368,11 @@ def fine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_every_panel_shows_something_while_clients_fail(name: str, failing: Prometheus) -> None:
-    """Only two panels are empty: this exporter does not reach its limit of series, and it has no owner files."""
+    """This exporter does not reach its limit of series, and has no owner files."""
     assert empty(failing, BOARDS[name]) <= {"Series left out", "Files of owners"}
 
 
 def shows_only_failing(panel: Mapping[str, Any]) -> bool:
-    """True if the panel shows only clients that fail in a mode."""
     exprs = [target["expr"] for target in panel.get("targets", [])]
     return panel["type"] != "stat" and any("kafka_client_failure_mode{mode=" in expr for expr in exprs)
 
@@ -454,7 +443,7 @@ def test_numbers_are_right(failing: Prometheus) -> None:
         for panel in panels(board)
         if panel["type"] == "stat"
     }
-    # Seven clients fail, three are healthy, and a suspected one is gone. Consumer groups do not count as clients.
+    # Seven clients fail, three are healthy, and a suspected one is gone.
     assert (shown["Reporting"], shown["Confirmed"], shown["Suspected"], shown["Not judged"]) == ("10", "7", "1", "0")
 
 
@@ -466,14 +455,12 @@ def test_a_version_has_the_share_of_its_producers_that_is_unhealthy(failing: Pro
         columns = (prometheus.series(chosen(board, target["expr"], {})) for target in table["targets"])
         return [[float(row["value"][1]) for row in column] for column in columns]
 
-    # Five producers have this version; four of them fail, one in each mode that only producers have. A producer that is
-    # gone does not count.
+    # Five producers have this version, and four of them fail.
     assert shown(failing) == [[5], [pytest.approx(4 / 5)]]
     assert shown(fine) == [[1], [0]]
 
 
 def test_weekly_numbers_are_those_of_the_definition(failing: Prometheus) -> None:
-    """Ten clients must count as judged and seven of them as unhealthy; the client that is gone must not count."""
     board = BOARDS["review"]
     value = {
         panel["title"]: float(failing.series(chosen(board, panel["targets"][0]["expr"], {}))[0]["value"][1])

@@ -32,8 +32,7 @@ STARTED_SECONDS = 300
 ENDED_SECONDS = 150
 #: Allowed difference (s) between the onset in the review and the onset that the client reported.
 ONSET_SECONDS = 60
-#: (Metric, label) of series about default clients: buffer use, callback time, queue use, a group's lag in records and
-#: seconds.
+#: (Metric, label) of series about default clients.
 MEASURED = (
     ("kafka_client_producer_buffer_used_ratio", 'service="order-api"'),
     ("kafka_client_producer_callback_seconds", 'service="order-api"'),
@@ -60,12 +59,12 @@ pytestmark = [
 
 DEADLOCK = "producer-callback-deadlock"
 SHOWN = {client.mode for client in CLIENTS.values() if client.default and client.mode}
-#: Modes that may be suspected, too: the deadlocked client's broker is down for a while, and then deliveries do stall.
+#: The deadlocked client's broker is down for a while, and then deliveries do stall.
 IN_AN_OUTAGE = {"delivery-stalled"}
 
 
 class Demo:
-    """Runs `kafka-health demo`; the environment variable `mark` identifies all processes that it starts."""
+    """Runs `kafka-health demo`; the environment variable `mark` identifies all processes that the demo starts."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
@@ -106,7 +105,6 @@ class Demo:
         return [json.loads(line) for line in (self.folder / "pages.jsonl").read_text(encoding="utf-8").splitlines()]
 
     def review(self, out: Path) -> Any:
-        """Run the review command that the demo printed at its end; return the review."""
         (offer,) = (line for line in self.printed.splitlines() if "review: kafka-health review" in line)
         command = shlex.split(offer.partition("kafka-health ")[2])
         environment = {**os.environ, **QUICK_START}
@@ -116,7 +114,6 @@ class Demo:
         return json.loads(next(out.rglob("review.json")).read_text(encoding="utf-8"))
 
     def wait_until_these_run(self, programs: Sequence[str], seconds: float) -> None:
-        """Wait until the demo has started all programs, each identified by a part of its command."""
         deadline = time.monotonic() + seconds
         while missing := [program for program in programs if not any(program in command for command in self.left())]:
             assert self.process.poll() is None, self.printed
@@ -124,7 +121,6 @@ class Demo:
             time.sleep(0.2)
 
     def wait_until_measured(self, seconds: float) -> None:
-        """Wait until the exporter has all series of MEASURED, and its page shows buffer use, queue use and lag."""
         deadline = time.monotonic() + seconds
         while missing := self._not_shown():
             assert self.process.poll() is None, self.printed
@@ -174,7 +170,7 @@ def occupied() -> Iterator[None]:
     usual = Settings()
     sockets = [socket.socket() for _ in range(2)]
     for taken, port in zip(sockets, (usual.prometheus.port, usual.monitor.metrics_port), strict=True):
-        # Set this option as servers do: it permits binding a port that a previous demo left in TIME_WAIT.
+        # This option permits binding a port that a previous demo left in TIME_WAIT.
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             taken.bind(("127.0.0.1", port))
@@ -187,7 +183,6 @@ def occupied() -> Iterator[None]:
 
 
 def test_one_path_through_everything(folder: Path) -> None:
-    """A deadlocked producer and a stalled consumer both reach the pager and the review."""
     names = ("healthy", "callback-deadlock", "consumer-stalled")
     shown = {mode for name in names if (mode := CLIENTS[name].mode)}
     demo = Demo(folder, "--for", "900", "--clients", ",".join(names), "--expect", ",".join(sorted(shown)))
@@ -211,7 +206,6 @@ def test_all_five_failures_are_paged_side_by_side(folder: Path, capsys: pytest.C
 
 
 def proved(demo: Demo, names: Sequence[str], shown: set[str]) -> None:
-    """Assert that each failure was judged with evidence, paged and reviewed, and that there is no false accusation."""
     # Exit code 0 also shows that every alert had a cause and a link to its runbook.
     assert demo.process.wait(STARTED_SECONDS + 900 + ENDED_SECONDS) == 0, demo.printed
     result = demo.result()

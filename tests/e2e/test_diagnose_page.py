@@ -16,7 +16,7 @@ from tests.support.rows import long_after
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Render a page with a failing client, a client that cannot be judged, long names, and unreadable input."""
+    """The page shows a failing client, a client that cannot be judged, long names, and unreadable input."""
     folder = tmp_path_factory.mktemp("ticket")
     long = folder / ("attachment-of-a-ticket-with-a-name-that-nobody-would-choose-but-somebody-does" * 2 + ".log")
     long.write_bytes(bytes(range(256)) * 20)

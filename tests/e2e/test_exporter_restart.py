@@ -1,7 +1,4 @@
-"""Kill and restart an exporter while a client fails: one page is sent, and it is neither resolved nor repeated.
-
-Prometheus, Alertmanager and the exporter process are real; scrapes, rules and routes run twenty times as fast.
-"""
+"""Kill and restart an exporter while a client fails: one page is sent, and it is neither resolved nor repeated."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ FAILING = f'ALERTS{{alertname="{PAGE}", alertstate="firing"}}'
 
 
 def faster(text: str) -> str:
-    """Return a configuration of Prometheus or Alertmanager with every wait divided by 20 (SCALE)."""
+    """Divide every wait in a configuration of Prometheus or Alertmanager by 20."""
     names = "for|keep_firing_for|resolve_timeout|(?:scrape|evaluation|repeat)_interval|(?<![a-z_])interval"
     waits = rf'((?:{names}): "?)(\d+)([smh])\b'
     return re.sub(waits, lambda m: f"{m[1]}{1000 * int(m[2]) * UNITS[m[3]] // SCALE}ms", text)
@@ -57,7 +54,7 @@ class ExporterProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the exporter; at first it serves no clients, like an exporter that is still reading its topic."""
+        """At first the exporter serves no clients, like an exporter that is still reading its topic."""
         command = [sys.executable, "-m", "tests.support.exporter_process", self.address]
         self._process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)})
 
@@ -114,7 +111,7 @@ def test_a_restart_of_the_exporter_neither_resolves_a_page_nor_sends_it_again(
     assert prometheus.series(FAILING), "the page goes on over the gap"
     exporter.start()
     eventually(lambda: prometheus.series("kafka_client_failure_mode"), "its series are back")
-    # Wait for an unwanted notification: a resolution or repetition would be delivered within a second.
+    # A resolution or repetition would be delivered within a second.
     time.sleep(3)
     assert prometheus.series(FAILING)
     assert {(alert["status"], alert["startsAt"]) for alert in pages(world)} == {("firing", pages(world)[0]["startsAt"])}

@@ -1,7 +1,4 @@
-"""Check that all panels and rules keep to Prometheus' limits with three clusters of 10,000 clients.
-
-The test runs only one client in fifty, and extrapolates the number of samples that each query loads.
-"""
+"""Check that all panels and rules keep to Prometheus' limits with three clusters of 10,000 clients."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from tests.e2e.test_dashboards_queries import watching
 pytestmark = pytest.mark.long
 
 PART = 50
-#: Here, panels request a tenth of the usual points in time, so that a query loads a tenth of the samples.
+#: Panels request a tenth of the usual points in time, so that a query loads a tenth of the samples.
 THINNED = 10
 
 
@@ -27,8 +24,8 @@ def test_every_panel_and_rule_is_within_the_limits_of_prometheus(tmp_path: Path)
     with watching(tmp_path, fleets(PART), busy=True, interval_seconds=5, clusters=CLUSTERS) as prometheus:
         took, groups = [*asking(prometheus, MOMENTS // THINNED)], evaluated(prometheus)
     assert {query.where: query.outcome for query in took if query.outcome != "ok"} == {}
-    # The samples of a review's query grow with the number of services, not of clients. The factor is 2, because the
-    # clients that run here belong to half of all services. Fewer points in time do not reduce these samples.
+    # The samples of a review's query grow with the number of services, and the clients here belong to half of all
+    # services.
     whole = {one.where: one.samples * (2 if one.where.startswith("review") else PART * THINNED) for one in took}
     assert {where: samples for where, samples in whole.items() if samples > MAX_SAMPLES} == {}
     assert {group.where: group.outcome for group in groups if group.outcome != "ok"} == {}

@@ -44,7 +44,7 @@ class World:
         self.sent: dict[str, list[bytes]] = {"/pagerduty": [], "/slack": [], "mail": []}
 
     def post(self, alerts: Sequence[dict[str, object]]) -> None:
-        """Post alerts as Prometheus does: all alerts of an evaluation, in batches of 64."""
+        """Prometheus sends all alerts of an evaluation, in batches of 64."""
         for start in range(0, len(alerts), 64):
             body = json.dumps(alerts[start : start + 64]).encode()
             headers = {"Content-Type": "application/json"}
@@ -70,7 +70,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @contextmanager
 def notified(folder: Path, wait: str = "") -> Iterator[World]:
-    """Run Alertmanager with the committed configuration and fakes of its channels. `wait`: replaces all group waits."""
+    """`wait`: replaces all group waits."""
     assert ALERTMANAGER
     running = World(free_address())
     with ExitStack() as stack:
@@ -115,7 +115,6 @@ def alert(name: str, severity: str, **labels: str) -> dict[str, object]:
 
 
 def failing(severity: str, clients: int, services: int) -> list[dict[str, object]]:
-    """Return one alert for each of `clients` clients in `services` services, all with the same failure."""
     return [
         alert(
             DEADLOCK,
@@ -189,7 +188,6 @@ class Storm:
     env: str = "prod"
 
     def page(self, cluster: str) -> Iterator[str]:
-        """Yield the lines that the exporter would serve."""
         begin = f'cluster="{cluster}",env="{self.env}"'
         for service, mode, client in product(range(self.services), self.modes, range(self.each)):
             ref = f'service="service-{service}",host="h-{client}",instance="h-{client}:1",client_id="client-{mode[0]}"'
@@ -214,8 +212,7 @@ STORMS = {
     "200 services suspected": Storm(200, "suspected"),
     "400 groups stalled": Storm(0, "ok", groups=400),
 }
-#: Mass failure → (alert, severity, number of services with an alert each; 0: one alert without a service). Such
-#: failures take hours to develop, so their alerts are sent to Alertmanager directly, in Prometheus' format.
+#: Mass failure → (alert, severity, number of services with an alert each; 0: one alert without a service).
 SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
     "200 services fall silent": (
         ("KafkaClientFleetServicesSilent", "warning", 0),
@@ -269,10 +266,7 @@ def _at_least(world: World, way: str, least: int) -> bool:
 
 
 def _kinds(bodies: Sequence[bytes]) -> set[str]:
-    """Return the different alerts in messages, as "service or cluster · place · name", without "Over: ".
-
-    An alert for a whole cluster replaces alerts of the same name for single services.
-    """
+    """Return the different alerts in messages, as "service or cluster · place · name", without "Over: "."""
     texts = [json.loads(body) for body in bodies]
     titles = [text["payload"]["summary"] if "payload" in text else text["attachments"][0]["title"] for text in texts]
     kinds = {re.sub(r"^(Over: )?(.*?): .*?( · .*)$", r"\2\3", title) for title in titles}
@@ -282,7 +276,6 @@ def _kinds(bodies: Sequence[bytes]) -> set[str]:
 
 
 def _texts(sent: Any) -> Iterator[str]:
-    """Yield every text in a message (JSON), except the keys of objects."""
     if isinstance(sent, str):
         yield sent
     elif isinstance(sent, list | dict):

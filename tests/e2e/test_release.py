@@ -41,7 +41,6 @@ def git(clone: Path, *arguments: str) -> str:
 
 
 def release(clone: Path, version: str) -> subprocess.CompletedProcess[str]:
-    """Run the command of `make release` in the clone, with the Python environment of this checkout."""
     found = helm.installed()
     assert found is not None
     environment = {
@@ -57,7 +56,6 @@ def release(clone: Path, version: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a clone of this repository in which a release has been made."""
     clone = tmp_path_factory.mktemp("clone")
     git(clone, "clone", "--quiet", str(ROOT), ".")
     (clone / "CHANGELOG.md").write_text(CHANGELOG, "utf-8")

@@ -1,7 +1,4 @@
-"""Check the status page in a browser: nothing is wider than the screen, on a desktop and on a phone of 390 px.
-
-If KAFKA_HEALTH_SCREENSHOTS names a folder, the pictures for the documentation are written there.
-"""
+"""Check the status page in a browser: nothing is wider than the screen, on a desktop and on a phone of 390 px."""
 
 from __future__ import annotations
 
@@ -110,7 +107,7 @@ def test_nothing_is_wider_than_the_screen(server: Server, tmp_path: Path, width:
 
 @pytest.mark.parametrize("clients", [10, 10_000])
 def test_a_fleet_on_a_desktop_and_on_a_phone(clients: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is too wide or hard to read; a refresh keeps scroll position and opened parts; no page needs scripts."""
+    """A refresh keeps scroll position and opened parts, and no page needs scripts."""
     modules = browser.node_modules()
     monkeypatch.setattr(status_page, "REFRESH_SECONDS", 1)
     states = States(Settings(), clock=lambda: NOW_MS / 1000)

@@ -26,7 +26,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def installed(built: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the wheel with its extra `diagnose`, without Spark; return the programs' folder."""
+    """Return the programs' folder."""
     (wheel,) = (path for path in built if path.suffix == ".whl")
     return dist.install(wheel, tmp_path_factory.mktemp("wheel") / "venv", "[diagnose]")
 
@@ -72,7 +72,7 @@ def test_a_jstack_is_diagnosed(installed: Path) -> None:
 
 
 def test_a_command_that_needs_more_prints_what_to_install(installed: Path, tmp_path: Path) -> None:
-    # Run it in `tmp_path`, because it creates the checkpoint's folder in the working directory.
+    # The monitor creates the checkpoint's folder in the working directory.
     done = subprocess.run(
         [installed / "kafka-health", "monitor"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )

@@ -2,10 +2,8 @@
 
 python -m tests.fuzz [TARGET…] [--minutes 60] [--keep]
 
-`make fuzz` installs the fuzzer (atheris, on libFuzzer). The targets share the minutes and run one after another. A
-violation is written to .cache/fuzz/TARGET/findings, once for each place in the code, and fuzzing continues. Then long
-inputs are timed. It is a finding, too, if an input of twice the length takes far more than twice the time. `--keep`
-rebuilds the corpus in tests/fuzz/corpus from the inputs found.
+Each finding is written to .cache/fuzz/TARGET/findings, once for each place in the code. `--keep` rebuilds the corpus in
+tests/fuzz/corpus from the inputs found.
 """
 
 from __future__ import annotations
@@ -24,16 +22,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".cache" / "fuzz"
 CORPUS = Path(__file__).parent / "corpus"
-#: Packages that guide the fuzzer: it looks for inputs that reach new branches in them.
+#: Packages that guide the fuzzer to inputs that reach new branches in these packages.
 GUIDED = ("clienthealth.read", "clienthealth.diagnose.attachments")
-#: Further packages that guide the fuzzer, only for the target `lives`, which also judges clients.
+#: Further packages that guide the fuzzer for the target `lives`, which also judges clients.
 JUDGING = ("clienthealth.measure", "clienthealth.modes", "clienthealth.monitor")
 TARGETS = ("records", "texts", "attachments", "lives")
 MAX_MB = 1500
-#: An input is a finding if it takes more than MAX_CPU_SECONDS. It counts as a hang only after MAX_SECONDS of wall time,
-#: because other programs run, too.
+#: An input is a finding if it takes more than MAX_CPU_SECONDS. MAX_SECONDS is wall time.
 MAX_CPU_SECONDS, MAX_SECONDS = 10.0, 1200
-#: Texts to repeat in inputs: long repetitions slow down a regular expression that searches for a missing end.
+#: Long repetitions slow down a regular expression that searches for a missing end.
 PIECES = (
     *(
         b" ",
@@ -57,8 +54,8 @@ PIECES = (
     ),
     *(b"at ", b" at a.b(", b", ", b"> ", b"<a ", b"&lt;", b"\xc2\xa0", b"\x1b[", b"\n\n", b"clientId=", b"-1-"),
 )
-#: Inputs of LONG bytes are timed. An input is a finding if it takes more than SLOW_SECONDS, and an input of twice
-#: the length takes more than GROWTH times as long.
+#: Inputs of LONG bytes are timed. An input is a finding if it takes more than SLOW_SECONDS, and an input of twice the
+#: length takes more than GROWTH times as long.
 LONG, SLOW_SECONDS, GROWTH = 100_000, 1.0, 2.8
 #: Largest size (bytes) of the corpus in the repository, and of each input in it.
 CORPUS_BYTES, LONGEST_KEPT = 120_000, 1_500
@@ -67,7 +64,7 @@ _KNOWN: set[tuple[str, str, int | None]] = set()
 
 
 def fuzz(target: str) -> None:
-    """Run libFuzzer on a target, with the options on the command line, until it ends the process."""
+    """libFuzzer ends the process."""
     import atheris
 
     jobs = ROOT / "jobs"
@@ -101,7 +98,6 @@ def fuzz(target: str) -> None:
 
 
 def hold(target: str, data: bytes) -> float:
-    """Run a target on an input; return the CPU seconds."""
     from tests.fuzz import targets
 
     begin = time.process_time()
@@ -118,14 +114,13 @@ def hold(target: str, data: bytes) -> float:
 
 
 def blown_up(dice: random.Random, data: bytes, more: int) -> bytes:
-    """Return the input with a random piece repeated in it, so that it is at most `more` bytes longer."""
+    """Return the input with a random piece repeated, so that the input is at most `more` bytes longer."""
     at = dice.randrange(min(2, len(data)), len(data) + 1)
     piece = dice.choice(PIECES) if dice.random() < 0.6 else data[at : at + dice.randint(1, 20)] or b"x"
     return data[:at] + piece * max(0, more // len(piece)) + data[at:]
 
 
 def found(target: str, data: bytes, why: str) -> None:
-    """Write an input and why it is a finding."""
     folder = WORK / target / "findings"
     folder.mkdir(parents=True, exist_ok=True)
     number = len(list(folder.glob("*.txt")))
@@ -135,7 +130,6 @@ def found(target: str, data: bytes, why: str) -> None:
 
 
 def run(target: str, seconds: float) -> None:
-    """Fuzz a target for this many seconds; restart if an input ends the process."""
     from tests.fuzz import targets
 
     corpus = WORK / target / "corpus"
@@ -183,7 +177,6 @@ def keep(target: str) -> None:
 
 
 def time_long_inputs(target: str, seconds: float) -> None:
-    """Time inputs that `blown_up` makes longer by repeating pieces, for this many seconds in total."""
     from tests.fuzz import targets
 
     dice = random.Random(target)
@@ -205,7 +198,6 @@ def time_long_inputs(target: str, seconds: float) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fuzz; return 1 if there are findings."""
     parser = argparse.ArgumentParser(prog="make fuzz", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("targets", nargs="*", choices=[*TARGETS, []], help="all of them, if none is named")
     parser.add_argument("--minutes", type=float, default=60, help="for all targets together (60)")

@@ -78,10 +78,9 @@ class MistakeError(BaseException):
 
 
 def check(decoded: Decoded) -> None:
-    """Assert that a decoded record has data or known reasons for its rejection, and only valid data."""
     assert decoded.snapshots or decoded.lines or decoded.errors, "a record was skipped without a reason"
     assert all(error.split(":")[0] in REASONS for error in decoded.errors), decoded.errors
-    # No error may name an exception. decode.py turns exceptions in our code into rejects, so a name shows our bug.
+    # decode.py turns exceptions in our code into rejects, so the name of an exception shows our bug.
     assert not any("Error: " in error for error in decoded.errors if not error.startswith("binary: does not fit")), (
         decoded.errors
     )
@@ -92,7 +91,6 @@ def check(decoded: Decoded) -> None:
 
 
 def check_snapshot(snapshot: Snapshot) -> None:
-    """Assert that a snapshot has a complete client, a plausible time, and only known metrics with valid values."""
     client = snapshot.client
     assert (
         client.client_id
@@ -114,7 +112,7 @@ def check_snapshot(snapshot: Snapshot) -> None:
 
 
 def check_line(line: LogLine) -> None:
-    """Assert that a line has a time, some content, and texts that can be encoded."""
+    """A line has a time, some content, and texts that can be encoded."""
     assert line.error is None
     assert line.ts_ms is not None and EARLIEST_MS <= line.ts_ms <= latest_ms(SETTINGS, ARRIVED_MS)
     assert line.message is not None or line.stack is not None or line.dumps
@@ -141,7 +139,7 @@ def check_texts(texts: Sequence[str | None]) -> None:
     assert all(text is None or text.encode() is not None for text in texts)
 
 
-#: Functions that wrap a payload, some with a schema id: the registry has schemas 7 (Avro) and 8 (protobuf), no 9.
+#: The registry has schemas 7 (Avro) and 8 (protobuf), no 9.
 AROUND: tuple[Callable[[bytes], bytes], ...] = (
     bytes,
     gzip.compress,
@@ -164,7 +162,6 @@ KEYS = (b"s|i|c", None, b"a\\|b|i\\\\|c|d", b"\xff")
 
 
 def records(data: bytes) -> None:
-    """Decode a topic's record as metrics, as logs, and by the fast path; check the results."""
     around, how = AROUND[data[0] % len(AROUND)], data[1]
     headers, key = HEADERS[how % len(HEADERS)], KEYS[how // len(HEADERS) % len(KEYS)]
     raw = Raw("x", around(data[2:]), 0, key, headers).record
@@ -177,19 +174,18 @@ def records(data: bytes) -> None:
     # `decode_any` must give the same result as `decode_metrics` or `decode_logs`, whichever can use the record.
     assert decoded == (as_metrics if decoded.snapshots else as_logs if decoded.lines else decoded)
     quick = decode.fast(raw.value, bool(headers), latest_ms(settings, ARRIVED_MS))
-    # The fast path accepts some records that are rejected as binary: it does not see bad UTF-8 in fields it skips.
+    # The fast path does not see bad UTF-8 in fields that it skips.
     assert quick is None or [quick.snapshot()] == as_metrics.snapshots or as_metrics.errors == ["binary"]
 
 
 @cache
 def registry() -> Registry:
-    """Return a schema registry that runs until the process ends."""
     known = Registry()
     served = serving(known)
     known.schemas["/schemas/ids/7"] = {"schema": json.dumps(AVRO)}
     known.schemas["/schemas/ids/8"] = {"schemaType": "PROTOBUF", "schema": ""}
     served.__enter__()
-    # Stop the server at exit: if `serving` is closed later, it waits for the server's thread, which is gone by then.
+    # `serving` waits for the server's thread, which is gone at exit.
     atexit.register(served.__exit__, None, None, None)
     return known
 
@@ -208,7 +204,6 @@ def _of_records() -> Iterator[bytes]:
 
 
 def texts(data: bytes) -> None:
-    """Read a text as a log record, line by line, as a dump, and as names of MBeans and clients."""
     text = data[2:].decode("utf-8", "replace")
     raw = Raw("x", text.encode(), 0, b"s|i|").record
     decoded = decode_logs(raw, SETTINGS, ARRIVED_MS)
@@ -219,8 +214,7 @@ def texts(data: bytes) -> None:
         events, dumps = events_and_dumps(line, source, catalogue())
         check_events(events)
         check_judged(dumps)
-        # The monitor skips plain text that has none of the log patterns' literals, so text with an event must have one.
-        # This need not hold in other formats, which may escape letters.
+        # The monitor skips plain text that has none of the log patterns' literals.
         found = (
             not (events or dumps) or decoded.format != "plain_text" or any(one in text for one in literals(catalogue()))
         )
@@ -243,7 +237,6 @@ def _check_places(dumps: Sequence[Dump], lines: int) -> None:
 
 
 def check_events(events: Sequence[LogEvent]) -> None:
-    """Assert that events have known log patterns, texts of at most 500 characters (MAX_TEXT), and no empty captures."""
     for event in events:
         assert event.signature in catalogue().by_id or event.signature == DUMP_LINE
         assert len(event.text) <= MAX_TEXT
@@ -257,7 +250,7 @@ def check_judged(dumps: Sequence[ThreadDump]) -> None:
 
 
 def _line_by_line(text: str, source: Source) -> None:
-    """Read the text as from a shipper that sends file and offset; the order of the lines must not change the result."""
+    """The order of the lines must not change the result."""
     parts, at = [], 0
     for written in text.split("\n"):
         line = LogLine(ts_ms=ARRIVED_MS, message=written, file="app.log", file_offset=at)
@@ -273,7 +266,6 @@ def _line_by_line(text: str, source: Source) -> None:
 
 
 def _names(text: str) -> None:
-    """Read the text as an MBean name, as a client id within one (quoted as by JMX), and as part of a client's key."""
     bean = mbeans.parts(text)
     assert bean.subject.kind is None or bean.subject.kind in CLIENT_METRICS
     assert bean.names.keys() <= {name for names in mbeans.NAMES.values() for name in names}
@@ -361,7 +353,6 @@ class _Clock:
 
 
 def attachments(data: bytes) -> None:
-    """Diagnose an attached file twice; the results must be equal and free of contradictions."""
     name = FILES[data[0] % len(FILES)]
     content = PACKED[data[1] % len(PACKED)](data[2:], name)
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=_memory()) as folder:
@@ -376,7 +367,7 @@ def attachments(data: bytes) -> None:
     assert found.rejected.keys() <= REASONS
     for one in found.inputs:
         assert one.what or one.unread, one
-        # An input that names a client must be used, or state why it is not.
+        # An input that names a client must be used, or state why it is not used.
         assert one.used or one.left_out or one.unread or not one.read or not one.names_client, one
         assert (one.start_ms is None) == (one.end_ms is None) and (one.start_ms or 0) <= (one.end_ms or 0), one
     unread = any(one.unread for one in found.inputs)
@@ -408,7 +399,8 @@ def _of_attachments() -> Iterator[bytes]:
 
 
 def lives(data: bytes) -> None:
-    """Let a client repeat a record, then stay silent until it counts as gone; results of others must not change."""
+    """A client repeats a record, then stays silent until it counts as gone; results of other clients must not
+    change."""
     monitor = hostile.repeated(data[2:], bool(data[0] & 1))
     assert "step-failed" not in monitor.reasons
     assert monitor.published("good") == _undisturbed()
@@ -428,8 +420,6 @@ def _of_lives() -> Iterator[bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A target of the fuzzer; `run` raises if an input violates a property."""
-
     run: Callable[[bytes], None]
     seeds: Callable[[], Iterator[bytes]]
     longest: int
@@ -444,7 +434,6 @@ TARGETS: Mapping[str, Target] = {
 
 
 def holds(target: Target, data: bytes) -> None:
-    """Run a target on an input. Raises if the input violates a property."""
     if len(data) > 2:
         try:
             target.run(data)

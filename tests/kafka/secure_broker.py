@@ -65,7 +65,6 @@ class SecureBroker:
         self._process.stop(20)
 
     def administer(self, page: str) -> None:
-        """Run the `kafka-topics.sh` and `kafka-acls.sh` lines of a page."""
         admin = KafkaAdminClient(bootstrap_servers=[self.inside])
         for program, options in documented(page):
             if program == "kafka-topics.sh":
@@ -140,7 +139,6 @@ class SecureBroker:
 
 
 def authority(folder: Path, name: str) -> Path:
-    """Make a certificate authority, with its key in the same folder; return its certificate (PEM)."""
     store, certificate = folder / f"{name}.p12", folder / f"{name}.pem"
     _keytool(store, *PAIR, "-alias", "ca", "-dname", f"CN={name}", "-ext", "bc=ca:true", "-ext", "ku=keyCertSign")
     _keytool(store, "-exportcert", "-rfc", "-alias", "ca", "-file", str(certificate))
@@ -148,7 +146,6 @@ def authority(folder: Path, name: str) -> Path:
 
 
 def documented(page: str) -> Iterator[tuple[str, argparse.Namespace]]:
-    """Yield (program, options) of each `kafka-topics.sh` and `kafka-acls.sh` line of a page."""
     parser = argparse.ArgumentParser(exit_on_error=False)
     for flag in ("--create", "--add", "--cluster"):
         parser.add_argument(flag, action="store_true")

@@ -30,9 +30,9 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 pytestmark = pytest.mark.long
 
 NEWEST = "broker"
-#: Value of `metric.reporters` with our plugin for brokers since 4.2; this plugin also sends clients the push interval.
+#: Value of `metric.reporters` with our plugin for brokers since 4.2.
 SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
-#: Brokers: the oldest with KIP-714, the oldest maintained, the newest before 4.2 (for the older plugin), the newest.
+#: The oldest broker with KIP-714, the oldest maintained, the newest before 4.2, and the newest.
 BROKERS = {
     "test-broker-3.7": jars.JarSet(("org.apache.kafka:kafka_2.13:3.7.2", *jars.LOG4J_1), without=("io.netty:*",)),
     "broker-3.9": jars.SETS["broker-3.9"],
@@ -46,7 +46,6 @@ ELSEWHERE = "127.0.0.2"
 
 @contextmanager
 def jvm(jar_set: str, program: str, folder: Path, options: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a Java client of the demo, without a Jolokia agent."""
     folder.mkdir()
     command = [
         *(java(), "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
@@ -83,7 +82,7 @@ def test_modern_clients_report_through_their_brokers_alone(
         "clienthealth.colour": "blue",
     }
     port, far_port, controller_port = free_port(), free_port(), free_port()
-    # The gateway simulates a client on another host: connections through it come from another address.
+    # Connections through the gateway come from another address, like those of a client on another host.
     gateway = Gateway(free_port(), far_port, ELSEWHERE)
     ports = {"PLAINTEXT": port, "FAR": far_port, "CONTROLLER": controller_port}
     listeners = {

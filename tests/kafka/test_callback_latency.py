@@ -35,7 +35,7 @@ SECONDS = 40.0
 
 
 def settled(running: Running) -> dict[str, int]:
-    """Wait for 20 delivered records, so that the slow start (class loading, metadata) is over; return the counters."""
+    """20 delivered records show that the slow start (class loading, metadata) is over."""
     deadline = time.monotonic() + WAIT_SECONDS
     while running.counters.get("acknowledged", 0) < 20:
         assert running.alive and time.monotonic() < deadline, running.output.read_text()
@@ -76,12 +76,12 @@ def test_derived_is_measured_within_a_fifth(broker: Broker, tmp_path: Path) -> N
     latencies = measurements(broker, settings)
     assert latencies["callback_seconds"]["source"] == "derived"
     assert latencies["callback_seconds"]["avg"] == pytest.approx(measured, rel=0.2)
-    # The callbacks keep the I/O thread busy: half of the time, if 20 callbacks per second take 25 ms each.
+    # If 20 callbacks per second take 25 ms each, the I/O thread is busy for half of the time.
     assert latencies["io_thread_busy_ratio"] == pytest.approx(records / SECONDS * measured, abs=0.1)
 
 
 def measurements(broker: Broker, settings: Settings) -> dict[str, Any]:
-    """Return the indicators of the topic's only client, for one window that contains all its samples."""
+    """One window contains all samples of the topic's only client."""
     packer, now_ms = Packer(1), int(time.time() * 1000)
     for record in broker_records(broker):
         source = Source(TOPIC, record.partition, record.offset)

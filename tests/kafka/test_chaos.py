@@ -16,8 +16,8 @@ from tests.chaos.world import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: The kinds of faults in the short run. In `monitor-lost-uncommitted`, the monitor is killed after it has written a
-#: batch's results and before Spark commits the batch. Spark then repeats the batch, and no result may appear twice.
+#: In `monitor-lost-uncommitted`, the monitor is killed after it has written a batch's results and before Spark commits
+#: the batch.
 SHORT = ("monitor-lost-uncommitted",)
 
 

@@ -40,7 +40,7 @@ def texts(findings: Iterator[Finding], about: str, state: str) -> list[str]:
 def test_a_healthy_kafka_has_no_failure(broker: Broker) -> None:
     settings = settings_for(broker, "well")
     create_ours(settings)
-    # The doctor must cope with topics that were created a moment ago, so the test does not wait for them.
+    # The doctor must cope with topics that were created a moment ago.
     findings = list(kafka_works(settings))
     assert texts(iter(findings), "topic well-metrics", "warning") == [
         "The topic has no records yet; without client metrics no client can be judged."
@@ -125,7 +125,6 @@ def test_policies_and_retention_that_lose_data_are_failures(broker: Broker) -> N
 
 
 def reading(service: str, ahead_seconds: float) -> bytes:
-    """Return a sample with a timestamp `ahead_seconds` ahead of this machine's clock."""
     client = {"service": service, "host": "h", "instance": "h:1", "client_id": "c", "kind": "producer"}
     ts = int((time.time() + ahead_seconds) * 1000)
     return json.dumps({"ts": ts, "client": client, "metrics": {"select-total": 1.0}}).encode()
@@ -227,7 +226,7 @@ def test_the_checks_of_this_machine_pass_here() -> None:
 
 @pytest.fixture
 def web() -> Iterator[tuple[str, dict[str, object]]]:
-    """Serve JSON documents by path; yield the address and the documents."""
+    """Yield the address and the documents by path."""
     answers: dict[str, object] = {}
 
     class Handler(BaseHTTPRequestHandler):
@@ -239,8 +238,7 @@ def web() -> Iterator[tuple[str, dict[str, object]]]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Log nothing."""
+        def log_message(self, format: str, *args: object) -> None: ...
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,7 +1,5 @@
-"""Follow real groups on a real broker: their commits, the exporter's samples of them, and the resulting lag and state.
-
-Samples are 10 s apart by a simulated clock, so the tests do not wait.
-"""
+"""Follow real groups on a real broker: their commits, the exporter's samples of them, and the resulting lag and
+state."""
 
 from __future__ import annotations
 
@@ -84,7 +82,6 @@ class Lab:
         self.producer.flush()
 
     def join(self, group: str) -> KafkaConsumer:
-        """Return a consumer that has joined the group and been assigned partitions of the lab's topic."""
         consumer = KafkaConsumer(
             bootstrap_servers=self.servers,
             group_id=f"{self.name}-{group}",
@@ -94,8 +91,7 @@ class Lab:
         )
         self.consumers.append(consumer)
         subscribe(consumer, self.topic)
-        # If a join ends between two polls, kafka-python 3 joins again. Each poll waits longer than the one before, so
-        # that a join finally ends within a poll.
+        # If a join ends between two polls, kafka-python 3 joins again, so each poll waits longer than the poll before.
         waits = itertools.count(50, 50)
 
         def assigned() -> bool:
@@ -106,7 +102,7 @@ class Lab:
         return consumer
 
     def commit(self, consumer: KafkaConsumer, offset: int) -> None:
-        """Commit as soon as no rebalance is in progress, because a rebalance makes commits fail."""
+        """A rebalance makes commits fail."""
 
         def committed() -> bool:
             try:
@@ -119,7 +115,7 @@ class Lab:
         eventually(committed)
 
     def read(self, group: str) -> dict[str, Any]:
-        """Take one more sample, 10 s after the one before; return the group's lag, computed from all samples so far."""
+        """Take one more sample, 10 s after the previous sample; return the group's lag from all samples so far."""
         self.now += 10
         name = f"{self.name}-{group}"
         (snapshot,) = (s for s in self.snapshots.from_reading(self.reader.read()) if s["client"]["group"] == name)
@@ -221,7 +217,7 @@ def test_a_consumer_that_is_too_slow_is_warn(lab: Lab) -> None:
         lab.commit(consumer, 60 * step)
         record = lab.read("slow")
     assert record["group"]["status"] == "WARN"
-    # 800 records are produced, 480 committed. 100 records are produced per 10 s, so record 480 is 32 s old.
+    # 100 records are produced per 10 s, so record 480 of 800 is 32 s old.
     assert record["lag"][0]["records"] == 320
     assert record["lag"][0]["seconds"] == pytest.approx(32.0)
 
@@ -368,7 +364,7 @@ def test_groups_of_all_types_of_kafka_4_and_members_that_hang(
     assert hanging == {f"{kind}-app" for kind in OF_KAFKA_4 if kind != "streams"} | {
         "streams-app-StreamThread-1-consumer"
     }
-    # Only the last line is compared, because messages about downloaded jars precede it in a new checkout.
+    # In a new checkout, messages about downloaded jars precede the last line.
     assert complaint.splitlines()[-1] == "cluster default: [groups] include and exclude leave 1 groups out"
 
 
@@ -380,7 +376,7 @@ def watch(pid: int) -> list[dict[str, Any]]:
 
 
 def members(broker: Broker, **options: str) -> list[str]:
-    """Return the command that runs a member of each type of group; in `options`, `_` stands for a dot."""
+    """In the names of `options`, `_` stands for a dot."""
     named = {"p.client.id": "feed", "c.client.id": "{}-app", "c.group.id": "of-{}", "s.commit.interval.ms": "200"}
     named |= {"s.client.id": "streams-app", "s.application.id": "of-streams"}
     named |= {f"{kind}.bootstrap.servers": broker.bootstrap_servers for kind in "pcs"}

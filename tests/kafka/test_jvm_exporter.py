@@ -51,7 +51,6 @@ def started(client: DemoClient, broker: Broker, folder: Path) -> Iterator[Runnin
 
 
 def records(settings: Settings, topic: str, service: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield keys and values of a service's records as they arrive, until none arrives within WAIT_SECONDS."""
     reader = consumer(settings, topic, auto_offset_reset="earliest", consumer_timeout_ms=round(1000 * WAIT_SECONDS))
     try:
         for record in reader:
@@ -108,7 +107,7 @@ def test_a_suspicious_jvm_is_asked_for_a_thread_dump(broker: Broker, settings: S
         exporter = threading.Thread(target=Exporter(settings, targets, publisher).run, args=(stop,))
         exporter.start()
         try:
-            # While a slow JVM starts, its client lacks metadata, so a dump may be requested too early; skip that dump.
+            # While a slow JVM starts, its client lacks metadata, so a dump may be requested too early.
             key, record = next(
                 (key, record)
                 for key, record in records(settings, LOGS, "stuck")

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.long
 CLIENTS = 20
 GROUP = "shop"
 KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
-#: A long TTL: on a busy machine, clients must not go stale during the test.
+#: On a busy machine, clients must not go stale during the test.
 SLOWLY = {"KAFKA_HEALTH_PROMETHEUS_TTL_SECONDS": "86400"}
 
 
@@ -50,7 +50,6 @@ class Half:
         return load(str(self.config), {})
 
     def leaderless(self) -> set[str]:
-        """Return the partitions without a leader, as TOPIC/PARTITION."""
         client = admin(self.settings)
         try:
             return {
@@ -65,7 +64,6 @@ class Half:
 
 @contextmanager
 def program(half: Half, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """Run one of our programs as a user starts it; yield the process and its log."""
     log = half.folder / f"{'-'.join(arguments[:2])}-{time.monotonic_ns()}.log"
     command = [KAFKA_HEALTH, *arguments, "--config", str(half.config)]
     with log.open("w") as out:
@@ -92,7 +90,6 @@ def clients_of(page: str) -> int:
 
 
 def fill(settings: Settings, group_topic: str) -> None:
-    """Write samples, health records of 20 clients, and a topic on which a group lags by one record a partition."""
     create_topics(settings.kafka, [group_topic], 4)
     now_ms = int(time.time() * 1000)
     client = {"service": "web", "host": "h", "instance": "h:1", "client_id": "c", "kind": "producer"}
@@ -129,8 +126,7 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
     running = Half(folder, one, two)
     with ExitStack() as stack:
         stack.enter_context(one)
-        # Kafka creates its offsets topic while only the first broker runs. So that broker coordinates
-        # all groups, and it stays up.
+        # Kafka creates its offsets topic while only the first broker runs, so that broker coordinates all groups.
         create_topics(one.kafka, ["before"])
         commit(one.bootstrap_servers, "before", 1)
         stack.enter_context(two)
@@ -195,8 +191,7 @@ def test_commands_read_what_has_a_leader_and_name_the_rest(half: Half, capsys: p
     out, err = capsys.readouterr()
     assert out.startswith("client-metrics: 1 record, 0 rejected\n")
     assert f"a part of client-metrics could not be read: {of_metrics}: no leader" in err
-    # The partition of client-logs that has a leader is empty. The command must name the partition without a leader,
-    # and must not call the topic empty.
+    # The partition of client-logs that has a leader is empty, but the command must not call the topic empty.
     assert run("formats", *config, "--topic", "client-logs") == 2
     assert f"client-logs could not be read: {of_logs}: no leader" in capsys.readouterr().err
 
@@ -221,8 +216,7 @@ def test_new_topics_have_as_many_copies_as_there_are_brokers(half: Half, capsys:
     out = ["--out", str(half.folder / "other.toml")]
     assert run("init", *out, *ours, "--replication-factor", "3", "--yes") == 2
     assert "start the brokers that are down, or give a smaller --replication-factor" in capsys.readouterr().err
-    # The default replication factor is the number of brokers, including the one that is down. `init` returns 1, because
-    # other topics lack leaders.
+    # The default replication factor is the number of brokers, including the broker that is down.
     assert run("init", *out, *ours, "--yes") == 1
     client = admin(half.settings)
     (topic,) = client.describe_topics(["new-metrics"])

@@ -92,7 +92,7 @@ def number(value: int) -> str:
 def broker_with(
     folder: Path, mechanism: str, jaas: str, more: Mapping[str, str], flags: str = "", protocol: str = "SASL_PLAINTEXT"
 ) -> Iterator[str]:
-    """Run a broker with our topics; yield its address for logins by `mechanism`. `flags`: the broker's JVM options."""
+    """Yield the broker's address for logins by `mechanism`. `flags`: the broker's JVM options."""
     port, inside, controller = free_port(), free_port(), free_port()
     here = f"listener.name.login.{mechanism.lower()}"
     properties = {
@@ -114,7 +114,7 @@ def broker_with(
 
 
 def groups_are_listed(answers: Answers, folder: Path, environment: Mapping[str, str]) -> Path:
-    """Write `answers` to a settings file and list groups with it (`kafka-health export groups`); return the file."""
+    """Write `answers` to a settings file and list groups with it; return the file."""
     file = folder / "health.toml"
     text = answers.text().replace("[monitor]", "[monitor]\ntrigger_seconds = 1\nmetrics_port = 0")
     file.write_text(text, "utf-8")
@@ -225,12 +225,11 @@ def test_certificates_in_stores_of_each_kind(tmp_path: Path) -> None:
             groups_are_listed(answers, tmp_path, {})
         with pytest.raises(ServiceError):
             consumer(replace(answers, client_file="").settings(), bootstrap_timeout_ms=3000)
-        # `answers` is from the last pass of the loop, in which the client's key is in a JKS store.
+        # In the last pass of the loop, the client's key is in a JKS store.
         all_programs_work(answers, tmp_path, {})
 
 
 def pair(folder: Path, name: str) -> None:
-    """Make a key and a certificate signed by the test's certificate authority; store both in NAME.p12."""
     store, request, signed = (str(folder / f"{name}.{ending}") for ending in ("p12", "csr", "pem"))
     mine = ("-keystore", store, *STORE)
     keytool(*PAIR, "-alias", name, "-dname", f"CN={name}", *mine)
@@ -273,7 +272,7 @@ def test_kerberos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def kdc(folder: Path) -> Iterator[dict[str, str]]:
-    """Run a KDC, write keytabs for `kafka/localhost` and `health`; yield environment variables that name the KDC."""
+    """Yield environment variables that name the KDC. The keytabs are for `kafka/localhost` and `health`."""
     port = free_port()
     options = (
         "dns_lookup_kdc = false",

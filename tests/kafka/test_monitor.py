@@ -20,7 +20,7 @@ from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: The producers in the earlier release's state send healthy samples for RECOVERED_SECONDS, together RECOVERED samples.
+#: The producers in the earlier release's state send healthy samples for RECOVERED_SECONDS.
 RECOVERED_SECONDS = 180
 RECOVERED = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
 BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")
@@ -33,7 +33,7 @@ def healthy(start_ms: int, seconds: int) -> list[bytes]:
 
 @dataclass
 class Continued:
-    """A monitor that continued an earlier release's state until a stuck producer in it had recovered."""
+    """A monitor that continued an earlier release's state until a stuck producer in that state had recovered."""
 
     lab: Lab
     begin_ms: int
@@ -56,9 +56,9 @@ def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     for topic, count in zip(("metrics", "logs"), left.READ, strict=True):
         lab.publish(topic, *[b"{ this has been read"] * count)
     now = int(time.time() * 1000)
-    # The first six samples are in time, the other two are older than the watermark allows.
+    # The last two samples are older than the watermark allows.
     lab.publish("metrics", *healthy(now - 30_000, 30), *healthy(now - 200_000, 10), *BAD)
-    # Kafka's record time equals the time of each sample, as if each had been sent when it was taken.
+    # Kafka's record time equals the time of each sample.
     for second in range(0, RECOVERED_SECONDS, left.STEP):
         ts_ms = now + 1000 * (second - RECOVERED_SECONDS)
         for host in left.HOSTS:
@@ -75,7 +75,7 @@ def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         lab.wait(lambda: len(lab.records("rejects")) >= len(BAD))
         lab.wait(lambda: any(row["change"] == "closed" for row in history.verdicts.look()))
         lab.wait(lambda: sum(row["records"] for row in quality()) >= 8 + len(BAD) + RECOVERED)
-        # The history is written within a batch, the metric rises only after it. So wait for the metric too.
+        # The history is written within a batch, and the metric rises only after the batch.
         lab.wait(lambda: lab.metric("records_read_total") == 8 + len(BAD) + RECOVERED)
         minutes, verdicts = history.minutes.look(), history.verdicts.look()
         yield Continued(lab, now, lab.records("rejects"), [*minutes], [*verdicts], quality())
@@ -127,8 +127,7 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
         admin.delete_records({TopicPartition(topic, 0): end + 15})
     lab.wait(lambda: lab.metric("records_read_total") == read + 5)
     assert lab.metric("lost_records_total") == lost + 15
-    # No more input arrives. The monitor must still report the clients as departed, at most 80 s later by the
-    # wall clock: a minute and two intervals of 10 s.
+    # The monitor must report the clients as departed at most 80 s later: a minute and two intervals of 10 s.
     silent_ms = int(1000 * time.time())
     admin.delete_topics([topic])
     lab.wait(lambda: lab.metric("input_topic_present") == 0)
@@ -141,7 +140,7 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
     lab.wait(lambda: lab.metric("recreated_partitions_total") == 1)
     lab.wait(lambda: lab.metric("input_topic_present") == 1)
     send(now - 20_000, 6)
-    # The new topic's first four records may be skipped, and are then counted; all later ones are read.
+    # The new topic's first four records may be skipped, and are then counted.
     lab.wait(lambda: lab.metric("records_read_total") + lab.metric("lost_records_total") == read + lost + 20 + 4 + 6)
     assert lab.metric("lost_records_total") <= lost + 15 + 4
     admin.create_partitions({topic: 3})
@@ -171,8 +170,7 @@ def test_a_record_bomb_between_good_records_affects_no_other_record(continued: C
         bomber.close()
     lab.wait(lambda: any(headers(r)["reject_reason"].startswith("fatal: ") for r in lab.records("rejects")), 600)
     lab.wait(lambda: any(json.loads(r.value)["last_seen"] == now + 25_000 for r in lab.records("health")))
-    # The record killed a process even when it was alone in a batch. So this record is to blame, and not one of
-    # those that were read together with it before.
+    # The record killed a process even when it was alone in a batch.
     assert "the batch is now read in steps of 1 records" in lab.log.read_text()
     rejects = [headers(record) for record in lab.records("rejects")]
     (reject,) = (each for each in rejects if each.pop("reject_reason").startswith("fatal: "))

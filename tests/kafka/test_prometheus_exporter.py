@@ -56,7 +56,6 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> Settings:
 
 @contextmanager
 def exporting(topic: Settings, log: Path) -> Iterator[Served]:
-    """Run the exporter as a user starts it; yield its pages."""
     environment = {
         **os.environ,
         "KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS": topic.kafka.bootstrap_servers,
@@ -127,7 +126,7 @@ def test_a_rolling_restart_hides_no_client(topic: Settings, exporter: Served, tm
             return pages[-1][0] == 200
 
         eventually(ready, "the next one is ready")
-        # Until the exporter has read everything it answers 503, so that no scrape sees incomplete data.
+        # Until the exporter has read everything, it answers 503.
         assert {status for status, _ in pages} <= {200, 503}
         exporter.process.send_signal(signal.SIGTERM)
         assert exporter.process.wait(WAIT_SECONDS) == 0
@@ -137,11 +136,11 @@ def test_a_rolling_restart_hides_no_client(topic: Settings, exporter: Served, tm
 
 
 def test_reads_whatever_a_topic_is_compressed_with(topic: Settings) -> None:
-    """Records may use any compression: the monitor writes with Kafka's Java client, and brokers may recompress."""
+    """The monitor writes with Kafka's Java client, and brokers may recompress."""
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     for codec in codecs:
         writer = Producer({"bootstrap.servers": topic.kafka.bootstrap_servers, "compression.type": codec})
-        # The record is large enough for librdkafka to compress it.
+        # librdkafka compresses only records that are large enough.
         writer.produce(topic.topics.health, b"x" * 5_000, codec.encode(), partition=0)
         assert writer.flush(WAIT_SECONDS) == 0
     seen: dict[bytes | None, bytes | None] = {}

@@ -218,7 +218,7 @@ def test_two_clients_of_one_name_are_distinguished(lab: Lab) -> None:
 
 
 class Application:
-    """The application's callbacks, and its logger: confluent-kafka calls only the logger's method `log`."""
+    """confluent-kafka calls only the method `log` of a logger."""
 
     def __init__(self) -> None:
         self.stats = self.reports = self.default = 0
@@ -281,8 +281,7 @@ def test_confluent_kafka_by_its_class(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     assert own["metrics"]["record-send-total"] == sent + 1 and own["metrics"]["record-error-total"] == 1
     assert own["metrics"]["queue-records"] == 0
     assert any(s["metrics"].get("ack-latency-max", 0) > 0 for s in lab.snapshots())
-    # During poll(), librdkafka passes each failed connection to the logger. It passes `all brokers are down` to the
-    # error callback only.
+    # librdkafka passes `all brokers are down` only to the error callback.
     away = made({"bootstrap.servers": "127.0.0.1:1", "client.id": "away"}, logger=application)
     reader = KafkaConsumer(lab.logs, bootstrap_servers=lab.servers, auto_offset_reset="earliest")
     lines: list[bytes] = []

@@ -62,9 +62,9 @@ JARS = {
         )
     ),
 }
-#: Options of a demo program with the OpenTelemetry agent. `v3-preview` turns on the changes of the agent's version 3.
+#: `v3-preview` turns on the changes of the OpenTelemetry agent's version 3.
 AGENT = {
-    # Needed because the agent treats `java Program.java` as a tool of the JDK.
+    # The agent treats `java Program.java` as a tool of the JDK.
     "otel.javaagent.enabled": "true",
     "otel.service.name": "shop",
     "otel.traces.exporter": "none",
@@ -75,7 +75,7 @@ AGENT = {
     "p.client.id": "jvm-producer",
     "rate": "20",
 }
-#: The option that makes the agent report the metrics of Kafka clients, as documented in deploy/clients.md.
+#: The option that makes the agent report the metrics of Kafka clients.
 SWITCH = "-Dotel.instrumentation.kafka-clients-metrics.enabled=true"
 LAYOUTS = ("EcsLayout", "GelfLayout", "JsonLayout", "LogstashJsonEventLayoutV1")
 READS = (
@@ -87,7 +87,6 @@ READS = (
 
 
 def librdkafka(servers: str) -> dict[str, bytes]:
-    """Return statistics of a producer that sent 100 records (SENT) and of a consumer that read and committed them."""
     newest: dict[str, Any] = {}
     options = {"bootstrap.servers": servers, "statistics.interval.ms": 200}
     keep = {"stats_cb": lambda text: newest.update({json.loads(text)["type"]: json.loads(text)})}
@@ -116,14 +115,13 @@ def librdkafka(servers: str) -> dict[str, bytes]:
         return bool(partitions.get("0", {}).get("committed_offset") == SENT)
 
     eventually(committed, "statistics of what was committed")
-    # The values are taken before close(), during which the consumer may report that it has no partitions.
+    # During close(), the consumer may report that it has no partitions.
     values = {f"librdkafka {kind}": json.dumps(newest[kind]).encode() for kind in ("producer", "consumer")}
     consumer.close()
     return values
 
 
 def kafka_python(servers: str) -> dict[str, bytes]:
-    """Return `metrics()` of a kafka-python producer with linger_ms=200, and of a consumer that read its records."""
     producer = KafkaProducer(bootstrap_servers=servers, client_id="kp-producer", linger_ms=200)
     for sent in [producer.send(TOPIC, b"x" * 100) for _ in range(SENT)]:
         sent.get(WAIT_SECONDS)
@@ -141,7 +139,6 @@ def kafka_python(servers: str) -> dict[str, bytes]:
 
 @contextmanager
 def jvm(jar_set: str, folder: Path, servers: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the demo's steady producer with these options; its output goes to `out` in the folder."""
     command = [
         java(),
         "-Xmx256m",
@@ -161,7 +158,6 @@ def jvm(jar_set: str, folder: Path, servers: str, *options: str) -> Iterator[sub
 
 
 def has_sent(export: bytes) -> bool:
-    """True if the count of sent records in this OTLP JSON export is above 0."""
     scopes = (scope for resource in json.loads(export)["resourceMetrics"] for scope in resource["scopeMetrics"])
     metrics = {metric["name"]: metric for scope in scopes for metric in scope["metrics"]}
     total = metrics.get("kafka.producer.record_send_total", {"sum": {"dataPoints": []}})
@@ -181,7 +177,7 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
     port = free_port()
     options = AGENT | {
         "logback.configurationFile": "logback.xml",
-        # The agent sets a metrics reporter. From kafka-clients 4.0 on, this disables JMX unless JMX is listed too.
+        # From kafka-clients 4.0 on, the agent's metrics reporter disables JMX unless JMX is listed, too.
         "p.metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
     }
     agents = (f"-javaagent:{agent}", f"-javaagent:{jolokia}=port={port},host=127.0.0.1,discoveryEnabled=false", SWITCH)
@@ -197,7 +193,7 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
 
             return newest
 
-        # The first exports describe a client that has not sent yet, so wait for an export with sent records.
+        # The first exports describe a client that has not sent yet.
         otlp = eventually(exported("resourceMetrics", has_sent), "metrics of the OpenTelemetry agent")
         logs = [
             eventually(
@@ -213,7 +209,6 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
 
 
 def log4j2(folder: Path, servers: str) -> dict[str, list[bytes]]:
-    """Return log lines of a producer with records that are too large, in every JSON layout included in log4j2."""
     appenders = "".join(
         f'<File name="{layout}" fileName="{layout}.json"><JsonTemplateLayout '
         f'eventTemplateUri="classpath:{layout}.json"/></File>'
@@ -248,7 +243,6 @@ def written(
 
 @pytest.fixture(scope="module")
 def snapshots(written: tuple[Mapping[str, bytes], Any]) -> dict[str, Row]:
-    """Return the decoded snapshot of each client or agent, by the names in `written`."""
     by_name = {}
     for name, value in written[0].items():
         decoded = decode_metrics(Raw(name, value, key=b"s|i|kp").record, Settings(), now_ms())
@@ -260,7 +254,6 @@ def snapshots(written: tuple[Mapping[str, bytes], Any]) -> dict[str, Row]:
 
 @pytest.fixture(scope="module")
 def lines(written: tuple[Any, Mapping[str, list[bytes]]]) -> dict[str, list[Row]]:
-    """Return the decoded log lines of each agent or log layout, by the names in `written`."""
     by_signature: dict[str, list[Row]] = {}
     for name, values in written[1].items():
         for value in values:
@@ -271,7 +264,6 @@ def lines(written: tuple[Any, Mapping[str, list[bytes]]]) -> dict[str, list[Row]
 
 
 def non_empty(part: Snapshot | LogLine) -> Row:
-    """Return the non-null fields of a snapshot or log line, and of the client in it."""
     row: Row = json.loads(msgspec.json.encode(part))
     row["client"] = {name: value for name, value in row["client"].items() if value is not None}
     return {name: value for name, value in row.items() if value is not None}
@@ -379,7 +371,6 @@ def test_kafka_python(snapshots: dict[str, Row]) -> None:
     assert 100 <= producer["metrics"]["record-queue-time-max"] < 60_000
     assert producer["metrics"]["record-send-rate"] > 0
     assert consumer["client"]["kind"] == "consumer"
-    # The rate may still be 0 right after the first poll, so only its presence is checked.
     assert consumer["metrics"]["records-consumed-rate"] >= 0
     assert consumer["metrics"]["assigned-partitions"] == 1
 

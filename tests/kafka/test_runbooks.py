@@ -73,7 +73,6 @@ class World:
     places: dict[str, str]
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
-        """Run a page's command, with our values for its placeholders in capitals."""
         victim = subprocess.Popen(["sleep", "600"])
         places = self.places | ({"PID": str(victim.pid)} if re.match(r"kill( -9)? PID", command) else {})
         for word, here in places.items():
@@ -161,7 +160,7 @@ def runbook_world(folder: Path, settings: Settings) -> Iterator[World]:
 
 @contextmanager
 def _served() -> Iterator[tuple[str, str]]:
-    """Serve the exporter and the monitor's metrics; yield the addresses that the monitor's runbook uses."""
+    """Yield the addresses that the monitor's runbook uses."""
     states = States(Settings(), clock=lambda: NOW_MS / 1000)
     states.put(*wire(deadlock()))
     metrics = SelfMetrics()
@@ -177,7 +176,7 @@ def _served() -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def _tools(folder: Path) -> Iterator[int]:
-    """Run Kafka's tools in one JVM; yield the port at which it accepts the name and arguments of a tool."""
+    """Run Kafka's tools in one JVM; yield the port at which this JVM accepts the name and arguments of a tool."""
     log = folder / "tools.log"
     command = java_command("broker", 128, str(Path(__file__).with_name("KafkaTools.java")))
     at = command.index("-cp") + 1
@@ -210,7 +209,7 @@ def works(world: World, command: str) -> None:
     assert not re.search(r"(?i)exception|unrecognized|usage:", done.stdout + done.stderr), (command, done.stdout)
 
 
-#: Commands that these two runbooks share, such as those that find and dump a process, run with one of them only.
+#: Commands that both runbooks contain run with one of the two runbooks only.
 COMMON_RUN_IN = "producer-callback-deadlock"
 COMMON = set(commands(RUNBOOKS[COMMON_RUN_IN])) & set(commands(RUNBOOKS["consumer-stalled"]))
 

@@ -31,7 +31,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def alive(pid: int) -> bool:
-    """True if the process exists and is not a zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -40,7 +39,7 @@ def alive(pid: int) -> bool:
 
 
 def values(settings: Settings, topic: str) -> list[bytes]:
-    """Return all values of a topic up to its current end offsets, however long that takes."""
+    """Return all values of a topic up to its current end offsets, however long the reading takes."""
     reader = consumer(
         settings, auto_offset_reset="earliest", consumer_timeout_ms=round(1000 * WAIT_SECONDS), group_id=None
     )
@@ -55,7 +54,6 @@ def values(settings: Settings, topic: str) -> list[bytes]:
 
 
 def send(settings: Settings, topic: str, *records: bytes) -> None:
-    """Send records; wait until all replicas in sync have them."""
     writer = producer(settings, acks="all")
     for record in records:
         writer.send(topic, record)
@@ -122,8 +120,7 @@ def test_a_cluster_is_upgraded_node_by_node_survives_its_controller_and_what_was
         eventually(lambda: _in_sync(settings, "letters") == [{1, 2, 3}] * 3, "all replicas are in sync")
         cluster.roll()
         cluster.roll()
-        # 33 is the metadata version of 4.4; with a 3.9 broker in the cluster it would be 21. The nodes learn of a new
-        # version one by one.
+        # 33 is the metadata version of 4.4; with a 3.9 broker in the cluster the version would be 21.
         eventually(lambda: _metadata_version(settings) == (33, 33), "the newest metadata is in force")
         leads = cluster.controller()
         cluster.rolls = 5

@@ -33,8 +33,7 @@ for _ in range(2):
 print("up", flush=True)
 sys.stdin.read()
 """
-#: This consumer leaves its group after 15 s without a poll. `watch` runs LEFT_SECONDS after the consumer began to
-#: hang, when its last heartbeat is over 15 s old.
+#: This consumer leaves its group after 15 s without a poll. `watch` runs LEFT_SECONDS after the consumer began to hang.
 HANGS_SOON = {"slow.after": "2", "c.max.poll.interval.ms": "15000", "c.group.id": "bills"}
 HANGS_SOON |= {"p.client.id": "bill-writer", "c.client.id": "bill-payer"}
 LEFT_SECONDS = 32.0
@@ -68,7 +67,7 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
             failing.pause()
             eventually(lambda: stuck.onset_ms)
             failing.resume()
-            # Remove the agent from the healthy JVM. The stuck JVM keeps its agent, which `watch` must not remove.
+            # `watch` must not remove the agent of the stuck JVM.
             subprocess.run([java(), "-jar", str(jar), "stop", str(healthy.pid)], check=True, capture_output=True)
             group_options = ["--group", "billing", "--bootstrap", broker.bootstrap_servers]
             group = watching(*group_options)
@@ -92,8 +91,7 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
     java_clients = {"order-publisher", "order-api", "order-billing", "bill-writer", "bill-payer"}
     assert clients.keys() == {*java_clients, "shop-events"}
     hangs = {verdict["mode"]: verdict for verdict in clients["bill-payer"]["verdicts"]}
-    # Not confirmed: the client left its group before the watch and sends no requests, so no sample shows that the
-    # brokers answer.
+    # The client left its group before the watch and sends no requests, so no sample shows that the brokers answer.
     assert hangs["consumer-stalled"]["status"] == "suspected", hangs
     (stands,) = (thread for thread in clients["bill-payer"]["threads"] if thread["name"] == "billing")
     assert stands["frames"][0].startswith("ProduceAndConsume.handleSlowly (") and stands["dumps"] > 1, stands

@@ -1,9 +1,7 @@
 """Record and judge real clients in random circumstances: `make lab ARGS="--seed 101 --cases 60"`.
 
-The seed determines each case: a family of clients, a mechanism that makes them fail or only seem to fail, an event that
-hits the brokers (the weather), and a way of observing. Recordings stay in .cache/lab/SEED: the product judges the files
-in `seen`; `case.json` and `truth.jsonl` contain what really happened. Once the problems in a seed's cases have been
-fixed, only the results of a new seed count.
+The seed determines each case. Recordings stay in .cache/lab/SEED: the product judges the files in `seen`; `case.json`
+and `truth.jsonl` contain what really happened.
 """
 
 from __future__ import annotations
@@ -27,7 +25,6 @@ FIRST_KEPT = 100
 
 
 def main() -> None:
-    """Record and judge the cases, print the report, and add its matrix to results.md."""
     parser = argparse.ArgumentParser(prog="make lab", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same cases (default: 1)")
     parser.add_argument("--cases", type=int, default=60, help="how many (default: 60)")

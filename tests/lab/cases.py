@@ -60,12 +60,11 @@ class Case:
 
     @property
     def troubled(self) -> Sequence[str]:
-        """Return the ids of the clients that fail; a fault of the brokers makes all clients fail."""
         inside = "trouble" in self.options
         return self._ids(int(self.options.get("trouble.clients", "1"))) if inside else self.client_ids
 
     def _ids(self, clients: int) -> Sequence[str]:
-        """Return the ids of the first `clients` clients, as the family derives them from `client_id`."""
+        """Return the ids of the first `clients` clients."""
         names = self.family.ids.get(self.mechanism.role)
         if names is None:
             return (self.client_id, *(f"{self.client_id}-{number}" for number in range(1, clients)))
@@ -76,8 +75,7 @@ class Case:
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
     """Draw cases: always two failures, then a control (without a failure).
 
-    The failure modes take turns (`_Deck`). `only`, `families`: draw only mechanisms and families with one of these
-    texts in their names; default: all.
+    `only`, `families`: draw only mechanisms and families with one of these texts in their names; default: all.
     """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]
@@ -125,13 +123,13 @@ def _case(dice: random.Random, number: int, mechanism: Mechanism, families: Sequ
     if seen.metrics == "micrometer":
         options["micrometer"] = "true"
     if seen.metrics == "pushes":
-        # Pushes identify a client by its client id alone, so each case needs ids of its own.
+        # Pushes identify a client by its client id alone.
         options[f"{mechanism.role[0]}.client.id"] += f"-{number}"
     return Case(number, family, mechanism, options, seen, onset, after, lasts, weather)
 
 
 def _value(dice: random.Random, value: str) -> str:
-    """Draw an option's value: for `a..b` a number from a to b, for `a|b` one of the two; else return it as it is."""
+    """For `a..b` return a number from a to b, for `a|b` one of the two."""
     low, between, high = value.partition("..")
     if between and low.isdigit():
         return str(dice.randint(int(low), int(high)))
@@ -164,8 +162,8 @@ def _options(dice: random.Random, family: Family, mechanism: Mechanism) -> dict[
         options |= {"c.max.poll.records": "500|50|5"} if dice.random() < 0.5 else {}
     options |= mechanism.options
     if role == "producer" and (mechanism.end or int(_digits(options["p.linger.ms"])) > 1000):
-        # Keep records in the buffer until the program ends: with `sync` it would wait for each record, and
-        # delivery.timeout.ms could expire records during linger.ms.
+        # With `sync` the program would wait for each record, and delivery.timeout.ms could expire records during
+        # linger.ms.
         options["sync"] = "false"
         options.pop("p.delivery.timeout.ms", None)
     return {**options, **family.options}
@@ -197,7 +195,6 @@ def _seen(dice: random.Random, family: Family, mechanism: Mechanism, seconds: fl
 
 
 def described(case: Case) -> Mapping[str, Any]:
-    """Return the case as it is stored beside the recording."""
     mechanism, seen = case.mechanism, case.seen
     return {
         "mechanism": mechanism.name,

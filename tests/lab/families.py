@@ -61,16 +61,17 @@ SETS = {
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """A program and its libraries. `weight`: how often it is drawn, compared with others; `roles`: its clients' roles.
+    """A program and its libraries. `weight`: how often the family is drawn, compared with others; `roles`: its clients'
+    roles.
 
     version   version of the Java client (a key of VERSIONS) or of the Python library
     options   options that its clients always get
     lacks     names of mechanisms that do not apply to the family
     only      names of the only mechanisms that apply to the family; default: all
     routes    ways to read the clients' metrics; `none`: the metrics are not read
-    jars      key of SETS: the jars to compile and run it with; None: the jars of `version`
-    ids       client ids that its framework makes of the configured one ({id}); {n} counts clients from 0, {m} from 1
-    requires  Python packages to run it with, if not the installed versions
+    jars      key of SETS: the jars to compile and run the program with; None: the jars of `version`
+    ids       client ids that its framework makes of the configured id ({id}); {n} counts clients from 0, {m} from 1
+    requires  Python packages to run the program with, if not the installed versions
     """
 
     name: str
@@ -104,14 +105,11 @@ _BASE = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jm
 _PUSHES = (*_BASE, "pushes")
 _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
-#: Mechanisms in which an additional, classic consumer tries to join the client's group. It cannot join a group of Kafka
-#: Streams or of KIP-848 consumers, because their protocols differ, and does not know the name of a Connect group.
+#: Mechanisms in which an additional, classic consumer tries to join the client's group.
 _OTHER_GROUP = ("rebalance", "rebalances")
-#: Mechanisms without usable brokers. The constructor of kafka-python and start() of aiokafka then raise, so there is no
-#: client to judge.
+#: Mechanisms without usable brokers, with which the constructor of kafka-python and start() of aiokafka raise.
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
-#: Mechanisms that librdkafka lacks: its produce() never waits, and callbacks run in poll(), on the application's
-#: thread.
+#: Mechanisms that librdkafka lacks, because its produce() never waits, and callbacks run on the application's thread.
 _RDKAFKA = (
     *_NO_THREAD,
     "callback-get",
@@ -121,8 +119,7 @@ _RDKAFKA = (
     "brokers-away",
     "brokers-silent",
 )
-#: Mechanisms that aiokafka lacks: one thread does all work, so blocked code also stops the log lines that would show
-#: it.
+#: Mechanisms that aiokafka lacks, because one thread does all work, so that blocked code also stops log lines.
 _AIO = (
     *_NO_THREAD,
     "callback-get",
@@ -134,8 +131,7 @@ _AIO = (
 )
 
 
-#: The only mechanisms for the Scala consumer: it connects through ZooKeeper, to which the lab's gateways do not
-#: forward.
+#: The only mechanisms for the Scala consumer, which connects through ZooKeeper instead of a gateway.
 _LEGACY = (
     "topic-hangs",
     "endless-lookup",

@@ -20,9 +20,8 @@ JUDGE_SECONDS = 600.0
 #: Exit codes of `diagnose` if nothing could be read, or no client could be judged.
 SAYS_NOTHING = (2, 3)
 BATCH_SECONDS = 5
-#: Numbers of batches that `streamed` adds after a case's last record. If the program still runs, LATER_BATCHES: no log
-#: line waits longer than 30 s for samples. If it has ended by itself, DEPARTED_BATCHES: its clients depart within 65 s.
-#: If it still runs and only one sample was taken, no batch is added, because the clients would seem to depart.
+#: Numbers of batches after a case's last record: LATER_BATCHES if the program still runs, DEPARTED_BATCHES if the
+#: program has ended by itself.
 LATER_BATCHES, DEPARTED_BATCHES = 7, 20
 #: One in this many cases is also judged as the streaming monitor would, batch by batch.
 STREAMED = 3
@@ -34,7 +33,7 @@ Verdicts = Sequence[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Graded:
-    """The grade of one mode's verdicts in a case. Right ones are listed only for the mode that the case provokes."""
+    """The grade of one mode's verdicts in a case."""
 
     case: str
     how: str
@@ -66,7 +65,6 @@ def streamed(folder: Path) -> Verdicts:
 
     In each batch a client of another service reports as well, because the monitor's clock advances only with samples.
     """
-    # Imported here, because the import loads the whole monitor, which only this function needs.
     from clienthealth.model import canonical
     from clienthealth.model.clients import Client
     from tests.support.raw_records import Raw
@@ -138,7 +136,6 @@ def _grade(label: Label, status: str) -> str:
 
 
 def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> str:
-    """Judge each recording with `diagnose`, and one in `often` also in batches (`streamed`); return the report."""
     with ThreadPoolExecutor(jobs) as judging:
         verdicts = list(judging.map(diagnosed, folders))
     report: list[str] = []

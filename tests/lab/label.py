@@ -1,6 +1,6 @@
 """Derive what an expert could conclude about a case, from the program's own counts and from what was recorded.
 
-This module uses no code of the product. Counts later than the last recorded data are ignored.
+This module uses no code of the product.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ Asked = Literal["nothing", "suspected", "confirmed"]
 #: Two dumps APART_SECONDS apart prove one long wait; so do metrics that stand still for STILL_SECONDS.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
 #: Metrics must stand still for this time (s), or for request.timeout.ms if that is longer, to prove that the I/O thread
-#: hangs: before that, it may be waiting for a response.
+#: hangs.
 DEAD_SECONDS = 60.0
-#: A dump of code that works, sleeps, or waits with a limit does not prove a hang, nor does a Python dump, which shows
-#: no thread states. Two such dumps prove it if they are this far apart: in our programs, each callback that does return
-#: takes less time, and request.timeout.ms is 30 s by default.
+#: A dump of code that works, sleeps, or waits with a limit does not prove a hang. Two dumps that are LONG_SECONDS apart
+#: prove a hang, because each callback that does return takes less time.
 LONG_SECONDS = 40.0
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
@@ -43,7 +42,7 @@ MANY = 3
 #: The first versions of the Java client that report the time since the consumer's last poll, the producer's count of
 #: selects, and (in a log line) an overdue poll().
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
-#: close() gives up after 30 s by default: two dumps with more time between them show that this close() does not.
+#: close() gives up after 30 s by default.
 CLOSE_SECONDS = 45.0
 
 
@@ -67,18 +66,17 @@ class Recorded:
 
     @cached_property
     def truth(self) -> Sequence[Mapping[str, Any]]:
-        """Return the failing clients' counts until the last recorded data."""
         lines = map(json.loads, (self.folder / "truth.jsonl").read_text(encoding="utf-8").splitlines())
         return [one for one in lines if one["ts"] <= self.until_ms and one["id"] in self.case["troubled"]]
 
     @property
     def onset_ms(self) -> int:
-        """Return when the case's mechanism began (epoch ms); far in the future if it never did."""
+        """Far in the future if the case's mechanism never began."""
         return int(self.case["timeline"].get("onset", 1 << 60))
 
     @cached_property
     def moments(self) -> Mapping[str, Sequence[int]]:
-        """Return the times of samples, dumps and log lines since the onset, at most one a second."""
+        """Return at most one time per second."""
         seconds = {
             name: {ts // 1000: ts for ts in of if ts >= self.onset_ms} for name, of in self.case["written"].items()
         }
@@ -86,21 +84,21 @@ class Recorded:
 
     @cached_property
     def until_ms(self) -> int:
-        """Return the last recorded time; the log counts only if it has a line after the onset."""
+        """The log counts only if it has a line after the onset."""
         written = self.case["written"]
         log_ms = self.log_until_ms if any(ts >= self.onset_ms for ts in written["lines"]) else 0
         return max([log_ms, *written["metrics"], *written["dumps"]], default=0)
 
     @property
     def log_until_ms(self) -> int:
-        """Return the end of the recorded log (epoch ms), 0 if there is none."""
+        """Return the end of the recorded log (epoch ms), 0 without a log."""
         seen = self.case["seen"]
         missing = seen["layout"] == "none"
         return 0 if missing else int(self.case["timeline"]["end"] - 1000 * seen["ends"])
 
     @property
     def log_seconds(self) -> float:
-        """Return for how many seconds the log continues after the onset; 0 if it has no lines."""
+        """Return for how many seconds the log continues after the onset; 0 without lines."""
         return max(0.0, (self.log_until_ms - self.onset_ms) / 1000) if self.case["written"]["lines"] else 0.0
 
     def span(self, what: str) -> float:
@@ -117,7 +115,7 @@ class Recorded:
     def still_seconds(self, name: str) -> float:
         """Return for how many seconds before the recording's end a count did not change.
 
-        If there are several clients, return the longest such time. Time before the onset does not count.
+        Time before the onset does not count.
         """
         longest = 0.0
         for client in {one["id"] for one in self.truth}:
@@ -132,7 +130,7 @@ class Recorded:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Return the version of the Java client; (0,) for others, because their metrics show less."""
+        """Return the version of the Java client; (0,) for other clients, because their metrics show less."""
         family = FAMILIES[self.case["family"]]
         return family.numbers if family.java else (0,)
 
@@ -140,7 +138,7 @@ class Recorded:
 def labels(recorded: Recorded) -> Mapping[str, Label] | None:
     """Return mode → label, for modes that may get another verdict than `ok`.
 
-    None if the failure did not occur, or if MECHANISMS no longer contains the case's mechanism.
+    None if the failure did not occur.
     """
     case = recorded.case
     mechanism = MECHANISMS.get(case["mechanism"])
@@ -165,7 +163,7 @@ def labels(recorded: Recorded) -> Mapping[str, Label] | None:
 
 
 def _came(recorded: Recorded) -> bool:
-    """True if the failure occurred according to the program's counts, even if no recorded data shows it."""
+    """True if the failure occurred according to the program's counts, even if no recorded data shows the failure."""
     mode = recorded.case["mode"]
     whole = [json.loads(line) for line in (recorded.folder / "truth.jsonl").read_text(encoding="utf-8").splitlines()]
     if mode == NOT_CLOSED:
@@ -179,7 +177,6 @@ def _came(recorded: Recorded) -> bool:
 
 
 def _stands(mode: str, lines: Sequence[Mapping[str, int]]) -> bool:
-    """True if the counts of a client since the onset show the failure."""
     first, middle, last = lines[0], lines[len(lines) // 2], lines[-1]
     if mode == DEADLOCK:
         return last["callback_ms"] > 10_000 or last["acked"] == middle["acked"]
@@ -195,20 +192,19 @@ def _stands(mode: str, lines: Sequence[Mapping[str, int]]) -> bool:
 
 
 def _sent(truth: Sequence[Mapping[str, int]]) -> int:
-    """Return how many records the brokers should have stored: those that were sent without an error."""
+    """Return how many records the brokers should have stored."""
     return sum(one["attempted"] - one["failed"] for one in {one["id"]: one for one in truth}.values())
 
 
 def _deadlock(recorded: Recorded) -> Label:
     still, name = recorded.still_seconds("acked"), recorded.case["mechanism"]
     dumps = 0 if name == "callback-error" else len(recorded.moments["dumps"])
-    # One dump is enough to suspect an endless wait in Java. For code that sleeps or works, and for other clients, two
-    # dumps are needed.
+    # One dump is enough to suspect an endless wait in Java.
     full = recorded.log_seconds and recorded.most("exhausted", recorded.log_until_ms)
     one = (dumps and (full or (recorded.java and name not in _BUSY))) or recorded.span("dumps") >= APART_SECONDS
-    # asyncio itself runs the callbacks of aiokafka, so a dump shows no frame of a Kafka client and proves nothing.
+    # asyncio itself runs the callbacks of aiokafka, so a dump shows no frame of a Kafka client.
     one = one and (full or not recorded.case["family"].startswith("aiokafka"))
-    # An application that waits for each acknowledgement sends nothing more, so its metrics look as if it were idle.
+    # An application that waits for each acknowledgement sends nothing more, so its metrics look idle.
     goes_on = recorded.most("attempted") > MANY
     metrics = recorded.span("metrics") if recorded.version >= _SELECTS and goes_on else 0.0
     timeout = int(recorded.case["options"].get("p.request.timeout.ms", "30000")) / 1000
@@ -226,7 +222,7 @@ def _deadlock(recorded: Recorded) -> Label:
 
 def _blocked(recorded: Recorded) -> Label:
     if recorded.case["mechanism"] == "topic-denied":
-        # send() fails at once, unless several threads request the topic's metadata: then some of them wait.
+        # If several threads request the topic's metadata, some of them wait; otherwise send() fails at once.
         waited = any(one["unknown"] for one in recorded.truth)
         logged_failure = recorded.log_seconds > 10
         return Label(
@@ -266,14 +262,15 @@ def _not_closed(recorded: Recorded) -> Label:
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended
     if recorded.until_ms < recorded.onset_ms:
-        # Nothing was recorded after the onset. Accept a suspicion: records in the last sample's buffer may look lost.
+        # Nothing was recorded after the onset. Accept a suspicion, because records in the last sample's buffer may look
+        # lost.
         return Label(at_most="suspected")
     return Label("suspected" if forced else "nothing", "confirmed", recorded.until_ms >= ended - 1000)
 
 
 def _consumer(recorded: Recorded) -> Label:
     if FAMILIES[recorded.case["family"]].program == "Reactor":
-        # Reactor's consumer polls on while its partitions are paused, as if on purpose. So accept any verdict.
+        # Reactor's consumer polls on while its partitions are paused.
         return Label(at_most="confirmed")
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000

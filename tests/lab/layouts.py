@@ -16,7 +16,7 @@ _BOOT3 = "%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %5p 4711 --- [orders] [%15.15t] %-40.
 
 @dataclass(frozen=True)
 class Layout:
-    """A log layout. `python`: the same layout for Python's logging, if possible; `java`: JVM options that it needs.
+    """A log layout. `python`: the layout for Python's logging, if possible; `java`: JVM options that the layout needs.
 
     `pattern` is in the backend's syntax, or names a template of log4j2 (`classpath:…`) or a class of a logback encoder.
     """
@@ -81,7 +81,7 @@ LAYOUTS: Mapping[str, Layout] = {
 
 
 def log_configuration(layout: Layout, file: str) -> tuple[str, str, str]:
-    """Return a configuration file's name, its text, and the JVM option that points to it."""
+    """Return a configuration file's name, its text, and the JVM option that points to the file."""
     if layout.backend == "reload4j":
         appender = "log4j.appender.f"
         lines = {
@@ -136,7 +136,7 @@ def _log4j2(layout: Layout, file: str) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a log; `ts_ms` is the time at which it was first seen."""
+    """A line of a log; `ts_ms` is the time at which the line was first seen."""
 
     ts_ms: int
     text: str

@@ -20,13 +20,14 @@ _SYMPTOMS: Mapping[str, Level] = {BLOCKED: "suspected", STALLED: "suspected", NO
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A cause of a failure (`mode`), or of something that only resembles one (`mode` is None: a control).
+    """A cause of a failure (`mode`), or of something that only resembles a failure (`mode` is None: a control).
 
     options   the program's options; `a..b` stands for a random value from a to b, `a|b` for a or b
     world     the event (a key of `world.EVENTS`) that begins at the onset; '': none
-    early     True if the cause exists from the start: then the event begins before the program
+    early     True if the event begins before the program starts
     lasts     (fewest, most) seconds from the onset to recovery; None: no recovery
-    end       how the program ends at the onset: a signal (`kill`, `term`), or an ending in Control.java; '': it runs on
+    end       how the program ends at the onset: a signal (`kill`, `term`), or an ending in Control.java; '': the
+              program runs on
     again     True if the program is restarted some seconds after its end
     beside    maps each other mode (in a control: each mode) to the worst verdict that is accepted; by default ok
     since     versions of the Java client: the first that has the mechanism, and the first that no longer has it
@@ -54,7 +55,7 @@ class Mechanism:
 
 
 def _held(how: str, ms: str = "0", since: tuple[tuple[int, ...], tuple[int, ...]] = ((0, 0), (99, 0))) -> Mechanism:
-    """Return a mechanism in which the I/O thread does not return from a callback."""
+    """In this mechanism, the I/O thread does not return from a callback."""
     options = {"trouble": how, "trouble.in": "callback", "trouble.ms": ms, "trouble.clients": "1|1|2"}
     if how == "exit":
         # exit() waits for the program's shutdown hook, which closes the producer and so waits for the I/O thread.
@@ -63,7 +64,7 @@ def _held(how: str, ms: str = "0", since: tuple[tuple[int, ...], tuple[int, ...]
 
 
 def _hangs(how: str, ms: str = "0", **more: object) -> Mechanism:
-    """Return a mechanism in which the consumer's handler of records does not return."""
+    """In this mechanism, the consumer's handler of records does not return."""
     options = {
         "trouble": how,
         "trouble.in": "handler",
@@ -79,13 +80,13 @@ _SHORT: Mapping[str, Level] = {STALLED: "suspected", BLOCKED: "suspected"}
 
 
 def _lost(name: str, end: str, again: bool = False, **options: str) -> Mechanism:
-    """Return a mechanism in which a process ends with records in its buffer."""
+    """In this mechanism, a process ends with records in its buffer."""
     chosen = {**_BUFFERED, **{key.replace("_", "."): value for key, value in options.items()}}
     return Mechanism(name, NOT_CLOSED, "producer", chosen, end=end, again=again)
 
 
 def _shuts(name: str, options: Options, **more: object) -> Mechanism:
-    """Return a mechanism in which a consumer does not stop when it should."""
+    """In this mechanism, a consumer does not stop when it should."""
     return Mechanism(name, LOOP, "consumer", options, beside={CONSUMER: "confirmed"}, **more)  # type: ignore[arg-type]
 
 
@@ -210,7 +211,7 @@ _CONTROLS = (
     _fine("deployed-again", "producer", end="close", again=True),
     _fine("consumer-deployed-again", "consumer", end="close", again=True),
     _fine("rebalances", "consumer", "rebalances", lasts=(20, 50)),
-    # After write access is denied, no failure mode occurs: send() does not wait, and each record fails at once.
+    # After write access is denied, send() does not wait, and each record fails at once.
     _fine("topic-denied-later", "producer", "deny", beside=_SYMPTOMS),
     _fine("topic-read-denied", "consumer", "deny", lasts=(8, 30), only=("Plain", "confluent", "kafka_python")),
     _fine("short-outage", "producer", "cut", lasts=(3, 15), beside=_SHORT),
@@ -247,7 +248,7 @@ _CONTROLS = (
     _fine("long-linger", "producer", options={**_LARGE, "p.linger.ms": "5000..20000"}),
     _fine("acks-none", "producer", options={"p.acks": "0"}),
     _fine("quotes", "producer", options={"quotes": "1..999"}, weight=2),
-    # The program quotes a line about a refused commit. The exception below the line may look like one of this client.
+    # The exception below the quoted line may look like an exception of this client.
     _fine("quotes-consumer", "consumer", options={"quotes": "1..999"}, beside={CONSUMER: "suspected"}, weight=2),
     _fine("closed", "producer", end="close"),
     _fine("closed-slowly", "producer", end="close", options={"end.ms": "5000..20000"}),

@@ -27,7 +27,7 @@ from tests.lab.world import DENIED
 HERE = Path(__file__).parent
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 STOP_SECONDS = 5.0
-#: OpenTelemetry's agent prints its metrics to standard output instead of pushing them.
+#: The agent prints its metrics to standard output instead of pushing them.
 OTEL = (
     "-Xmx192m",
     "-Dotel.metrics.exporter=experimental-otlp/stdout",
@@ -37,9 +37,7 @@ OTEL = (
 )
 #: Log messages of other programs about their Kafka clients, one per line.
 QUOTES = HERE / "quotes.txt"
-#: Program → libraries to compile it with; other programs are compiled with the libraries of their family. Plain is
-#: compiled once for all versions; Legacy (Scala) also needs a Java client, for the code that all programs share; Vertx
-#: also needs SLF4J.
+#: Program → libraries to compile the program with; other programs are compiled with the libraries of their family.
 COMPILED_WITH = {
     "Plain": ("lab-java-2.2", "lab-micrometer"),
     "Legacy": ("lab-java-2.2", "legacy"),
@@ -65,8 +63,7 @@ class Program:
         with copy.open("a", encoding="utf-8") as output:
             for line in self.process.stdout:
                 word, _, rest = line.partition(" ")
-                # The agent and the program write to one pipe. If the program writes a line in the middle of an export,
-                # this export is lost.
+                # If the program writes a line in the middle of the agent's export, this export is lost.
                 if word.startswith('{"resourceMetrics"') and line.endswith("]}\n"):
                     word, rest = "METRICS", line
                 if word == "TRUTH":
@@ -101,7 +98,7 @@ class Program:
 
 
 def start(case: Case, folder: Path, servers: str, topics: Sequence[str], former: Program | None = None) -> Program:
-    """Start the program in its own folder, or in the folder of a former program that has ended."""
+    """`former`: a program that has ended, in whose folder the new program starts."""
     folder.mkdir(parents=True, exist_ok=True)
     port = former.port if former else free_port()
     command = (_jvm if case.family.java else _python)(case, folder, servers, topics, port)
@@ -205,7 +202,7 @@ def _paths(name: str) -> list[Path]:
 
 @cache
 def compiled(family: Family) -> Path:
-    """Compile a family's program once; return the folder of its classes."""
+    """Return the folder of the classes."""
     with _COMPILING:
         sources = HERE / "java"
         files = sorted(sources.glob("orders/*.java"))

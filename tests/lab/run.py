@@ -27,7 +27,7 @@ from tests.lab.world import EVENTS, Scene, Way, World
 WORKS_SECONDS = 60.0
 #: Seconds for which a case goes on after its program has ended, for late output.
 LINGER_SECONDS = 10.0
-#: Seconds to wait for the end of a program that is restarted; then it is killed.
+#: Seconds to wait for the end of a program that is restarted; then the program is killed.
 AGAIN_SECONDS = 40.0
 FEED_SECONDS = 0.1
 
@@ -101,7 +101,7 @@ class Run:
         if self.case.mechanism.early:
             return
         deadline = time.monotonic() + WORKS_SECONDS
-        # With a long linger.ms, records are acknowledged long after send(), so a call of send() counts as working.
+        # With a long linger.ms, records are acknowledged long after send().
         lingers = int(self.case.options.get("p.linger.ms", "0")) > 1000
         counted = ("attempted",) if lingers else ("acked", "handled")
         while time.monotonic() < deadline and not self.program.ended.is_set():
@@ -215,7 +215,7 @@ def record(cases: Sequence[Case], out: Path, jobs: int, say: Callable[[str], Non
                     Run(case, world, way, folder).play()
                 say(f"recorded {case.name}")
             except (OSError, RuntimeError, subprocess.SubprocessError, KafkaError):
-                # After an error of the machine or a broker, only this case has no result; --go-on records it again.
+                # After an error of the machine or a broker, only this case has no result.
                 (folder / "case.json").unlink(missing_ok=True)
                 say(f"not recorded {case.name}: {traceback.format_exc()}")
             finally:

@@ -32,13 +32,13 @@ _SINGLE = {"producer": "kafka.producer:*", "consumer": "kafka.consumer:*"}
 
 @dataclass(frozen=True)
 class Seen:
-    """How a program is observed. Times are seconds after its start; for `dumps`, after the onset of its failure.
+    """How a program is observed. Times are seconds after the program's start; for `dumps`, after the onset of its
+    failure.
 
     metrics    a name of ROUTES, or `none`
     interval   seconds between two samples
-    layout     a name of LAYOUTS, or `none`: there is no log
+    layout     a name of LAYOUTS, or `none`: no log
     wrapping   a name of WRAPPINGS, or `none`
-    dumps      when thread dumps are taken
     begins     start of the available data
     ends       end of the available data, in seconds before the end of the recording
     together   True if all dumps, or all pages of metrics, are in one file
@@ -64,7 +64,6 @@ class Eyes:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def follow(self, read: Callable[[], str | None] | None, interval: float, log: Path) -> list[threading.Thread]:
-        """Start threads that read metrics and watch the log grow; return them."""
         threads = [threading.Thread(target=self._watch, args=(log,), daemon=True)]
         if read is not None:
             threads.append(threading.Thread(target=self._read, args=(read, interval), daemon=True))
@@ -90,7 +89,7 @@ class Eyes:
                 self.metrics.append((ts_ms, content))
 
     def dump(self, command: Sequence[str], dated: bool) -> None:
-        """Take a thread dump; store nothing if the process does not answer."""
+        """Store nothing if the process does not answer."""
         ts_ms = now_ms()
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=READ_SECONDS, check=False)
@@ -109,7 +108,7 @@ def _clock(ts_ms: int) -> str:
 
 
 def _answer(url: str, body: Any = None) -> str | None:
-    """Return the body of the response from `url`; None if there is no response."""
+    """Return None without a response."""
     data = None if body is None else json.dumps(body).encode()
     try:
         with urllib.request.urlopen(url, data, timeout=READ_SECONDS) as answer:
@@ -128,7 +127,7 @@ def _single(port: int, role: str) -> str | None:
 
 
 def _each(port: int, role: str) -> str | None:
-    """Search for MBeans, then read each, as a script does; if none is found, return the response to the search."""
+    """Search for MBeans, then read each, as a script does."""
     names = _answer(f"http://127.0.0.1:{port}/jolokia/search/{_SINGLE[role]}")
     requests = [{"type": "read", "mbean": name} for name in json.loads(names or "{}").get("value", ())]
     if not requests:
@@ -141,7 +140,7 @@ def _page(port: int, role: str) -> str | None:
     return _answer(f"http://127.0.0.1:{port}/metrics")
 
 
-#: Functions that read a JVM's metrics, by route. programs.py starts the agent or the page that the route needs.
+#: Functions that read a JVM's metrics, by route.
 ROUTES: Mapping[str, Callable[[int, str], str | None]] = {
     "jolokia-bulk": _bulk,
     "jolokia-pretty": _bulk,
@@ -204,7 +203,7 @@ def _lines(seen: Seen, eyes: Eyes, log: Path) -> Iterator[Line]:
 
 
 def _let_through(lines: Sequence[Line]) -> Iterator[Line]:
-    """Yield the lines that a rate-limited shipper lets through: at most BURST_LINES per BURST_SECONDS."""
+    """Yield the lines that a rate-limited shipper lets through."""
     passed: Counter[int] = Counter()
     for line in lines:
         block = line.ts_ms // (1000 * BURST_SECONDS)
@@ -258,7 +257,7 @@ def _otlp(push: Mapping[str, Any]) -> str:
 def _records(
     seen: Seen, metrics: Sequence[tuple[int, str]], dumps: Sequence[tuple[int, str]], lines: Sequence[Line]
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield (time, topic, value) of each record: a script would send metrics and dumps, a log shipper the log."""
+    """Yield (time, topic, value) of each record."""
     for ts_ms, content in metrics:
         for part in content.splitlines() if seen.metrics == "jolokia-each" else (content,):
             yield ts_ms, "client-metrics", part

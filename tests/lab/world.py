@@ -1,7 +1,4 @@
-"""Run the surroundings of the lab's clients: one broker, and a separate gateway to it for each running case.
-
-A case with a fault of the broker itself gets a broker of its own; Scala clients share a broker of Kafka 0.8.2.
-"""
+"""Run the surroundings of the lab's clients: one broker, and a separate gateway to it for each running case."""
 
 from __future__ import annotations
 
@@ -38,8 +35,8 @@ from deploy.demo.topics import ask_for_pushes
 DELAY_SECONDS = 0.6
 #: A topic to which writing is denied.
 DENIED = "ledger-of-others"
-#: QUOTA: bytes a second that a client may send or fetch; without a quota, it would send or fetch more. PUSH_SECONDS:
-#: interval (s) at which clients push their metrics.
+#: QUOTA: bytes a second that a client may send or fetch. PUSH_SECONDS: interval (s) at which clients push their
+#: metrics.
 QUOTA, PUSH_SECONDS = 3000, 10.0
 PUSHES = TopicSettings().metrics[0]
 
@@ -70,9 +67,9 @@ class Scene:
     joined: threading.Event = field(default_factory=threading.Event)
 
     def join(self, polls: int) -> None:
-        """Act as a second member of the group until `self.joined` is set; this member commits nothing.
+        """Act as a second member of the group until `self.joined` is set.
 
-        `polls`: after so many polls the member leaves, and joins again 2 s later.
+        `polls`: after this number of polls the member leaves, and joins again 2 s later.
         """
         while not self.joined.is_set():
             consumer = KafkaConsumer(
@@ -146,13 +143,13 @@ class World:
         self._open.close()
 
     def feed(self, legacy: bool) -> KafkaProducer:
-        """Return a producer for one case only: if it blocks, the other cases still get records."""
+        """Return a producer for one case only, because a blocked producer must not keep records from other cases."""
         if legacy:
             return self.legacy()[1]
         return KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers, linger_ms=5, enable_idempotence=False)
 
     def legacy(self) -> tuple[LegacyBroker, KafkaProducer]:
-        """Return a broker of Kafka 0.8.2 and a producer for it; the first call starts both."""
+        """Return a broker of Kafka 0.8.2 and a producer for this broker; the first call starts both."""
         with self._lock:
             if self._legacy is None:
                 broker = self._open.enter_context(LegacyBroker(self._folder / "legacy"))
@@ -164,7 +161,7 @@ class World:
             return self._legacy
 
     def create(self, topics: Sequence[str], partitions: int, legacy: bool) -> None:
-        """Create topics; `legacy`: on the broker of Kafka 0.8.2, where they get one partition."""
+        """`legacy`: create the topics on the broker of Kafka 0.8.2, with one partition each."""
         if legacy:
             create_legacy(self.legacy()[0].bootstrap_servers, topics)
         for topic in () if legacy else topics:
@@ -220,7 +217,7 @@ def _quota(change: str) -> Callable[[Scene], None]:
     def set_quota(scene: Scene) -> None:
         server = ["--bootstrap-server", scene.world.broker.bootstrap_servers]
         clients = ["--alter", change, "--entity-type", "clients", "--entity-default"]
-        # The jars of newer brokers do not contain this command, so those of 3.9 run it.
+        # The jars of newer brokers do not contain this command.
         command = java_command("broker-3.9", 64, "kafka.admin.ConfigCommand", *server, *clients)
         subprocess.run(command, capture_output=True, check=True)
 

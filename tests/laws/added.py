@@ -11,12 +11,12 @@ from pathlib import Path
 
 from deploy.reference.rooms import ROOT
 
-#: Bytecode is copied too, so that nothing is recompiled; other processes may still be writing files named *.pyc.*.
+#: Bytecode is copied, too, so that nothing is recompiled; other processes may still be writing files named *.pyc.*.
 UNFINISHED = shutil.ignore_patterns("*.pyc.*")
 
 
 class Copy:
-    """A copy in `folder` of our packages (jobs, exporters, alerts, dashboards); programs started by `run` import it."""
+    """A copy in `folder` of our packages; programs started by `run` import the copy."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -39,7 +39,7 @@ class Copy:
             (self.folder / file).write_text(example, "utf-8")
 
     def with_tests(self) -> None:
-        """Copy the tests into the copied project, too, but only link the recordings."""
+        """Only link the recordings."""
         shutil.copytree(
             ROOT / "tests",
             self.folder / "tests",

@@ -1,8 +1,4 @@
-"""Compute the figures by which we judge the density of the code: `python -m tests.laws.house` prints them.
-
-The figures count statements instead of lines, so that deleting docstrings gains nothing. No test checks them; the tests
-in this folder check what must always hold.
-"""
+"""Compute the figures by which we judge the density of the code: `python -m tests.laws.house` prints them."""
 
 from __future__ import annotations
 
@@ -61,7 +57,6 @@ def called_once(module: str) -> list[str]:
 
 
 def changing_status(module: str) -> bool:
-    """True if the module replaces the status of a verdict or of another object."""
     calls = (node for node in ast.walk(tree(module)) if isinstance(node, ast.Call))
     return any(ast.unparse(call.func).endswith("replace") and _named(call, "status") for call in calls)
 
@@ -71,7 +66,6 @@ def _named(call: ast.Call, argument: str) -> bool:
 
 
 def catching_everything(module: str) -> bool:
-    """True if the module catches every exception."""
     handlers = (node for node in ast.walk(tree(module)) if isinstance(node, ast.ExceptHandler))
     return any(handler.type is not None and ast.unparse(handler.type) == "Exception" for handler in handlers)
 
@@ -87,7 +81,7 @@ def _name(node: ast.stmt) -> str:
 
 
 def mechanisms() -> Sequence[tuple[str, int, str]]:
-    """Return (purpose, number of mechanisms for it, desired number). Each is counted by what its code must contain."""
+    """Return (purpose, number of mechanisms for the purpose, desired number)."""
 
     def within(*packages: str) -> list[str]:
         return [name for name in product() if name.startswith(tuple(f"clienthealth.{p}." for p in packages))]

@@ -13,7 +13,7 @@ SKIPPED = ("recordings", "node_modules", "golden")
 
 @cache
 def pages() -> Mapping[str, str]:
-    """Return path from the root → text of each page, except pages below recordings, node_modules and golden."""
+    """Return path from the root → text of each page."""
     folders = ("jobs", "exporters", "dashboards", "alerts", "deploy", "tests")
     files = [*ROOT.glob("*.md"), *(page for folder in folders for page in (ROOT / folder).rglob("*.md"))]
     paths = sorted(str(page.relative_to(ROOT)) for page in files if not set(page.parts) & set(SKIPPED))
@@ -21,7 +21,6 @@ def pages() -> Mapping[str, str]:
 
 
 def commands(page: str) -> Iterator[str]:
-    """Yield the command lines of a page's shell blocks, with continued lines joined and comments removed."""
     for block in re.findall(r"^ *```sh\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
             command = re.split(r"\s#\s", line.strip())[0].strip()

@@ -12,7 +12,7 @@ import pytest
 
 from deploy.reference.rooms import ROOT, imports, modules, tree, uses
 
-#: Modules that access files, other programs and networks; also Delta and Kafka, because results are written to them.
+#: Modules that access files, other programs and networks.
 OUTSIDE = {
     *("socket", "ssl", "http.server", "http.client", "urllib.request", "smtplib", "subprocess", "tempfile", "gzip"),
     *("kafka", "delta.tables", "niquests", "grafana_client.api"),
@@ -21,7 +21,7 @@ CALLS = {
     *("open", "urlopen", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink", "iterdir"),
     *("glob", "rglob", "readStream", "writeStream"),
 }
-#: Packages that may access files, other programs and networks, with the modules in OUTSIDE and the calls in CALLS.
+#: Packages that may access files, other programs and networks.
 PLACES = (
     *("clienthealth.spark.topics", "clienthealth.spark.history"),
     *("clienthealth.ops.cli", "clienthealth.ops.doctor", "clienthealth.platform"),
@@ -45,7 +45,7 @@ EXCUSED = {
     "clienthealth.diagnose.watch.python_process": "reads the stacks of a process of this machine, and what it serves",
     "clienthealth.review.render": "writes the report, beside its own style sheet",
 }
-#: Packages in layers: a package may import only packages of earlier lines, never one of its own line.
+#: A package may import only packages of earlier lines, never one of its own line.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("model",),
     ("settings",),
@@ -61,10 +61,10 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("diagnose",),
     ("ops",),
 )
-#: Packages that come with Spark. Only packages in WITH_SPARK may import them, even within a function.
+#: Only packages in WITH_SPARK may import these packages, even within a function.
 SPARK = ("pyspark", "delta", "pandas", "pyarrow", "py4j")
 WITH_SPARK = ("clienthealth.spark", "clienthealth.review")
-#: Packages that judge Kafka clients; they must not import packages that use Spark (WITH_SPARK) either.
+#: Packages that judge Kafka clients must not import packages that use Spark.
 HOT_PATH = tuple(f"clienthealth.{room}" for room in ("read", "measure", "modes", "monitor", "diagnose"))
 EVERY = sorted(modules())
 
@@ -117,7 +117,6 @@ def test_an_arrow_upwards_or_to_the_side_would_be_found() -> None:
 
 
 def touches(module: str) -> set[str]:
-    """Return the modules and calls through which a module reaches outside the process."""
     named = {name for name in imports(module) if name in OUTSIDE}
     called = {
         getattr(node.func, "attr", getattr(node.func, "id", ""))

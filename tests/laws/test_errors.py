@@ -12,7 +12,7 @@ import pytest
 from clienthealth.model import errors
 from deploy.reference.rooms import modules, tree
 
-#: Exceptions that may be raised besides our own: for a caller's mistake, Python's protocols, the end of a process.
+#: Exceptions for a caller's mistake, Python's protocols, and the end of a process.
 BUILT_IN = {
     *("ValueError", "TypeError", "RuntimeError", "NotImplementedError", "ModuleNotFoundError"),
     *("KeyboardInterrupt", "SystemExit", "StopIteration"),
@@ -21,7 +21,6 @@ PACKAGES = ("clienthealth", "clienthealth_exporters", "dashboards", "deploy")
 
 
 def classes() -> Iterator[tuple[str, ast.ClassDef]]:
-    """Yield every exception class that the product defines."""
     names = {"BaseException", *(n for n in vars(builtins) if n.endswith(("Error", "Exception", "Warning")))}
     names |= {name for name in vars(errors) if name.endswith("Error")}
     for module in modules():

@@ -32,7 +32,7 @@ SHARES = (0.0, 0.02, 0.1, 0.3, 0.5, 1.0, 1.0, 2.0, 10.0)
 
 
 def metrics_only(window: ClientWindow) -> ClientWindow:
-    """Remove log lines and dumps, because a window with them may be judged whatever the gate finds."""
+    """A window with log lines or dumps may be judged whatever the gate finds."""
     return dataclasses.replace(window, logs=(), dumps=(), departed_ms=None)
 
 
@@ -56,13 +56,12 @@ def arbitrary(seed: int) -> tuple[ClientWindow, ...]:
 
 
 def windows_by_kind(windows: Sequence[ClientWindow], mode: LiveMode[Any]) -> list[list[ClientWindow]]:
-    """Return the windows that the mode judges, one list per kind of client."""
     by_kind = [[window for window in windows if window.client.kind == kind] for kind in sorted(mode.kinds)]
     return [same_kind for same_kind in by_kind if same_kind]
 
 
 def assert_law(mode: LiveMode[Any], windows: Sequence[ClientWindow]) -> None:
-    """Assert that the judge gives ok, or unknown with the gate's reason, if the gate does not suspect a window."""
+    """If the gate does not suspect a window, the judge must give ok, or unknown with the gate's reason."""
     for same_kind in windows_by_kind(windows, mode):
         suspected, reasons = gate(mode, stacked(same_kind))
         for window, suspect, reason in zip(same_kind, suspected.tolist(), reasons, strict=True):

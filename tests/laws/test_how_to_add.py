@@ -91,7 +91,7 @@ def test_it_judges(judged: Callable[[list[float]], str]) -> None:
     assert judged([1, 9]) == "unknown"
 
 
-#: Tests (for `pytest -k`) that apply to each mode by itself, even without a recording of it.
+#: Tests (for `pytest -k`) that apply to each mode by itself, even without a recording.
 LAWS = (
     "the_id_is_the_folders_name or scenario_is_judged or it_fires or threshold or declaration or lines or line_that or "
     "application or explain_lists"

@@ -145,8 +145,7 @@ WORLDS = {
     "c": r"\bgdb\b|rd_kafka",
     "go": r"goroutine|pprof|kill -QUIT|\bdefer\b",
 }
-#: Library → runtimes with words that verdicts on the library's clients may use. librdkafka runs in programs of many
-#: languages.
+#: Library → runtimes with words that verdicts on the library's clients may use.
 OF_LIBRARY = {
     "java": {"java"},
     "kafka-python": {"python"},
@@ -239,7 +238,7 @@ def test_modes_and_log_lines_are_read_from_an_archive(tmp_path: Path) -> None:
     """`spark-submit --py-files` gives executors the program as an archive."""
     archive, jobs = str(tmp_path / "program.zip"), locations.checkout() / "jobs"
     with zipfile.ZipFile(archive, "w") as program:
-        # Like a wheel, without entries for folders: Python then treats only folders with an `__init__.py` as packages.
+        # Without entries for folders, as in a wheel, Python treats only folders with an `__init__.py` as packages.
         for file in sorted((jobs / "clienthealth").rglob("*.*")):
             if file.suffix in (".py", ".toml"):
                 program.write(file, file.relative_to(jobs))

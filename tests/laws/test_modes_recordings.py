@@ -70,7 +70,6 @@ def was_stopped(folder: Path) -> bool:
 
 @cache
 def verdicts(folder: Path) -> dict[str, Verdict]:
-    """Return mode → the worst verdict on any client of a recording."""
     worst: dict[str, Verdict] = {}
     for client in clients(folder):
         judged = adjust("moment", judge_windows(client.windows, {}), Context())
@@ -82,7 +81,8 @@ def verdicts(folder: Path) -> dict[str, Verdict]:
 
 
 def found_at_the_end(folder: Path) -> dict[str, Verdict]:
-    """Return mode → post-mortem verdict on a recording's first client, as if it had ended with the recording."""
+    """Return mode → post-mortem verdict on a recording's first client, as if the client had ended with the
+    recording."""
     first, *_ = clients(folder)
     bucket = Bucket(first.bucket.state, SETTINGS)
     by_key = {client_key(of): (of, found) for of, found in judged_windows(folder).items()}
@@ -257,8 +257,7 @@ def test_a_member_that_its_group_fenced_is_accused_of_nothing_and_its_fence_is_c
     (consumer,) = (client for client in clients(RECORDINGS / "kip848-fenced-4.4") if client.client.kind == "consumer")
     judge, limits = modes()[CONSUMER_STALLED].judge, modes()[CONSUMER_STALLED].thresholds
     statuses = [judge(window, limits).status for window in consumer.windows]
-    # The client is frozen from 22:30:36 to 22:31:36, so the window from 22:30:30 on has only one sample. The last
-    # window has two. The mode needs three.
+    # The client is frozen from 22:30:36 to 22:31:36. The mode needs three samples.
     assert statuses == ["ok", "ok", "unknown", "ok", "ok", "ok", "unknown"]
     (fence,) = (run for _, run in consumer.bucket.state.also_seen.items() if run.what == "kicked-out")
     # Two log lines: "ConsumerGroupHeartbeatRequest failed because member … is unknown", and the failed commit.

@@ -31,7 +31,7 @@ METRICS = {
 
 @cache
 def texts() -> frozenset[str]:
-    """Return every string in the modules that use collected data (READERS), with the values of constants used there."""
+    """Return every string in the modules READERS, with the values of constants used there."""
     found: set[str] = set()
     for module in (module for module in modules() if module.startswith(READERS)):
         words = vars(importlib.import_module(module))

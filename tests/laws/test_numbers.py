@@ -21,18 +21,17 @@ from clienthealth.monitor.step import step
 from clienthealth.read.recordings import read
 from tests.support.recorded import DECODERS, RECORDINGS, SETTINGS, verdicts
 
-#: (recording, mode, name of the number in the verdict, least value to report, true value).
+#: (recording, mode, name of the number in the verdict, least value to report, true value)
 NUMBERS = (
-    # 32 lines "not present in metadata", one per call: 8 workers, four times each; record-error-total ends at 32.
+    # 32 lines "not present in metadata", one per call: 8 workers, four times each.
     ("send-blocked-topic-3.9", METADATA, "failed_sends", 32, 32),
     ("send-blocked-topic-3.9", METADATA, "blocked_threads", 8, 8),
     ("send-blocked-topic-3.9", METADATA, "longest_block_seconds", 20.0, 20.003),
     # The truth is the application's own count, cb_failed: 217.
     ("evidence/3_topic_missing", METADATA, "failed_sends", 210, 217),
     ("send-blocked-cluster-4.1", METADATA, "failed_sends", 32, 32),
-    # The truth is record-error-total of the last sample; some seconds later, the applications of these three
-    # recordings count 870, 840 and 695. Their callbacks log the expiry of a batch once per record (in the first two:
-    # 915 lines, each about a batch of 15 records), so the lines must not be summed.
+    # The truth is record-error-total of the last sample. The applications' callbacks log the expiry of a batch once per
+    # record, so the lines must not be summed.
     ("delivery-stalled-3.9", DELIVERY_STALLED, "records_expired", 795, 795),
     ("delivery-stalled-4.1", DELIVERY_STALLED, "records_expired", 795, 795),
     ("delivery-swallowed-3.9", DELIVERY_STALLED, "records_expired", 605, 605),

@@ -9,13 +9,12 @@ import pytest
 
 from tests.support.alert_rules import ROOT
 
-#: Where `make promtool` puts promtool of Prometheus 3's long-term support release and the newest amtool.
+#: `make promtool` puts promtool of Prometheus 3's long-term support release and the newest amtool here.
 BUILT = ROOT / ".cache/go/bin"
 
 
 @pytest.fixture(scope="session", autouse=True, params=["installed", pytest.param("built", marks=pytest.mark.long)])
 def tools(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Put the promtool and amtool under test on the PATH."""
     if request.param == "built" and not (BUILT / "promtool").exists():
         pytest.skip("make promtool builds them, if Go is installed")
     with pytest.MonkeyPatch.context() as environment:

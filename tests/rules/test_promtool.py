@@ -39,7 +39,7 @@ def alerts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-#: Cases at odd hours or for rare events are marked long: they are half of promtool's work.
+#: Cases at odd hours or for rare events are marked long, because they are half of promtool's work.
 CASES = [
     pytest.param(path.name, marks=[pytest.mark.long] if path.name.startswith("odd-") else []) for path in TEST_FILES
 ]
@@ -52,7 +52,7 @@ def test_rules_behave(name: str, alerts: Path) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
 
 
-#: Labels of series in the runbook's own cluster. Their values are the placeholders that the runbook's queries contain.
+#: The values are the placeholders that the runbook's queries contain.
 OURS = {**PLACEHOLDERS, "host": "HOST", "shard": "1/1"}
 #: Values of every series, each for half an hour: 0 (the failure is over), nearly 0, 1 (the state holds), and many.
 VALUES = "0x30 0.01x30 1x30 100x30"
@@ -60,7 +60,7 @@ VALUES = "0x30 0.01x30 1x30 100x30"
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "alerts/runbooks").glob("*.md")))
 def test_queries_of_a_runbook_see_their_own_cluster_alone(name: str, tmp_path: Path) -> None:
-    """Each query needs series of its own cluster for a result; without them, only `absent` and `up` have a result."""
+    """Without series of the query's own cluster, only `absent` and `up` have a result."""
     page = (ROOT / f"alerts/runbooks/{name}.md").read_text("utf-8")
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
     queries = [line.partition(" # ")[0].strip().replace(" offset 1w", "") for line in "".join(blocks).splitlines()]
@@ -95,7 +95,7 @@ def _asked(query: str, world: Mapping[str, str]) -> Iterator[str]:
             matchers = selector.matchers.matchers
             labels = {label: OURS.get(label, "x") for label in known_labels()[selector.name]}
             asked = {matcher.name: re.split(r"\||\.\*", matcher.value)[0] for matcher in matchers}
-            # Our metrics lack the label `job`, but Prometheus adds it to every series that it scrapes.
+            # Prometheus adds the label `job` to every series that it scrapes.
             known = {label: value for label, value in asked.items() if label in labels or label == "job"}
             made = {**labels, **known, **world}
             listed = ",".join(f'{label}="{value}"' for label, value in made.items())

@@ -1,7 +1,4 @@
-"""Hand-made windows of clients, one file per failure mode, for situations that are not in the recordings.
-
-The files of this folder are found automatically.
-"""
+"""Hand-made windows of clients, one file per failure mode, for situations that are not in the recordings."""
 
 from __future__ import annotations
 

@@ -67,12 +67,10 @@ def suspects(name: str, window: ClientWindow) -> Scenario:
 
 
 def near_miss(name: str, window: ClientWindow) -> Scenario:
-    """Expect ok: the window only resembles the mode."""
     return Scenario(name, "near-miss", "ok", window)
 
 
 def unknown(name: str, window: ClientWindow) -> Scenario:
-    """Expect unknown: the mode cannot be judged."""
     return Scenario(name, "unknown", "unknown", window)
 
 
@@ -175,7 +173,6 @@ def legacy(
 def consumer(
     lag: Mapping[str, Callable[[float], float]], step: float = 10, **more: Callable[[float], float | None]
 ) -> list[Reading]:
-    """Return samples of a Java consumer with the lag of each topic."""
     names = {name.replace("_", "-"): of for name, of in more.items()}
     readings = []
     for reading in every(step, names):
@@ -239,7 +236,7 @@ def unknown_topic(count: int, step: float, error: str = "UNKNOWN_TOPIC_OR_PARTIT
 
 
 def lookups(seconds: Sequence[float], addresses: Sequence[str] = ("kafka-1:9092",)) -> list[LogEvent]:
-    """Return log lines of failed attempts to find the offset manager; they name the brokers in `addresses` in turn."""
+    """The log lines name the brokers in `addresses` in turn."""
     text = "Failed to fetch consumer metadata from {}."
     turns = zip(seconds, itertools.cycle(addresses), strict=False)
     return [line(s, "offset-manager-lookup-failed", text.format(a), "worker", address=a) for s, a in turns]

@@ -51,7 +51,7 @@ def own(frames: Sequence[str], state: str = "WAITING") -> Thread:
 
 
 def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more: Of) -> list[Reading]:
-    """Return samples of a Java consumer. Functions of the time: `away` (seconds since a poll), `consumed`, `lag`."""
+    """`away`: seconds since a poll, as a function of the time."""
     names = {"last-poll-seconds-ago": away, "records-consumed-total": consumed or stuck_at(400, 10)}
     names |= {"assigned-partitions": still(2)} | {name.replace("_", "-"): of for name, of in more.items()}
     readings = consumer({"a": lag or still(0)})
@@ -59,7 +59,6 @@ def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more:
 
 
 def until(second: float) -> Of:
-    """Return a counter that rises by one a second until `second`."""
     return lambda seconds: 100 + min(seconds, second)
 
 
@@ -83,8 +82,7 @@ def outside(
 ) -> ClientWindow:
     """Return a window of a consumer. Its last poll, 12 s before the window, returned `got` records.
 
-    `before`: records consumed before that poll, as a function of the second (0: start of the window). Earlier polls
-    were at most 0.9 s apart. Since the last poll the consumer fetches nothing, but it still sends heartbeats.
+    `before`: records consumed before that poll, as a function of the second (0: start of the window).
     """
     metrics: dict[str, Of | None] = {
         "time_between_poll_max": lambda s: 900 if s < 40 else None,  # type: ignore[dict-item,return-value]

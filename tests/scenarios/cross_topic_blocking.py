@@ -32,10 +32,7 @@ from tests.scenarios._making import (
 
 
 def by_selector(waited: Callable[[float], float], selects: float, fetches: Callable[[float], float]) -> ClientWindow:
-    """Return a window of a Java client before 2.4, which reports no poll times.
-
-    Until the window began, the client read two topics.
-    """
+    """Return a window of a Java client before 2.4, which reports no poll times."""
     readings = consumer(
         {"a": still(8), "b": still(0)},
         5,

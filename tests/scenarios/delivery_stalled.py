@@ -34,7 +34,7 @@ def sending(
     select: Callable[[float], float | None] | None = None,
     **more: Of,
 ) -> list[Reading]:
-    """Return samples of a producer that counts sends, retries and errors; by default its buffer fills from 10 s on."""
+    """By default the producer's buffer fills from 10 s on."""
     names = {"record-send-total": sent, "record-retry-total": still(), "record-error-total": still()}
     names |= {name.replace("_", "-"): of for name, of in more.items()}
     begun = producer(select or rising(), used or filling(20_000, 10, 32 * MIB))
@@ -64,7 +64,7 @@ def rejections(*seconds: float) -> list[LogEvent]:
 
 
 def refusals(*seconds: float) -> list[LogEvent]:
-    """Return log lines about produce requests that fail because too few replicas are in sync."""
+    """Each produce request fails because too few replicas are in sync."""
     text = "Got error produce response on topic-partition ledger-0, retrying (9 attempts left). Error: "
     return [
         mine(
@@ -88,7 +88,7 @@ def slowly(sent: Of, closed: Of) -> list[Reading]:
 
 
 def averaging(latency: Of, open_requests: float, failed: Of) -> list[Reading]:
-    """Return samples of a producer that counts nothing, as kafka-python does: it reports averages and rates alone."""
+    """Return samples of a producer that reports only averages and rates, as kafka-python does."""
     names = {"request-latency-avg": latency, "requests-in-flight": still(open_requests)}
     return every(10, {**names, "record-send-rate": still(1.7), "record-error-rate": failed})
 
@@ -98,7 +98,7 @@ def answered(until: float) -> Of:
     return lambda s: 8 + 1 / (3 + min(s, until))
 
 
-#: 20 records a second fail for good, each after nine retries. Sends minus retries (20 a second) look like deliveries.
+#: 20 records a second fail for good, each after nine retries.
 REFUSED = sending(rising(200), still(MIB), record_retry_total=rising(180), record_error_total=since(0, 20))
 FAILING = {"connection_close_total": since(10, 1)}
 
@@ -108,8 +108,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"a-line-of-a-batch-with-{left}-attempts-left",
             window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
         )
-        # `left`: number of remaining retries, as the line states it. The default number of retries is 2,147,483,647.
-        # Using up 1,173 takes two minutes or more, using up 8 takes less than a second. At 0, the batch is given up.
+        # `left`: number of remaining retries, as the line states it. The default number of retries is 2,147,483,647. At
+        # 0, the batch is given up.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
     suspects(

@@ -62,7 +62,6 @@ def timed(
     acknowledged: Callable[[float], float | None] = lambda s: 7,
     queued: Callable[[float], float | None] = lambda s: 10 + s,
 ) -> list[Reading]:
-    """Return samples of a producer that reports callback times but no select counts."""
     names = {"callback-time-max": callback_ms, "record-ack-total": acknowledged, "queue-records": queued}
     return every(10, names)
 
@@ -79,7 +78,7 @@ HELD = producer(
 
 
 def whole(seconds: float, *threads: Thread, deadlocked: tuple[str, ...] = ()) -> ThreadDump:
-    """Return a dump that is known to be complete. `deadlocked`: threads that the JVM itself reports as deadlocked."""
+    """`deadlocked`: threads that the JVM itself reports as deadlocked."""
     return replace(dump(seconds, *threads), complete=True, deadlocked=deadlocked)
 
 
@@ -177,7 +176,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "the-same-on-jvm-8-while-the-selector-stands",
         window(
             readings=producer(still(500), still(0.0), step=5),
-            # The last sample (55 s) is later than the second dump and shows the same select-total as all others.
+            # The last sample (55 s) is later than the second dump.
             dumps=[dump(5, network(CALLBACK, "BLOCKED", None)), dump(52, network(CALLBACK, "BLOCKED", None))],
         ),
     ),
@@ -261,8 +260,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             )
         ),
     ),
-    # By the client's own clock a callback has run since second 5: for 45 s at the last sample, longer than
-    # 1.25 × request.timeout.ms (37.5 s).
+    # A callback has run since second 5: for 45 s at the last sample, longer than 1.25 × request.timeout.ms (37.5 s).
     fires("own-clock-callback-runs-45-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 5))))),
     # 35 s at the last sample: not longer than 1.25 × request.timeout.ms (37.5 s).
     suspects("own-clock-callback-runs-35-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 15))))),
@@ -273,8 +271,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             client=Client("shop", "h", "h:1", "p", "producer", "librdkafka", "2.16.0"),
         ),
     ),
-    # Each callback returns after 40 s. A sample shows the duration of the longest callback, ended or not, so no sample
-    # proves a hang.
+    # A sample shows the duration of the longest callback, ended or not, so no sample proves a hang.
     unknown("own-clock-callbacks-of-40-s-return", window(readings=timed(still(40_000)))),
     unknown(
         "own-clock-callback-runs-while-another-thread-serves-reports",

@@ -36,7 +36,7 @@ OTHER = dataclasses.replace(OWN, name="kafka-producer-network-thread | audit")
 
 
 def cut_off(in_buffer: float) -> list[Reading]:
-    """Return samples of a producer that reached no broker for ten minutes: 20 sends a second fail."""
+    """The producer reached no broker for ten minutes, and 20 sends a second fail."""
     return producer(
         rising(),
         still(in_buffer),
@@ -48,7 +48,7 @@ def cut_off(in_buffer: float) -> list[Reading]:
 
 
 def failing_since(seconds: float, step: float) -> list[Reading]:
-    """Return samples after a topic's deletion: nothing is sent, two sends a second fail, metadata is fetched often."""
+    """After a topic's deletion, nothing is sent, two sends a second fail, and metadata is fetched often."""
     return producer(
         rising(),
         step=step,

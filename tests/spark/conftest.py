@@ -22,9 +22,9 @@ Reviewed = Callable[[Period], Review]
 
 @pytest.fixture(scope="session")
 def known_history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the location of the history of `known_weeks`; tests must not change it."""
+    """Tests must not change the history."""
     root: Path = tmp_path_factory.mktemp("known") / "history"
-    # Of all queries in these tests, only this one has enough rows to make compiled code worthwhile.
+    # Of all queries in these tests, only this query has enough rows to make compiled code worthwhile.
     with configured(spark, {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}):
         known_weeks.write(spark, str(root))
     return str(root)

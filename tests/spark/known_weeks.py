@@ -124,7 +124,7 @@ GONE = (NOT_CLOSED,)
 GAP = (at(12, "02:00"), at(12, "04:10"))
 
 
-#: A client of orders-api in another cluster, unhealthy for an hour of W46. That cluster's last day was not monitored.
+#: A client of orders-api in another cluster, unhealthy for an hour of W46.
 ELSEWHERE = Client("orders-api", "us-1", "us-1:100", "order-producer", "producer", "java", "3.9.1")
 FAULT_ELSEWHERE = Fault(ELSEWHERE, DEADLOCK, at(10, "10:00"), at(10, "11:00"), at(10, "10:00"), timedelta(seconds=40))
 
@@ -146,7 +146,7 @@ def write_elsewhere(spark: SparkSession, root: str) -> None:
 
 
 def write(spark: SparkSession, root: str, first_week_only: bool = False) -> None:
-    """Write the history at `root`; `first_week_only`: as if the monitor had been installed on Monday of W46."""
+    """`first_week_only`: as if the monitor had been installed on Monday of W46."""
     history.create(spark, root)
     begin = W46.start if first_week_only else W43.start
     length = (W46.end - begin) // timedelta(minutes=1)
@@ -157,7 +157,7 @@ def write(spark: SparkSession, root: str, first_week_only: bool = False) -> None
     first_hour = F.col("minute").between(F.lit(W46.start), F.lit(at(9, "00:59")))
     unjudged = (F.col("client_id") == LEDGER.client_id) & first_hour
     week = F.floor((F.unix_seconds("minute") - int(W43.start.timestamp())) / 604_800)
-    # Buffers are 40 % full in W43, and 10 points fuller each week; one is 85 % full for an hour of W46, but healthy.
+    # Buffers are 40 % full in W43, and 10 points fuller each week; one is 85 % full for an hour of W46.
     near = in_w46 & (F.col("client_id") == INVOICES.client_id) & (F.hour("minute") == 20) & (F.dayofweek("minute") == 6)
     fill = F.when(near, 0.85).otherwise(F.round(0.4 + 0.1 * week, 1))
     legacy = F.col("kind") == "legacy-consumer"

@@ -111,7 +111,7 @@ def test_ticks_go_on_where_the_clock_was_set_back(spark: SparkSession, tmp_path:
 
 @pytest.mark.long
 def test_no_code_is_compiled_for_another_batch_of_ticks(spark: SparkSession, tmp_path: Path) -> None:
-    """A query plan must not contain the batch's time; otherwise Spark would compile new code for each batch."""
+    """If a query plan contained the batch's time, Spark would compile new code for each batch."""
     jvm: Any = spark.sparkContext._jvm
     compilations = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
     after_batch: list[int] = []
@@ -127,7 +127,7 @@ def test_no_code_is_compiled_for_another_batch_of_ticks(spark: SparkSession, tmp
     finally:
         query.stop()
     assert not query.exception()
-    # If the first batch has no row yet, code is compiled in the second. Later batches must compile nothing.
+    # If the first batch has no row yet, code is compiled in the second.
     assert len({*after_batch[2:]}) == 1
 
 
@@ -170,7 +170,7 @@ def test_files_are_as_hadoop_writes_them_but_no_program_is_started_for_them(
     assert _children_faults(spark) == before
     assert {path.name for path in tmp_path.iterdir()} == {"note", ".note.crc", "of_hadoop", ".of_hadoop.crc"}
     assert (tmp_path / "note").stat().st_mode & 0o777 == (tmp_path / ".note.crc").stat().st_mode & 0o777 == 0o644
-    # Hadoop compares the checksums as it reads, so a wrong checksum would raise.
+    # Hadoop compares the checksums as it reads.
     for path in (note, of_hadoop):
         opened = hadoop.open(path)
         assert jvm.java.util.Scanner(opened, "UTF-8").useDelimiter("\\A").next() == "second, longer"
@@ -178,7 +178,7 @@ def test_files_are_as_hadoop_writes_them_but_no_program_is_started_for_them(
 
 
 def _children_faults(spark: SparkSession) -> int:
-    """Return the page faults of the JVM's ended child processes: they rise with each program that the JVM started."""
+    """Page faults of ended child processes rise with each program that the JVM started."""
     gateway: Any = spark.sparkContext._gateway
     return int(Path(f"/proc/{gateway.proc.pid}/stat").read_text().rpartition(") ")[2].split()[8])
 

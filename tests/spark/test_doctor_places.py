@@ -24,7 +24,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture
 def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Change to an empty folder; keep the doctor from stopping the Spark session that all tests share."""
+    """All tests use one Spark session, which the doctor must not stop."""
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -47,8 +47,7 @@ def test_in_an_empty_folder_all_works_and_the_folder_stays_empty(here: Path) -> 
 
 def test_a_place_where_no_table_can_be_opened_is_reported(here: Path, pytestconfig: pytest.Config) -> None:
     """Delta rejects relative folders."""
-    # The path is relative to where the tests were started, which is the JVM's working directory. The JVM makes the
-    # folder before Delta rejects the path.
+    # The path is relative to the JVM's working directory, where the tests were started.
     relative = os.path.relpath(here / "state" / "history", pytestconfig.invocation_params.dir)
     settings = placed(Settings())
     finding = findings_of(replace(settings, monitor=replace(settings.monitor, history=relative)))["monitor.history"]

@@ -35,7 +35,7 @@ def test_a_review_is_written_the_same_each_time(
     program, *arguments = shlex.split(command)
     assert Path(program).name == "kafka-health"
     monkeypatch.chdir(tmp_path)
-    # Keep the command from stopping the Spark session, which all tests here share.
+    # All tests here use one Spark session, which the command must not stop.
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     with pytest.raises(SystemExit) as ended:
         main(arguments)

@@ -39,8 +39,7 @@ pytestmark = pytest.mark.long
 
 METRICS = "restored-metrics"
 HOST, STEP = "web-0", 10
-#: PORTION: length of a portion of input (s). The client gets stuck at second STUCK_FROM, in the first portion, and
-#: recovers at WELL_FROM, in the second.
+#: PORTION: length of a portion of input (s). The client gets stuck at second STUCK_FROM, and recovers at WELL_FROM.
 PORTION, STUCK_FROM, WELL_FROM = 240, 120, 270
 RECORDS = PORTION // STEP
 SECONDS = 600.0
@@ -65,7 +64,7 @@ class Installation:
         return True
 
     def with_backup(self, name: str, checkpoint: str, history_backup: str) -> Settings:
-        """Return settings of a monitor with copies of these backups; if `checkpoint` is "", it has only the history."""
+        """If `checkpoint` is "", the monitor has only the history."""
         folder = self.folder / name
         if checkpoint:
             shutil.copytree(self.folder / checkpoint / "checkpoints", folder / "checkpoints")
@@ -78,7 +77,8 @@ class Installation:
         return replace(self.settings, monitor=places)
 
     def run(self, settings: Settings, *conditions: Callable[[], bool]) -> History:
-        """Run the monitor until the conditions have held one after the other, then stop it; return its history."""
+        """Run the monitor until the conditions have held one after the other, then stop the monitor; return its
+        history."""
         over, late = threading.Event(), list[str]()
 
         def watch() -> None:
@@ -131,7 +131,7 @@ class Installation:
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """Return each file's content; files that disappear meanwhile are left out."""
+    """Files that disappear meanwhile are left out."""
     files: dict[Path, bytes] = {}
     for place, _, names in os.walk(folder):
         for path in (Path(place, name) for name in names):
@@ -168,7 +168,6 @@ def backed_up(spark: SparkSession, broker: Any, tmp_path_factory: pytest.TempPat
 
 
 def counted_once(here: Installation, written: History) -> None:
-    """Assert that each record, minute and incident change was counted once."""
     minutes = Counter(row["minute"] for row in written.minutes.look())
     assert {*minutes.values()} == {1}
     first = int(here.begin.timestamp() * 1000)

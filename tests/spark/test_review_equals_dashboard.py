@@ -40,8 +40,7 @@ SICK = Client("orders-api", "web-1", "web-1:100", "order-producer", "producer")
 WELL = Client("orders-api", "web-2", "web-2:100", "order-producer", "producer")
 LATE = Client("billing", "web-3", "web-3:200", "invoice-producer", "producer")
 PERIOD = Period(datetime(2026, 11, 10, 10, tzinfo=UTC), datetime(2026, 11, 10, 12, tzinfo=UTC))
-#: The only fault: suspected for 3 minutes, then confirmed for 22. `review` adds a gap of 10 minutes without monitoring,
-#: and 30 minutes in which billing is unknown.
+#: The only fault is suspected for 3 minutes, then confirmed for 22 minutes.
 FAULT = Fault(SICK, MODE, PERIOD.start + timedelta(minutes=20), PERIOD.start + timedelta(minutes=45),
               PERIOD.start + timedelta(minutes=23))  # fmt: skip
 
@@ -79,21 +78,20 @@ def review(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     address = free_address()
     command = ["prometheus", f"--config.file={root}/prometheus.yml", f"--storage.tsdb.path={root}/tsdb"]
     command += [f"--web.listen-address={address}", "--storage.tsdb.retention.time=100y"]
-    # By default a query uses a sample for five minutes. Limit this to the sample's own minute, because a series ends
-    # when its client or the monitor is gone.
+    # By default a query uses a sample for five minutes, but a series ends when its client or the monitor is gone.
     command.append("--query.lookback-delta=59s")
     with started(command, root / "prometheus.log", address):
         yield built, address
 
 
 def series_and_time(line: str) -> tuple[str, int]:
-    """Return a sort key for a line with a sample: Prometheus accepts the samples of a series only in order of time."""
+    """Prometheus accepts the samples of a series only in order of time."""
     series, _, at = line.rsplit(" ", 2)
     return series, int(at)
 
 
 def samples(service: str, host: str, instance: str, client_id: str, status: str, at: int) -> list[str]:
-    """Return the metric lines that count a service's clients by status, from an exporter that has only this client."""
+    """The exporter of these metric lines has only this client."""
     shard = f'shard="{host} {instance} {client_id}"'
     return [
         f'kafka_client_service_clients{{{shard},service="{service}",status="{name}"}} {int(name == status)} {at}'
@@ -106,7 +104,7 @@ def asked(prometheus: str, query: str) -> dict[str, float]:
     for name, expr in recordings().items():
         query = re.sub(rf"{name}\{{[^}}]*\}}", lambda _, expr=expr: f"({expr})", query)  # type: ignore[misc]
     query = query.replace("[$__range:1m]", f"[{PERIOD.minutes}m:1m]").replace("$slo_target", "0.995")
-    # The query is evaluated half a minute before the end, so that its steps are exactly the minutes of the period.
+    # Half a minute before the end, the query's steps are exactly the minutes of the period.
     form = urllib.parse.urlencode({"query": query, "time": PERIOD.end.timestamp() - 30})
     with urllib.request.urlopen(f"http://{prometheus}/api/v1/query?{form}", timeout=60) as answer:
         result = json.load(answer)["data"]["result"]

@@ -75,7 +75,7 @@ def test_a_minute_is_written_with_all_its_columns(spark: SparkSession, root: str
 
 
 def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An earlier attempt is found even if more than COMMITS commits follow it: the first search covers only so many."""
+    """An earlier attempt is found even if more than COMMITS commits follow it."""
     monkeypatch.setattr(history, "COMMITS", 1)
     planned_ms = int(time.time() * 1000)
     append(spark, root, OPENED, "query-a", 0, 61_000)
@@ -84,7 +84,7 @@ def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, m
     assert count(spark, root, "verdicts") == 3
     append(spark, root, OPENED, "query-a", 1, 61_000, planned_ms)
     assert count(spark, root, "verdicts") == 3
-    # The first attempt ended before it wrote anything of batches 2 and 12, so they must be appended now.
+    # The first attempt ended before it wrote anything of batches 2 and 12.
     append(spark, root, OPENED, "query-a", 2, 61_000, planned_ms)
     append(spark, root, OPENED, "query-a", 12, 61_000, planned_ms)
     assert count(spark, root, "verdicts") == 5
@@ -94,7 +94,7 @@ def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, m
 def test_a_batch_is_not_looked_for_before_it_was_planned(
     spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
-    """A batch of the same number, written long before this one was planned, is from an older checkpoint: keep both."""
+    """A batch of the same number, written long before this one was planned, is from an older checkpoint."""
     monkeypatch.setattr(history, "COMMITS", commits)
     append(spark, root, OPENED, "query-a", 0, 61_000)
     append(spark, root, OPENED, "query-b", 0, 61_000)
@@ -154,7 +154,7 @@ def test_no_history_and_another_schema_are_reported(spark: SparkSession, root: s
 
 @pytest.mark.long
 def test_a_history_of_release_0_1_is_continued(spark: SparkSession, tmp_path: Path) -> None:
-    """Tables of 0.1 get the missing columns and a retention of a day (Delta's defaults: log 30 days, files 7 days)."""
+    """Tables of 0.1 have Delta's default retention: 30 days for the log, 7 days for files."""
     since = {"minutes": ("clock_skew_seconds", "also_seen")}
     with pytest.MonkeyPatch.context() as then:
         then.setattr(history, "KEPT", {})

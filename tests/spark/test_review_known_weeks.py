@@ -71,7 +71,7 @@ def test_records_lost_have_an_objective_of_their_own(week: Review, tmp_path: Pat
     assert "send the records that orders-api and audit lost again, if their source has them" in week.headline[2]
     page, text, numbers, _ = (file.read_text() for file in write(week, tmp_path))
     assert "| Records lost, each service | 0 | 12 to 1,152 | **missed** |" in text
-    # All 9,950 minutes of audit were healthy, but it lost records, so the review must not show 100 %.
+    # All 9,950 minutes of audit were healthy, but audit lost records.
     assert "| audit | <\u00a0100.00\u00a0% | within budget |" in text.replace("\\<", "<")
     assert '<td data-label="Records lost"><span>12 <span class="badge bad">missed</span></span></td>' in page
     lost = {s["service"]: s["lost_records"] for s in json.loads(numbers)["services"]}
@@ -151,7 +151,7 @@ def test_alerts(week: Review) -> None:
 
 
 def test_pages(week: Review) -> None:
-    # Suspicions do not page, nor does the incident that was opened for a process and moved to its client soon after.
+    # Suspicions do not page, nor does an incident that was moved to its client soon after.
     assert week.pages is not None
     assert [(p.service, p.mode, p.start, p.stop, p.clients) for p in week.pages] == [
         ("orders-api", DEADLOCK, at(10, "10:05:00"), at(10, "11:40"), 1),
@@ -162,7 +162,7 @@ def test_pages(week: Review) -> None:
         ("search", BLOCKING, at(15, "23:00:30"), None, 1),
     ]
     # The last deadlock was reported at 14:36:30 and was over at 14:45, so nobody had to act on its page. Friday's
-    # failures were as short, but lost records, so their pages needed somebody.
+    # failures were as short, but lost records.
     assert [p.needed_nobody for p in week.pages] == [False, False, True, False, False, False]
     assert [p.night for p in week.pages] == [None] * 5 + [date(2026, 11, 16)]
 
@@ -294,7 +294,7 @@ def test_an_hour_of_the_demo(reviewed: Reviewed) -> None:
 
 @pytest.fixture(scope="module")
 def both(spark: SparkSession, week: Review, tmp_path_factory: pytest.TempPathFactory) -> Clusters:
-    """Return the reviews of W46 in two clusters side by side; each cluster has its own monitor and history."""
+    """Each cluster has its own monitor and history."""
     root = tmp_path_factory.mktemp("elsewhere")
     history = str(root / "history")
     known_weeks.write_elsewhere(spark, history)

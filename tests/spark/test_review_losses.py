@@ -37,7 +37,7 @@ def fault(
 FAULTS = (
     fault("counted", "a", NOT_CLOSED, {"lost_records": [12, 12]}),
     fault("counted", "b", NOT_CLOSED, {"lost_records": [0, 1140]}, confirmed=False),
-    # The log lines report two batches of 250 records; other lines may be missing, so no upper bound is known.
+    # The log lines report two batches of 250 records; other lines may be missing.
     fault("expired", "a", STALLED, {"records_expired": 500}),
     fault("expired", "b", STALLED, {"lost_records": [1, 1]}),
     # This client stalled, but continued before the first record expired.

@@ -1,7 +1,4 @@
-"""Test the review in a browser: no wider than the screen, accessible by axe-core, no external requests.
-
-If KAFKA_HEALTH_SCREENSHOTS names a folder, the pictures for the documentation are written there.
-"""
+"""Test the review in a browser: no wider than the screen, accessible by axe-core, no external requests."""
 
 from __future__ import annotations
 

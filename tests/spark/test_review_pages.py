@@ -24,7 +24,7 @@ NOW = timedelta(0)
 
 
 def fault(client: Client, mode: str, start: str, stop: str | None, ends: Change = "closed", day: int = 10) -> Fault:
-    """Return a fault that is confirmed and reported as soon as it begins."""
+    """The fault is confirmed and reported as soon as it begins."""
     begin, end = at(day, start), None if stop is None else at(day, stop)
     return Fault(client, mode, begin, end, begin, NOW, {}, ends=ends)
 
@@ -40,13 +40,12 @@ FAULTS = (
     fault(ORDERS, METADATA, "09:05", "09:08", "withdrawn"),
     # The same failure in another service causes its own page.
     fault(msgspec.structs.replace(OTHER, service="search"), DEADLOCK, "09:00", "09:30"),
-    # These three do not page: the first was reported when it had ended, the second was only suspected, the third was
+    # None of these faults pages: the first was reported when it had ended, the second was only suspected, the third was
     # moved to another client.
     Fault(ORDERS, METADATA, at(10, "12:00"), at(10, "12:05"), at(10, "12:00"), timedelta(minutes=5)),
     Fault(ORDERS, METADATA, at(10, "13:00"), at(10, "13:30")),
     fault(OTHER, METADATA, "14:00", "14:10", "moved"),
-    # The first failure lost records and has not ended. The second began in the previous week, so its page counts in
-    # that week.
+    # The first failure lost records and has not ended. The page of the second counts in the previous week.
     fault(ORDERS, NOT_CLOSED, "15:00", None),
     fault(OTHER, BLOCKING, "20:00", None, day=8),
 )

@@ -28,14 +28,14 @@ _ENTRY = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d),(\d{3}) (\w+) +\[([^\]]
 
 
 def statuses(*paths: Path, stdin: bytes = b"") -> tuple[Statuses, dict[str, Input]]:
-    """Diagnose the paths; return client → mode → status, and the inputs by name."""
+    """Return client → mode → status, and the inputs by name."""
     diagnosis = examine(paths, Settings(), io.BytesIO(stdin))
     judged: Statuses = {client.client_id: of(verdicts) for client, verdicts in diagnosis.clients}
     return judged, {given.name: given for given in diagnosis.inputs}
 
 
 def worst(by_client: Statuses, mode: str) -> str:
-    """Return the worst status of a mode among all clients, or '' if no client has this mode."""
+    """Return '' if no client has the mode."""
     order = ("", "ok", "unknown", "suspected", "confirmed")
     return max((by_mode.get(mode, "") for by_mode in by_client.values()), key=order.index, default="")
 
@@ -51,7 +51,6 @@ def log(recording: str, lines: int | None = None) -> str:
 
 
 def unpacked(recording: str, into: Path) -> Path:
-    """Unpack a recording with all its files into a folder below `into`."""
     folder = into / Path(recording).name
     folder.mkdir(parents=True)
     for file in sorted((RECORDINGS / recording).iterdir()):
@@ -61,14 +60,12 @@ def unpacked(recording: str, into: Path) -> Path:
 
 
 def time_of(line: str, before: datetime) -> datetime:
-    """Return the time at the beginning of a line of our recordings, or `before` if the line has none."""
+    """Return `before` if the line does not begin with a time."""
     match = re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", line)
     return datetime.strptime(match.group(), "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC) if match else before
 
 
 def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
-    """Turn a function that wraps one line into a function that wraps a text."""
-
     def whole(text: str) -> str:
         at, lines = datetime(2026, 11, 20, tzinfo=UTC), []
         for line in text.splitlines():
@@ -82,8 +79,7 @@ def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
 def entries(layout: Callable[[datetime, str, str, str, str], str], whole_stacks: bool = False) -> Callable[[str], str]:
     """Turn a function that formats an entry (time, level, thread, logger, message) into one that converts a text.
 
-    `whole_stacks`: True if lines that follow an entry, such as a stack trace, belong to its message; by default they
-    are not converted.
+    `whole_stacks`: True if lines that follow an entry, such as a stack trace, belong to its message.
     """
 
     def whole(text: str) -> str:
@@ -109,7 +105,7 @@ def _syslog(at: datetime) -> str:
 
 
 def _journal(message: object, at: datetime) -> str:
-    """Return an entry in the format of `journalctl -o json`, which shows text that is not UTF-8 as a list of bytes."""
+    """`journalctl -o json` shows text that is not UTF-8 as a list of bytes."""
     return json.dumps(
         {
             "MESSAGE": message,
@@ -246,7 +242,6 @@ def _mail(folder: Path) -> bytes:
     return mail.as_bytes()
 
 
-#: File ending → function that packs a folder into an archive of that type.
 ARCHIVES: dict[str, Callable[[Path], bytes]] = {
     "zip": _zip,
     "tar": _tar,

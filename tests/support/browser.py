@@ -20,7 +20,7 @@ NODE, NPM = shutil.which("node"), shutil.which("npm")
 
 
 def node_modules() -> Path:
-    """Return the folder of the node packages, after installing them into our cache if needed."""
+    """Install the node packages into our cache if needed."""
     if not (CHROMIUM and NODE and NPM):
         pytest.skip("needs chromium, node and npm")
     folder = jars.cache() / "npm"

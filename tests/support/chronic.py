@@ -1,7 +1,6 @@
 """Extend recorded failures of real clients to any length by repeating the last part of each recording.
 
-Times move on with each repetition. Totals, ages of events that no longer happen, and threads' CPU times go on growing.
-Everything else stays as recorded.
+Totals, ages of events that no longer happen, and threads' CPU times go on growing.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tests.support.stepped import START
 
 _DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
 _SETTINGS = Settings()
-#: Ages (s): each metric grows with the time since an event, and returns to 0 when the event happens again.
+#: Ages (s) return to 0 when their event happens again.
 _AGES = ("metadata-age", "last-poll-seconds-ago", "last-heartbeat-seconds-ago")
 FAR_MS = 10**13
 
@@ -36,8 +35,8 @@ FAR_MS = 10**13
 class Failure:
     """A recording of a failing client.
 
-    `settled`: seconds from the onset to the part that is repeated; from there on, nothing new happens.
-    `log_settled`: the same for the log; None if the log was recorded together with the metrics.
+    `settled`: seconds from the onset to the part that is repeated. `log_settled`: seconds from the onset to the part of
+    the log that is repeated; None if the log was recorded together with the metrics.
     """
 
     recording: str
@@ -49,9 +48,7 @@ class Failure:
     def snapshots(self, begin: float, seconds: float, every: float = 10.0) -> Iterator[Snapshot]:
         """Yield the client's samples; the failure begins `begin` seconds after START and lasts `seconds`.
 
-        `every`: seconds between two samples of one client in the stream; recordings have one sample a second.
-
-        If a recording has no onset, its first sample is at `begin`.
+        `every`: seconds between two samples of one client. If a recording has no onset, its first sample is at `begin`.
         """
         recording = _read(self.recording)
         onset_ms = recording.onset_ms or min(s.ts_ms for s in recording.snapshots if s.ts_ms)
@@ -68,7 +65,7 @@ class Failure:
                     yield msgspec.structs.replace(moved(), ts_ms=ts_ms + number, interval_ms=round(1000 * every))
 
     def _continued(self, mine: Sequence[Snapshot], onset_ms: int) -> Iterator[tuple[float, Callable[[], Snapshot]]]:
-        """Yield milliseconds after the onset, and a function that makes the sample for that time on demand."""
+        """Yield milliseconds after the onset, and a function that makes the sample for that time."""
         for snapshot in mine:
             yield (snapshot.ts_ms or 0) - onset_ms, partial(_same, snapshot)
         stretch = [s for s in mine if (s.ts_ms or 0) - onset_ms >= 1000 * self.settled]
@@ -88,7 +85,7 @@ class Failure:
     ) -> Iterator[LogEntry]:
         """Yield the client's log lines.
 
-        `lines_a_second`: keep at most this many lines of each period of `each` seconds, the first ones; None: keep all.
+        `lines_a_second`: keep at most this many lines of each period of `each` seconds; None: keep all.
         """
         recording = _read(self.recording)
         lines = [s for s in recording.log_entries if s.event is not None and _fails(s.event)]
@@ -101,7 +98,6 @@ class Failure:
         )
 
     def dumps(self, begin: float, seconds: float) -> Iterator[LogEntry]:
-        """Yield the client's thread dumps."""
         recording = _read(self.recording)
         yield from _repeated(
             [s for s in recording.log_entries if s.dump is not None],
@@ -156,7 +152,7 @@ def _same(snapshot: Snapshot) -> Snapshot:
 
 
 def _after_rounds(snapshot: Snapshot, first: Snapshot, end: Snapshot, rounds: int) -> Snapshot:
-    """Return a sample from the part between `first` and `end`, as it would be after `rounds` repetitions."""
+    """Return a sample from the part between `first` and `end`, as the sample would be after `rounds` repetitions."""
     grown = {n: v - first.metrics[n] for n, v in end.metrics.items() if n in first.metrics and _counts(n)}
     metrics = {n: v + rounds * max(0.0, grown.get(n, 0.0)) for n, v in snapshot.metrics.items()}
     topics = [
@@ -180,7 +176,7 @@ def _part_grown(first: Snapshot, last: Snapshot, at: int, name: str) -> float:
 
 
 def _fails(event: LogEvent) -> bool:
-    """True if the line belongs to the failure; False if it shows the close of the producer after the recording."""
+    """False if the line shows the close of the producer after the recording."""
     return event.signature not in ("producer-closing", "producer-unregistered", "producer-closed")
 
 
@@ -230,7 +226,7 @@ def _cpu(stretch: Sequence[LogEntry]) -> dict[str, float]:
 
 def _moved(entry: LogEntry, shift: int, round_: int, used: dict[str, float]) -> LogEntry:
     if (event := entry.event) is not None:
-        # Not `replace`, which takes five times as long: a day has millions of lines.
+        # `replace` takes five times as long, and a day has millions of lines.
         moved = LogEvent(
             event.ts_ms + shift,
             event.signature,

@@ -1,14 +1,10 @@
-"""Run a program; when it ends, in whatever way, end everything that it started.
+"""Run a program; when the program ends, in whatever way, end everything that it started.
 
 python -m tests.support.contained NICE COMMAND…
 
-The caller holds our standard input open. When that input ends, or when we receive SIGTERM, SIGINT or SIGHUP, we kill
-the program and everything that it started. The program writes to our standard error. Standard output gets the result
-(`Outcome`).
-
-On Linux we adopt orphaned descendants (PR_SET_CHILD_SUBREAPER). All descendants stay below us, even in other sessions
-and process groups. Elsewhere we kill our own process group, and each guard (`deploy.demo.processes`) kills the
-group of its processes.
+When standard input ends, or at SIGTERM, SIGINT or SIGHUP, kill the program and everything that it started. On Linux
+this process adopts orphaned descendants (PR_SET_CHILD_SUBREAPER). Elsewhere it kills its own process group, and each
+guard (`deploy.demo.processes`) kills the group of its processes.
 """
 
 from __future__ import annotations
@@ -33,14 +29,14 @@ from deploy.demo.processes import give_way
 
 #: Defined in <linux/prctl.h>.
 _SET_CHILD_SUBREAPER = 36
-#: Seconds in which descendants may end by themselves after the program, as guards and readers of its output do.
+#: Seconds in which descendants may end by themselves after the program.
 GRACE_SECONDS = 10.0
 PAUSE_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a run. `cpu_seconds` counts all descendants too; `left`: commands that outlived the program."""
+    """Result of a run. `cpu_seconds` counts all descendants, too; `left`: commands that outlived the program."""
 
     code: int
     cpu_seconds: float
@@ -52,7 +48,7 @@ class _Ended(BaseException):
 
 
 def main(nice: int, command: Sequence[str]) -> int:
-    """Run the program; always return 0, because `Outcome` contains the program's own exit code."""
+    """Always return 0, because `Outcome` contains the program's own exit code."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -88,7 +84,7 @@ def _end_with_input() -> None:
 
 
 def _code(wanted: int) -> int:
-    """Wait for child `wanted` and return its exit code; adopted orphans that end meanwhile are reaped."""
+    """Adopted orphans that end meanwhile are reaped."""
     while True:
         pid, status = os.wait()
         if pid == wanted:
@@ -96,7 +92,7 @@ def _code(wanted: int) -> int:
 
 
 def _left() -> Collection[str]:
-    """Return the commands of descendants that still run after 10 s (GRACE_SECONDS)."""
+    """Return the commands of descendants that still run after GRACE_SECONDS."""
     deadline = time.monotonic() + GRACE_SECONDS
     while (running := _below()) and time.monotonic() < deadline:
         _reap()
@@ -124,7 +120,7 @@ def _below() -> Mapping[int, str]:
     """Return process id → command for all running descendants that /proc shows."""
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
-        # A process may end between the listing and the reading, and then it has no file.
+        # A process may end between the listing and the reading.
         with suppress(OSError):
             state, parent = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
             if state != "Z":

@@ -17,7 +17,7 @@ EMPTY_SECONDS = 10.0
 
 @contextmanager
 def share(cores: float) -> Iterator[Path | None]:
-    """Yield a control group limited to `cores` cores, for use with `join`; None if none can be created."""
+    """Yield a control group limited to `cores` cores, for use with `join`; None if no group can be created."""
     first = (ROOT / "cgroup.controllers").exists()
     group = (ROOT if first else ROOT / "cpu") / f"kafka-health-{uuid4()}"
     quota = round(cores * PERIOD_US)
@@ -43,7 +43,7 @@ def share(cores: float) -> Iterator[Path | None]:
 
 
 def _removed(group: Path) -> bool:
-    """Try to remove the group; False while a process that was just killed is still in it."""
+    """Return False while a process that was just killed is still in the group."""
     try:
         group.rmdir()
     except OSError:
@@ -52,13 +52,13 @@ def _removed(group: Path) -> bool:
 
 
 def join(group: Path, pid: int) -> None:
-    """Move a process into a group; processes that it starts later belong to the group too."""
+    """Processes that `pid` starts later belong to the group, too."""
     (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
 
 @contextmanager
 def pinned(cores: Collection[int]) -> Iterator[None]:
-    """Pin this thread to these cores; processes started meanwhile run on these cores for their whole life."""
+    """Processes started meanwhile run on these cores for their whole life."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

@@ -1,8 +1,4 @@
-"""Lint dashboards: the rules of Grafana's dashboard-linter, applied to syntax trees, and rules of our own.
-
-The linter has seventeen rules. Of its Loki rules only `target-datasource` is here, because we have no Loki query. Its
-rules for the labels job and instance become `target-scope`: service, host, instance and client_id identify our clients.
-"""
+"""Lint dashboards: the rules of Grafana's dashboard-linter, applied to syntax trees, and rules of our own."""
 
 from __future__ import annotations
 
@@ -63,7 +59,7 @@ def known_units() -> frozenset[str]:
 
 
 def rule(check: Rule) -> Rule:
-    """Register a function as a rule; the rule's name is the function's name with hyphens."""
+    """The rule's name is the function's name with hyphens."""
     RULES[check.__name__.strip("_").replace("_", "-")] = check
     return check
 
@@ -83,9 +79,6 @@ def _selectors(board: Board) -> Iterator[tuple[str, Any]]:
                 yield where, node
 
 
-# ---- rules of dashboard-linter
-
-
 @rule
 def template_datasource(board: Board) -> Iterator[str]:
     first = board["templating"]["list"][0]
@@ -95,10 +88,7 @@ def template_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def template_labels(board: Board) -> Iterator[str]:
-    """Apply the linter's template-job and template-instance to all variables with a query.
-
-    Each must have a label and the chosen data source, and allow several values and All (as a pattern).
-    """
+    """Apply the linter's template-job and template-instance to all variables with a query."""
     for variable in _query_variables(board):
         name = variable["name"]
         if variable.get("datasource") != DATASOURCE:
@@ -120,7 +110,7 @@ def template_label_promql(board: Board) -> Iterator[str]:
 
 @rule
 def template_loaded_once(board: Board) -> Iterator[str]:
-    """Require that variables load only when the dashboard opens, because each load queries all clients."""
+    """Each load of a variable queries all clients."""
     for variable in _query_variables(board):
         if variable.get("refresh") != 1:
             yield f"{variable['name']}: not loaded once, when the dashboard is opened"
@@ -177,7 +167,7 @@ def target_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def target_rate_interval(board: Board) -> Iterator[str]:
-    """Require $__rate_interval or $__range as the range in panel queries; annotations may have a fixed range."""
+    """Annotations may have a fixed range."""
     for where, expr in queries(board):
         for window in re.findall(r"\[([^\]]+)\]", expr["expr"]):
             if not window.startswith(("$__rate_interval", "$__range")):
@@ -190,7 +180,7 @@ def target_scope(board: Board) -> Iterator[str]:
     variables = {v["name"] for v in board["templating"]["list"] if v["type"] in ("query", "textbox")}
     for where, node in _selectors(board):
         wanted = set(CLIENT) if node.name in CLIENT_SERIES else {"group"} if node.name in GROUP_SERIES else set()
-        # `up` has the labels of its scrape target, which need not include the installation's labels (KEPT).
+        # `up` has the labels of its scrape target, which need not include the installation's labels.
         heartbeat = any(m.value == "KafkaClientHealthWatchdog" for m in node.matchers.matchers)
         wanted |= set() if node.name == "up" or (node.name == "ALERTS" and heartbeat) else set(KEPT)
         if node.name in CLIENT_SERIES | GROUP_SERIES and "topic" in known_labels()[node.name]:
@@ -200,8 +190,7 @@ def target_scope(board: Board) -> Iterator[str]:
         if node.name in EVIDENCE and not {f"${name}" for name in CLIENT[1:]} & {
             m.value for m in node.matchers.matchers
         }:
-            # Panels of evidence also show the service's healthiest client for comparison, so they are not limited to
-            # the chosen client.
+            # Panels of evidence also show the service's healthiest client for comparison.
             wanted -= set(CLIENT[1:])
         matched = {m.value.removesuffix("|") for m in node.matchers.matchers}
         missing = {name for name in wanted & variables if f"${name}" not in matched}
@@ -230,9 +219,6 @@ def uneditable_dashboard(board: Board) -> Iterator[str]:
         yield "editable in the browser"
 
 
-# ---- our own rules
-
-
 @rule
 def uid(board: Board) -> Iterator[str]:
     value = board.get("uid", "")
@@ -249,7 +235,7 @@ def unique_ids(board: Board) -> Iterator[str]:
 
 @rule
 def grid(board: Board) -> Iterator[str]:
-    """Require panel positions in whole numbers, within 24 columns and without overlap; collapsed rows count as open."""
+    """Collapsed rows count as open."""
     taken: dict[tuple[int, int], str] = {}
     for panel in panels(board):
         position = panel.get("gridPos", {})
@@ -285,7 +271,7 @@ def panel_options(board: Board) -> Iterator[str]:
 @rule
 def variables_defined(board: Board) -> Iterator[str]:
     defined = {variable["name"] for variable in board["templating"]["list"]}
-    # The pattern skips Grafana's own variables (with two underscores), and `:queryparam` in `${datasource:queryparam}`.
+    # Skip Grafana's own variables (with two underscores), and `:queryparam` in `${datasource:queryparam}`.
     for name in set(re.findall(r"\$\{?([A-Za-z]\w*)", json.dumps(board))) - defined:
         yield f"${name} is not defined"
 
@@ -322,10 +308,7 @@ def legend_labels(board: Board) -> Iterator[str]:
 
 @rule
 def thresholds_explicit(board: Board) -> Iterator[str]:
-    """Require thresholds in each panel: by default, Grafana shows values above 80 in red.
-
-    The base colour must not be a warning colour, because Grafana shows missing values in the base colour.
-    """
+    """By default, Grafana shows values above 80 in red, and missing values in the base colour."""
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:
             continue
@@ -356,7 +339,7 @@ def no_value(board: Board) -> Iterator[str]:
 
 @rule
 def habits(board: Board) -> Iterator[str]:
-    # Dashboards that show days do not refresh: their queries are expensive, and results hardly change within a minute.
+    # Dashboards that show days do not refresh, because their queries are expensive.
     refresh = "" if board["time"]["from"].endswith("d") else "1m"
     if (board.get("refresh"), board.get("timezone"), board.get("graphTooltip")) != (refresh, "browser", 1):
         yield "refresh, time zone or crosshair differ from the others"
@@ -390,7 +373,7 @@ def _query_variables(board: Board) -> list[Mapping[str, Any]]:
 
 
 def _named(tree: Any) -> set[str]:
-    """Return the metric names in a query, including those in patterns on __name__."""
+    """Include metric names in patterns on __name__."""
     names = set()
     for node in nodes(tree):
         if isinstance(node, promql.VectorSelector):

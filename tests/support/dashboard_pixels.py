@@ -27,9 +27,9 @@ class Look:
     """A dashboard to draw.
 
     `prometheus`: address of the data source, '' for none. `choice`: values of the dashboard's variables. `seconds`:
-    length of the time range that ends at `now`. `scrape`: scrape interval in seconds. `theme`: dark or light.
-    `width`: in px; below 769 px Grafana stacks the panels. `picture`: file for a screenshot. `short`: the
-    screenshot shows only the upper part of the dashboard.
+    length of the time range that ends at `now`. `scrape`: scrape interval in seconds. `theme`: dark or light. `width`:
+    in px; below 769 px Grafana stacks the panels. `picture`: file for a screenshot. `short`: the screenshot shows only
+    the upper part of the dashboard.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Look:
     short: bool = True
 
     def asked(self) -> dict[str, Any]:
-        """Return what is to be drawn, in the form that the drawing page expects."""
+        """Return the dashboard in the form that the drawing page expects."""
         end = self.now or time.time()
         times = {"from": round((end - self.seconds) * 1000), "to": round(end * 1000), "scrape": self.scrape}
         seen = {"width": self.width, "theme": self.theme, "short": self.short}
@@ -68,7 +68,7 @@ def bundle() -> Path:
 
 
 def seen(looks: Iterable[Look]) -> dict[str, list[Seen]]:
-    """Draw the dashboards; return, for the name of each `Look`, what is visible in each panel."""
+    """Return, for the name of each `Look`, what is visible in each panel."""
     puppeteer = browser.node_modules() / "node_modules"
     asked = json.dumps({"boards": [look.asked() for look in looks]})
     command = [str(NODE), str(HERE / "boards.mjs"), str(puppeteer), str(browser.CHROMIUM), str(bundle())]

@@ -16,7 +16,6 @@ BUILT_IN = {"__rate_interval": "4m", "__range": "3h", "__interval": "1m"}
 
 
 def panels(board: Board) -> Iterator[dict[str, Any]]:
-    """Yield all panels and rows, including panels inside collapsed rows."""
     for panel in board.get("panels", []):
         yield panel
         yield from panel.get("panels", [])
@@ -29,7 +28,6 @@ def queries(board: Board) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def expressions(board: Board) -> Iterator[tuple[str, str]]:
-    """Yield (place, PromQL expression) for all panels, annotations and variables."""
     for title, target in queries(board):
         yield title, target["expr"]
     for annotation in board["annotations"]["list"]:
@@ -47,7 +45,6 @@ def label_values(variable: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def parsed(board: Board, expr: str) -> Any:
-    """Return an expression's syntax tree, with Grafana's variables replaced."""
     constants = {v["name"]: v["query"] for v in board["templating"]["list"] if v["type"] == "constant"}
     for name, value in (BUILT_IN | constants).items():
         expr = expr.replace(f"${name}", value)
@@ -58,5 +55,4 @@ _tree = cache(promql.parse)
 
 
 def substituted(board: Board, expr: str) -> str:
-    """Return the expression with Grafana's variables replaced, as the PromQL parser prints it."""
     return str(parsed(board, expr))

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 
 def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
-    """Run a program and exit with its code; SIGTERM and Ctrl-C raise KeyboardInterrupt in it, and the code is 130."""
+    """SIGTERM and Ctrl-C raise KeyboardInterrupt in `main`, and the exit code is 130."""
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
     try:

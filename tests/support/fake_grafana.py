@@ -1,4 +1,4 @@
-"""Fake the part of Grafana's HTTP API that pushing dashboards uses, as documented; the real one may differ."""
+"""Fake the part of Grafana's HTTP API that pushing dashboards uses, as documented."""
 
 from __future__ import annotations
 
@@ -83,10 +83,8 @@ class Grafana:
 
 @contextmanager
 def serving(fake: Grafana) -> Iterator[str]:
-    """Serve the fake at a local address, and yield that address."""
-
     class Handler(BaseHTTPRequestHandler):
-        # Keep connections open, as Grafana does; send each part of an answer without waiting for acknowledgements.
+        # Grafana keeps connections open.
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 

@@ -18,7 +18,7 @@ import fastavro
 
 from clienthealth.settings import RegistrySettings, Settings
 
-#: Avro schema of a sample, as a team that has schemas for everything might define it; `ts` has a logical type.
+#: Avro schema of a sample, as a team that has schemas for everything might define it.
 AVRO: Mapping[str, Any] = {
     "type": "record",
     "name": "Reading",
@@ -68,7 +68,6 @@ class Registry:
 
     @property
     def settings(self) -> Settings:
-        """Return settings that use this registry and do not repeat a failed request."""
         return Settings(registry=RegistrySettings(url=self.url, patience_seconds=0.0, timeout_seconds=5.0))
 
 
@@ -78,7 +77,7 @@ def serving(
     other: Callable[[str], Mapping[str, Any] | None] = lambda _: None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[None]:
-    """Serve the registry on loopback, on the port of its `url` if set. `other`: answers for other paths."""
+    """Serve on the port of the registry's `url` if set. `other`: answers for other paths."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -33,7 +33,7 @@ class Fault:
     ends: Change = "closed"
 
     def changes(self) -> list[tuple[Transition, datetime]]:
-        """Return the changes that the monitor would store, each with the time at which it judged."""
+        """Each change has the time at which the monitor judged it."""
         client, since = self.client, _ms(self.start)
         fact = Evidence("metric", since, self.evidence, Source("client-metrics", 2, 88123))
         first = "confirmed" if self.sure == self.start else "suspected"
@@ -58,7 +58,6 @@ def _ms(moment: datetime) -> int:
 
 
 def write_faults(spark: SparkSession, root: str, faults: Iterable[Fault]) -> None:
-    """Append the verdict changes of the faults, in the order in which the monitor judged them."""
     changes = sorted((change for fault in faults for change in fault.changes()), key=lambda c: c[1])
     history.append(verdicts(spark, changes), root, "verdicts", history.Origin("generated", 0))
 
@@ -71,10 +70,8 @@ def verdicts(spark: SparkSession, changes: Iterable[tuple[Transition, datetime]]
 def minute_rows(
     clients: DataFrame, start: datetime, minutes: int, values: dict[str, Column], keep: Column | None = None
 ) -> DataFrame:
-    """Return one row per client and minute. `values`: expressions by column; `keep`: condition for a row (None: all).
-
-    Both may use `n` (the client's number) and `minute`.
-    """
+    """Return one row per client and minute. `values`: expressions by column; `keep`: condition for a row (None:
+    all)."""
     first = int(start.timestamp())
     rows = clients.crossJoin(clients.sparkSession.range(minutes).select((F.col("id") * 60 + first).alias("at")))
     rows = rows.withColumn("minute", F.timestamp_seconds("at"))
@@ -92,7 +89,6 @@ def minute_rows(
 
 
 def client_rows(spark: SparkSession, clients: Sequence[Client]) -> DataFrame:
-    """Return the clients as rows, numbered by column `n`."""
     names = ("service", "host", "instance", "client_id", "kind", "group", "library", "version")
     schema = "n long, " + ", ".join(f"`{name}` string" for name in names)
     return spark.createDataFrame([(n, *(getattr(c, name) for name in names)) for n, c in enumerate(clients)], schema)
@@ -119,7 +115,6 @@ def status_of(faults: Iterable[Fault]) -> tuple[Column, Column]:
 def quality_rows(
     spark: SparkSession, start: datetime, minutes: int, topic: str, records: int, rejected: int, late: int | None
 ) -> DataFrame:
-    """Return one row per minute with these record counts for a topic."""
     first = int(start.timestamp())
     rows = spark.range(minutes).select(F.timestamp_seconds(F.col("id") * 60 + first).alias("minute"))
     values = {

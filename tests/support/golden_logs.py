@@ -333,7 +333,7 @@ GOLDEN: dict[str, list[dict[str, Any]]] = {
         }
     ],
 }
-#: The same content as protobuf, made with opentelemetry-proto.
+#: The protobuf content is made with opentelemetry-proto.
 GOLDEN |= {
     name.replace("otlp_json", "otlp_proto").replace(".json", ".bin"): [
         {**row, "format": "otlp_logs_protobuf"} for row in GOLDEN[name]

@@ -24,18 +24,18 @@ KEYS = {
 
 
 def snapshot(fmt: str, client: Mapping[str, Any], metrics: Mapping[str, float], **more: Any) -> Row:
-    """Return a snapshot at AT with an interval of 10 s, unless `more` overrides it."""
+    """The snapshot is taken at AT with an interval of 10 s, unless `more` overrides these."""
     return {"format": fmt, "ts_ms": AT, "interval_ms": 10_000, "client": client, "metrics": metrics, **more}
 
 
 def adapted(metrics: Mapping[str, float], client: Mapping[str, Any] = CHECKOUT, **more: Any) -> Row:
-    """Return a snapshot that came through prometheus-kafka-adapter, from an application with Micrometer."""
+    """The snapshot came through prometheus-kafka-adapter, from an application with Micrometer."""
     pod = {"service": "checkout", "host": POD, "instance": "10.42.7.19:8080", "version": "4.1.0"}
     return snapshot("prometheus_adapter", {**client, **pod}, metrics, interval_ms=60_000, **more)
 
 
 def jmx_adapted(host: str, metrics: Mapping[str, float], client: Mapping[str, Any], **more: Any) -> Row:
-    """Return a snapshot that came through prometheus-kafka-adapter, from the JMX exporter."""
+    """The snapshot came through prometheus-kafka-adapter, from the JMX exporter."""
     process = {"service": "jmx", "host": host, "instance": f"{host}:9404"}
     return snapshot("prometheus_adapter", {**client, **process}, metrics, interval_ms=60_000, **more)
 
@@ -197,11 +197,10 @@ GOLDEN: dict[str, list[Row]] = {
                 "metadata-age": 131.2,
                 "connection-count": 1,
                 "requests-in-flight": 5,
-                # Weighted by the two brokers' counts: (30,000 × 4,900 ms + 900 × 9.12 ms) / 30,900. The maximum is that
-                # of the slower broker.
+                # Weighted by the two brokers' counts: (30,000 × 4,900 ms + 900 × 9.12 ms) / 30,900.
                 "record-queue-time-avg": 4757.547184,
                 "record-queue-time-max": 61000,
-                # Weighted in the same way: (33 × 2,811 ms + 118 × 4.2 ms) / 151.
+                # Weighted by the two brokers' counts: (33 × 2,811 ms + 118 × 4.2 ms) / 151.
                 "request-latency-avg": 617.606623,
                 "request-latency-max": 29900,
                 "slowest-node": 1,

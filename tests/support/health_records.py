@@ -14,7 +14,7 @@ def key(service: str, instance: str, client_id: str) -> bytes:
 
 
 def verdict(mode: str, status: str, **more: Any) -> dict[str, Any]:
-    """Return a verdict; if it is suspected or confirmed, its failure began 90 s before NOW_MS."""
+    """A suspected or confirmed failure began 90 s before NOW_MS."""
     fields: dict[str, Any] = {"mode": mode, "status": status}
     if status in ("suspected", "confirmed"):
         fields |= {"since": NOW_MS - 90_000, "detail": {}, "evidence": []}
@@ -32,7 +32,7 @@ def record(
     worst: str = "ok",
     **more: Any,
 ) -> dict[str, Any]:
-    """Return a client's record; `more` sets `group`, `indicators` and top-level fields."""
+    """`more` sets `group`, `indicators` and top-level fields."""
     client = {"service": service, "host": host, "instance": instance, "client_id": client_id, "kind": kind}
     client |= {"library": "java", "version": "3.9.1", "group": more.pop("group", None)}
     return {
@@ -49,7 +49,7 @@ def record(
 
 
 def deadlock(**more: Any) -> dict[str, Any]:
-    """Return a record for a producer deadlocked in its own callback, with two kinds of evidence."""
+    """The producer is deadlocked in its own callback, with two kinds of evidence."""
     evidence = [
         {
             "kind": "metric",
@@ -86,7 +86,6 @@ def deadlock(**more: Any) -> dict[str, Any]:
 
 
 def healthy(number: int = 0, **more: Any) -> dict[str, Any]:
-    """Return a record for a producer without faults."""
     indicators = more.pop("indicators", None) or {
         "buffer_used_ratio": {"last": 0.03, "max": 0.05},
         "buffer": {"total_bytes": 33554432.0, "available_bytes": 32547799.0, "waiting_threads": 0.0},
@@ -101,7 +100,7 @@ def healthy(number: int = 0, **more: Any) -> dict[str, Any]:
 def group(
     name: str = "order-workers", cluster: str = "prod-eu", status: str = "OK", partitions: int = 2, **more: Any
 ) -> dict[str, Any]:
-    """Return a record for a consumer group that lags 120 records on each partition of the topic `orders`."""
+    """The group lags 120 records on each partition of the topic `orders`."""
     lag = [
         {
             "topic": "orders",

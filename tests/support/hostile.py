@@ -84,7 +84,7 @@ class Hostile:
         return DIGITS.sub(lambda digits: self.dice.choice(NUMBERS).encode() if self.odd() else digits[0], value)
 
     def line(self, examples: Sequence[str], second: int) -> Raw:
-        """Return a log line that matches a library's log pattern, with some numbers replaced."""
+        """The log line matches a library's log pattern, with some numbers replaced."""
         message = self.numbered(self.dice.choice(examples).encode()).decode()
         at = datetime.fromtimestamp(second, UTC).isoformat()
         of = {"service": {"name": self.client["service"]}, "host": {"name": self.client["host"]}}
@@ -108,7 +108,6 @@ def moved(value: bytes, second: int) -> bytes:
 
 
 def healthy(second: int) -> list[Raw]:
-    """Return what three producers on three hosts reported in the last 30 s."""
     return [
         Raw("", json.dumps(good_snapshot(host, at)).encode())
         for at in range(second - 30, second, 10)
@@ -129,7 +128,8 @@ def good_snapshot(host: str, second: int) -> dict[str, Any]:
 
 
 def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = None) -> Streamed:
-    """Run the monitor for four minutes with a hostile client (seed None: without it), then until it is gone."""
+    """Run the monitor for four minutes with a hostile client (seed None: without this client), then until the client
+    is gone."""
     monitor = Streamed()
     hostile = None if seed is None else Hostile(seed)
     for second in range(BEGIN + 60, BEGIN + 480, 30):
@@ -148,7 +148,7 @@ def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = Non
 
 
 def repeated(value: bytes, log: bool = False) -> Streamed:
-    """Run the monitor for two minutes in which a client sends `value` every 10 s, then until the client is gone."""
+    """A client sends `value` every 10 s for two minutes; the monitor then runs until the client is gone."""
     monitor = Streamed()
     for second in (*range(BEGIN + 60, BEGIN + 180, 30), *range(BEGIN + 180, BEGIN + 361, 60)):
         raws = [Raw("", moved(value, at), key=b"evil|e:1|e") for at in range(second - 30, second, 10)]

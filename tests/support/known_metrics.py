@@ -43,7 +43,6 @@ def known_labels() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def counters() -> frozenset[str]:
-    """Return the metrics that only increase, so that a single value means nothing."""
     names = {family.name for family in ALL_FAMILIES if family.kind == "counter"}
     rising = ("_total", "_bucket", "_count", "_sum")
     return frozenset(names | {name for name in known_labels() if name.endswith(rising)})

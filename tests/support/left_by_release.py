@@ -1,10 +1,7 @@
 """Save the files of an earlier release's monitor (checkpoint, history, states) as an archive in tests/releases.
 
-`python -m tests.support.left_by_release COMMIT VERSION` runs the release at that commit and saves the files that it
-has written. As long as 0.3.0 has no tag, pass commit e08cfe5 for version 0.3.0.
-
-The data spans four minutes and has two producers; one of them hangs in a callback from the third minute on. The state
-has one partition and two buckets.
+`python -m tests.support.left_by_release COMMIT VERSION` runs the release at that commit and saves the files that the
+release has written. As long as 0.3.0 has no tag, pass commit e08cfe5 for version 0.3.0.
 """
 
 from __future__ import annotations
@@ -37,8 +34,8 @@ FOLDER = ROOT / "tests" / "releases"
 METRICS, LOGS = "upgrade-metrics", "upgrade-logs"
 #: File with the newest records of `client-health`, by key.
 HEALTH = "health.json"
-#: Settings of [monitor] for the run. A monitor that continues from its checkpoint must use the same settings,
-#: because the checkpoint fixes them.
+#: A monitor that continues from this checkpoint must use these settings of [monitor], because the checkpoint fixes
+#: them.
 FIXED = {"shuffle_partitions": 1, "buckets": 2}
 MIB = float(1 << 20)
 SECONDS, STEP, STUCK_FROM = 240, 10, 120
@@ -46,7 +43,7 @@ SECONDS, STEP, STUCK_FROM = 240, 10, 120
 HOSTS = ("web-0", "web-1")
 #: Numbers of records read from the topics METRICS and LOGS.
 READ = (SECONDS // STEP * len(HOSTS), 3)
-#: Number of batches; with few batches, the run leaves few files.
+#: With few batches, the run leaves few files.
 PORTIONS = 4
 WAIT_SECONDS = 300.0
 
@@ -71,14 +68,13 @@ def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
 
 
 def unpacked(folder: Path) -> None:
-    """Extract into `folder` what the newest release left: `checkpoints`, `history`, the clients' records (HEALTH)."""
+    """Extract what the newest release left: `checkpoints`, `history`, and the clients' records (HEALTH)."""
     newest_release = max(FOLDER.glob("*.tar.xz"), key=lambda path: [*map(int, path.name.split(".")[:3])])
     with tarfile.open(newest_release) as archive:
         archive.extractall(folder, filter="data")
 
 
 def make(commit: str, version: str) -> Path:
-    """Run the release at `commit` and pack what it leaves; return the archive's path."""
     with tempfile.TemporaryDirectory(prefix="kafka-health-release-") as temporary:
         folder = Path(temporary)
         packed = subprocess.run(["git", "archive", commit], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
@@ -139,7 +135,7 @@ def _has_read(folder: Path, expected: Mapping[str, Mapping[int, int]]) -> bool:
 
 
 def _packed(folder: Path, file: Path) -> Path:
-    """Pack checkpoint, history and health records without checksum files; equal content gives equal bytes."""
+    """Equal content gives equal bytes."""
     with tarfile.open(file, "w:xz") as archive:
         for place in ("checkpoints/monitor/**/*", "history/**/*", HEALTH):
             for path in sorted(folder.glob(place)):

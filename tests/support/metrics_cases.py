@@ -28,7 +28,6 @@ def otlp(*resources: Any) -> Row:
 
 
 def mbean(name: str, value: Any, status: int = 200, **request: Any) -> Row:
-    """Return one Jolokia response."""
     return {
         "request": {"type": "read", "mbean": name, **request},
         "value": value,
@@ -38,7 +37,6 @@ def mbean(name: str, value: Any, status: int = 200, **request: Any) -> Row:
 
 
 def stats(**fields: Any) -> Row:
-    """Return librdkafka statistics."""
     return {
         "name": "rdkafka#producer-1",
         "client_id": "rdkafka",
@@ -65,7 +63,7 @@ FETCHED = "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=c,topic=
 READS = {"interval_ms": 60_000}
 DOTTED = {"topic": "a.b", "partition": 0, "metrics": {"records-lag": 5}}
 
-#: Case → a record (JSON or text) and its expected snapshots. The record key contains service `s` and instance `i`.
+#: The record key contains service `s` and instance `i`.
 CASES: dict[str, tuple[Any, list[Row]]] = {
     "OTLP: numbers are numbers": (
         otlp(
@@ -528,7 +526,7 @@ OWN_ATTRIBUTE = otlp(resource(gauge(WAIT, 0.5), x__kafka="p", client_id="not thi
 
 
 def record(name: str, value: Any) -> Raw:
-    """Return a record from service `s`, instance `i`; its key has a client id if `name` begins with kafka-python."""
+    """The record's key has a client id if `name` begins with kafka-python."""
     data = value if value is None or isinstance(value, bytes) else value.encode() if isinstance(value, str) else None
     client_id = b"k" if name.startswith("kafka-python") else b""
     return Raw(name, json.dumps(value).encode() if data is None and value is not None else data, 0, b"s|i|" + client_id)

@@ -75,7 +75,7 @@ class Lab:
         self.producer.flush()
 
     def metric(self, name: str) -> float:
-        """Return the monitor's metric `name` for the metrics topic: 0 if absent, -1 if the monitor does not answer."""
+        """Return 0 if the metric is absent, -1 if the monitor does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as page:
                 lines = page.read().decode().splitlines()
@@ -109,7 +109,7 @@ class Lab:
         return records
 
     def wait(self, ready: Callable[[], bool], seconds: float = 300) -> None:
-        """Wait for a condition while the monitor runs; raise ServiceError if it does not hold in time."""
+        """Raise ServiceError if the condition does not hold in time."""
         assert self.process is not None
         self.process.wait_until(ready, seconds)
 
@@ -118,7 +118,7 @@ class Lab:
 
     def _signal(self, number: signal.Signals) -> None:
         for pid in self._pids():
-            # Spark may have ended idle workers meanwhile, so a process may be gone.
+            # Spark may have ended idle workers meanwhile.
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
@@ -134,7 +134,7 @@ def create(servers: str, *topics: str) -> None:
 
 
 def reading(ts_ms: int, selects: float, available: float, waiting: float = 0.0) -> bytes:
-    """Return a snapshot of a producer: select-total, free bytes of its buffer, threads that wait for buffer space."""
+    """`available`: free bytes of the buffer; `waiting`: threads that wait for buffer space."""
     client = ClientProcess("orders-api", "web-7", "web-7:31337").client("order-producer", "producer", "java", "3.9.1")
     metrics = {
         "select-total": selects, "buffer-total-bytes": BUFFER, "buffer-available-bytes": available,

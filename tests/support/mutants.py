@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".cache" / "mutants"
 LAYERS = ("tests/laws", "tests/unit", "tests/rules")
 LIMIT_SECONDS = 3600
-#: Number of tests to try first; most mutants do not survive them.
+#: Most mutants do not survive the first FIRST tests.
 FIRST = 80
 #: Operator → its replacement.
 _SWAPS: Mapping[type[ast.AST], type[ast.AST]] = {
@@ -93,7 +93,6 @@ class Mutant:
 
 
 def mutants(root: Path = ROOT) -> Iterator[Mutant]:
-    """Yield every mutant of the product, file by file."""
     for folder in ("jobs", "exporters"):
         for path in sorted((root / folder).rglob("*.py")):
             text = path.read_text(encoding="utf-8")
@@ -107,14 +106,13 @@ def mutants(root: Path = ROOT) -> Iterator[Mutant]:
                         continue
                     line, begin, end = node.lineno, node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
                     was = lines[line - 1][begin:end].decode(errors="replace")
-                    # Skip parts of f-strings: the positions that Python 3.11 reports for them lead to other text.
+                    # The positions that Python 3.11 reports for parts of f-strings lead to other text.
                     if _is_written(was, node):
                         now = f"({ast.unparse(changed)})"
                         yield Mutant(str(path.relative_to(root)), line, begin, end, was, now, f"{about} {number}")
 
 
 def _statements(node: ast.AST, function: str) -> Iterator[tuple[str, ast.stmt]]:
-    """Yield every statement below a node, with the name of its function."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt):
             yield function, child
@@ -123,7 +121,6 @@ def _statements(node: ast.AST, function: str) -> Iterator[tuple[str, ast.stmt]]:
 
 
 def _parts(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the parts of a statement that are not statements themselves."""
     for child in ast.iter_child_nodes(statement):
         if isinstance(child, ast.match_case):
             yield from filter(None, (child.pattern, child.guard))
@@ -145,7 +142,7 @@ def _is_written(was: str, node: ast.AST) -> bool:
 
 
 def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """Return the mutants that two checkouts have in common, by a name that is the same in both."""
+    """Return the mutants that two checkouts have in common."""
     known, others = _by_place(here), _by_place(there)
     paired, taken = {}, set[Mutant]()
     for place in sorted(known.keys() & others.keys()):
@@ -156,7 +153,7 @@ def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Muta
 
 
 def _by_place(every: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """Return name → mutant: the name is place, file and number, and for a place's only mutant also the place alone."""
+    """The name is place, file and number, and for a place's only mutant also the place alone."""
     by_place: dict[str, list[Mutant]] = {}
     for mutant in every:
         by_place.setdefault(mutant.place, []).append(mutant)
@@ -194,7 +191,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
 
 
 def _of_text(node: ast.BinOp) -> bool:
-    """True if `node` joins texts or lists: no mutant replaces this + by -, because the line would always fail."""
+    """With - in place of +, a line that joins texts or lists would always fail."""
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)
 
@@ -204,7 +201,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def copied(folder: Path) -> Path:
-    """Copy the tracked files to `folder`, make it a git repository (tests call git), and link environment and jars."""
+    """Make the copy a git repository, because tests call git."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
@@ -225,7 +222,7 @@ def copied(folder: Path) -> Path:
 class Tried:
     """The tests in a copy of the checkout.
 
-    `short`: True if tests marked long are left out. `failing`: tests that fail even without a mutant.
+    `short`: True if tests marked long are left out.
     """
 
     def __init__(self, short: bool) -> None:
@@ -235,7 +232,7 @@ class Tried:
         self._data, self._log, self._timed = (KEPT / f"coverage-{self.name}{end}" for end in ("", ".log", ".json"))
         self._python = str(self.folder / ".venv" / "bin" / "python")
         coverage = str(Path(find_spec("coverage").origin or "").parents[1])  # type: ignore[union-attr]
-        # Write no bytecode: after two changes of a file within one second, Python would run the bytecode of the first.
+        # After two changes of a file within one second, Python would run the bytecode of the first change.
         self._environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((*self._paths(), coverage)),
@@ -248,7 +245,7 @@ class Tried:
         return [str(self.folder / part) for part in ("jobs", "exporters", "")]
 
     def known(self) -> Mapping[str, Mapping[int, Sequence[str]]]:
-        """Return file → line → the passing tests that run it, in the order in which to try them."""
+        """Return file → line → the passing tests that run the line, in the order in which to try them."""
         from coverage import CoverageData  # type: ignore[import-not-found]
 
         if not self._data.exists():
@@ -341,7 +338,6 @@ class Results:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Try mutants, and write each result as soon as it is known."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=44)
     parser.add_argument("--count", type=int, default=60)
@@ -355,8 +351,7 @@ def main(arguments: Sequence[str]) -> int:
     for mutant in chosen:
         if str(mutant) not in results.noticed:
             tests_of_file = known.get(mutant.path, {})
-            # Code that runs only at import, or that caches its result, concerns every test that runs any line of the
-            # file.
+            # Code that runs only at import, or that caches its result, concerns every test of the file.
             tests = {
                 test: None
                 for tests_of_line in (tests_of_file.get(mutant.line, ()), *tests_of_file.values())

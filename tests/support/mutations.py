@@ -8,7 +8,6 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-#: JSON values that a field may hold by mistake.
 ODD: tuple[Any, ...] = (
     None,
     True,
@@ -33,12 +32,11 @@ ODD: tuple[Any, ...] = (
     {},
     {"a": {"b": [1]}},
 )
-#: Bytes that a record may contain by mistake.
 NONSENSE = (b"{", b"}", b'"', b"[", b"]", b",", b":", b"null", b"1e999", b"-1", b"\\u0000", b"\x01", b"\xff", b"\n")
 
 
 def mutated(dice: random.Random, samples: Sequence[bytes]) -> bytes:
-    """Return one of the samples (JSON or protobuf) with damaged bytes, damaged JSON values, or both."""
+    """The samples are JSON or protobuf."""
     value = dice.choice(samples)
     if value[:1] in b"{[" and dice.random() < 0.6:
         value = json.dumps(altered(dice, json.loads(value))).encode()
@@ -60,7 +58,6 @@ def damaged(dice: random.Random, value: bytes) -> bytes:
 
 
 def altered(dice: random.Random, document: Any) -> Any:
-    """Return the document with a few values exchanged, removed, renamed, wrapped or repeated."""
     for _ in range(dice.randint(1, 4)):
         places = list(_places(document))
         if not places:
@@ -87,7 +84,6 @@ def altered(dice: random.Random, document: Any) -> Any:
 
 
 def _places(document: Any) -> Any:
-    """Yield every (container, key) in a JSON document."""
     if isinstance(document, dict | list):
         for key, value in document.items() if isinstance(document, dict) else enumerate(document):
             yield document, key

@@ -56,7 +56,7 @@ TEXTS: dict[str, Callable[[str], str]] = {
     "UTF-8 mark": lambda text: f"\ufeff{text}",
     "unknown prefix": _lines(lambda line: f"orders-svc/1 >> {line}"),
 }
-#: Name → what pasting does to the text of one thread in a dump. Logs are not tested with these.
+#: Name → what pasting does to the text of one thread in a dump.
 BLOCKS: dict[str, Callable[[str], str]] = {
     "no blanks before": _lines(str.strip),
     "no at": _lines(lambda line: re.sub(r"^\s*at ", "", line)),
@@ -77,7 +77,6 @@ Entry = tuple[datetime, str]
 
 
 def entries(text: str) -> list[Entry]:
-    """Return time and text of each entry of a log."""
     listed: list[Entry] = []
     for line in text.splitlines():
         if re.match(r"\d{4}-\d\d-\d\d ", line):
@@ -115,7 +114,7 @@ def _each(of: Callable[[datetime, str], object]) -> Callable[[list[Entry]], str]
     return lambda match: "".join(json.dumps(of(at, text)) + "\n" for at, text in match)
 
 
-#: Name → how a log search exports the entries of a log; newest entry first if the tool sorts that way.
+#: Name → how a log search exports the entries of a log.
 SEARCHES: dict[str, Callable[[list[Entry]], str]] = {
     "Kibana CSV": lambda es: _table(
         ["@timestamp", "host.name", "message"], [(_kibana(a), "w", t) for a, t in es[::-1]]

@@ -1,9 +1,6 @@
 """Take the pictures of the pages anew, and note which templates they show: `make pictures`.
 
-python -m tests.support.pictures      takes them; those of dashboards need node and npm, 500 MB and two minutes
-
-tests/golden/pictures.sha256 holds the SHA-256 of each template behind a picture, in the format of `sha256sum`. A test
-in tests/laws compares it with the present templates.
+tests/golden/pictures.sha256 holds the SHA-256 of each template behind a picture.
 """
 
 from __future__ import annotations
@@ -50,7 +47,7 @@ def hashes() -> str:
 
 
 def main() -> int:
-    """Take all pictures and save the hashes of their templates; return 1 and save nothing if a picture is missing."""
+    """Return 1 and save nothing if a picture is missing."""
     began = time.time()
     pytest = [sys.executable, "-m", "pytest", "-q", "--no-header"]
     boards = os.environ | {"DASHBOARDS_IN_PIXELS": "1", "DASHBOARDS_PICTURES": str(ROOT / "dashboards/pictures")}

@@ -11,8 +11,7 @@ from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import RawRecord
 
 SAMPLES = Path(__file__).resolve().parents[1] / "formats"
-#: Arrival time of all records: hours after the timestamps in the sample files, so that no timestamp lies in
-#: the future.
+#: All records arrive hours after the timestamps in the sample files.
 ARRIVED = datetime(2026, 11, 20, 22, 0, tzinfo=UTC)
 ARRIVED_MS = int(ARRIVED.timestamp() * 1000)
 
@@ -32,7 +31,7 @@ class Raw:
 
 
 def sample(name: str) -> list[Raw]:
-    """Return the records of a sample file: one, or one per line of an .ndjson file."""
+    """An .ndjson file has one record per line."""
     data = (SAMPLES / name).read_bytes()
     values = data.splitlines() if name.endswith(".ndjson") else [data]
     return [Raw(name, value, offset) for offset, value in enumerate(values)]

@@ -39,7 +39,7 @@ from deploy.demo.replay import time_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings"
-#: Cache of decoded recordings, a folder per version of the decoding code; of older versions, the two newest stay.
+#: Cache of decoded recordings, a folder per version of the decoding code; the two newest older versions stay.
 DECODED, KEPT = ROOT / ".cache" / "decoded", 2
 SETTINGS = Settings()
 DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
@@ -82,12 +82,13 @@ class Recorded:
 
     @cached_property
     def departure(self) -> ClientWindow:
-        """Return the window of the client's departure; the end of the recording counts as departure."""
+        """The end of the recording counts as departure."""
         return departures.departure(self.bucket, self.number)
 
     @cached_property
     def silence(self) -> list[Verdict]:
-        """Return the verdicts for the client's missing data, if it stopped reporting before the recording ended."""
+        """Return the verdicts for the client's missing data, if the client stopped reporting before the recording
+        ended."""
         return silence(self.bucket, self.number, self.departure)
 
 
@@ -109,7 +110,7 @@ def _clients(folder: Path, every_ms: int) -> tuple[Recorded, ...]:
 
 
 def verdicts(folder: Path, every_ms: int = 0) -> dict[Client, list[Verdict]]:
-    """Return the worst verdict of each mode for each client of a recording; the product's own code judges."""
+    """Return the worst verdict of each mode for each client of a recording."""
     return _verdicts(folder, every_ms)
 
 
@@ -135,7 +136,8 @@ def _bucket(folder: Path, every_ms: int) -> Bucket:
 
 
 def _thinned(ref: Ints, ts: Ints, every_ms: int) -> Bools:
-    """Select each client's first sample, then each one at least `every_ms` (less 5 %) after the last selected one."""
+    """Select each client's first sample, then each sample at least `every_ms` (less 5 %) after the last selected
+    sample."""
     keep = np.zeros(len(ts), bool)
     last: dict[int, int] = {}
     for row, (client, moment) in enumerate(zip(ref.tolist(), ts.tolist(), strict=True)):
@@ -150,12 +152,12 @@ def sent(record: Read) -> RawRecord:
 
 
 def chunks(folder: Path) -> list[Chunk]:
-    """Return a recording's chunks, as one decoding task hands them to a step of the monitor."""
+    """One decoding task hands these chunks to a step of the monitor."""
     return [decode(encode(chunk)) for chunk in _packed(folder).chunks().values()]
 
 
 class _Packed(Packer):
-    """A packer of chunks that are already decoded; `chunks()` returns the same chunks at each call."""
+    """A packer of chunks that are already decoded."""
 
     def __init__(self, chunks: Mapping[int, Chunk]) -> None:
         super().__init__(1)
@@ -167,7 +169,7 @@ class _Packed(Packer):
 
 @cache
 def _packed(folder: Path) -> Packer:
-    """Return the decoded recording: from the cache unless code or files have changed, because decoding takes long."""
+    """The recording is decoded again only if code or files have changed, because decoding takes long."""
     kept = DECODED / _code() / f"{folder.name}-{_hash(sorted(path for path in folder.rglob('*') if path.is_file()))}"
     if not kept.exists():
         packer, now_ms = Packer(1), int(time.time() * 1000)
@@ -177,7 +179,7 @@ def _packed(folder: Path) -> Packer:
             pack(DECODERS[record.stream](raw, SETTINGS, now_ms), raw.source, packer, repeats)
         encoded = {number: encode(chunk) for number, chunk in packer.chunks().items()}
         kept.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may decode the same recording at the same time, so the file is replaced in one step.
+        # Another process may decode the recording at the same time, so the file is replaced in one step.
         own = kept.with_name(f"{kept.name}.{os.getpid()}")
         own.write_bytes(pickle.dumps(encoded))
         own.replace(kept)
@@ -186,7 +188,7 @@ def _packed(folder: Path) -> Packer:
 
 
 def _line(numbered: tuple[int, Read]) -> object:
-    """Return a key that equal log lines share, because the product reads only one of several equal lines in a burst."""
+    """The product reads only one of several equal log lines in a burst."""
     number, record = numbered
     return (record.instance, record.file, record.value) if record.stream == "logs" else number
 

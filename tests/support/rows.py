@@ -9,7 +9,6 @@ import pytest
 
 
 def long_after(short: int, rows: Iterable[Any]) -> list[Any]:
-    """Mark the rows after the first `short` as `long`."""
     return [
         row if number < short else pytest.param(*(row if isinstance(row, tuple) else (row,)), marks=pytest.mark.long)
         for number, row in enumerate(rows)

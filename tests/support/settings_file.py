@@ -9,7 +9,6 @@ from typing import Any
 
 
 def write_settings(folder: Path, sections: Mapping[str, Mapping[str, Any]]) -> Path:
-    """Write the sections to `health.toml` in a folder."""
     text = "\n".join(
         f"[{section}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
         for section, values in sections.items()

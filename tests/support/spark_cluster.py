@@ -30,8 +30,6 @@ FRUGAL = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class SparkCluster:
-    """A master, and workers with one core each."""
-
     def __init__(self, folder: Path, memory_mb: int, more: Mapping[str, str] | None = None) -> None:
         self.folder, self._memory_mb, self._more = folder, memory_mb, more or {}
         self._port, self._web = free_port(), free_port()
@@ -66,7 +64,7 @@ class SparkCluster:
                 process.kill()
 
     def add(self, count: int) -> Sequence[Process]:
-        """Start workers, and wait until the master has registered them."""
+        """Wait until the master has registered the workers."""
         assert self._master is not None
         before = self.alive()
         new = []
@@ -80,12 +78,11 @@ class SparkCluster:
         return new
 
     def lose(self, worker: Process) -> None:
-        """Send SIGKILL to a worker and to everything that it runs, as if its machine were lost."""
+        """Kill a worker and everything that it runs, as if the worker's machine were lost."""
         self.workers.remove(worker)
         worker.kill()
 
     def state(self) -> dict[str, Any] | None:
-        """Return the master's state, or None while it does not answer."""
         url = f"http://127.0.0.1:{self._web}/json/"
         # While the master starts, it answers every path with its first page, which is not JSON.
         with suppress(OSError, json.JSONDecodeError), urllib.request.urlopen(url, timeout=5) as answer:
@@ -100,7 +97,7 @@ class SparkCluster:
         return {pid: command for worker in self.workers for pid, command in session(worker.pid) if EXECUTOR in command}
 
     def at_work(self) -> int:
-        """Return the number of workers that have run a task: from then on their executors keep a Python process."""
+        """From a worker's first task on, its executor keeps a Python process."""
         return sum(any(PYTHON in command for _, command in session(worker.pid)) for worker in self.workers)
 
     def errors(self) -> Sequence[str]:
@@ -114,7 +111,7 @@ class SparkCluster:
 
 
 def bare_python(folder: Path) -> Path:
-    """Make a virtual environment with our dependencies but without our own package."""
+    """The environment has our dependencies but not our own package."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = (folder / "lib").glob("python*/site-packages")
     # Python ignores .pth files in folders that a .pth file adds, so our editable install is not found.
@@ -136,8 +133,7 @@ def submission(
     python = str(bare_python(folder / "python"))
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--deploy-mode", "client"]
     command += ["--properties-file", str(properties), "--jars", ",".join(map(str, jars.classpath("spark")))]
-    # Spark imports only from archives named .zip. Copy monitor.py, too: beside the original, Python
-    # could import our other code.
+    # Spark imports only from archives named .zip. Beside the original monitor.py, Python could import our other code.
     archive, program = (
         Path(shutil.copy(file, folder / name))
         for file, name in ((package, "kafka_client_health.zip"), (ROOT / "jobs" / "monitor.py", "monitor.py"))

@@ -25,7 +25,7 @@ from tests.support.recorded import Recorded
 __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 
 START = 1_795_208_640_000  # a full minute
-#: With SETTINGS, a record is published after every batch, so that a test sees the effect of each sample.
+#: A record is published after every batch, so that a test sees the effect of each sample.
 SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6
 #: After a client's last sample and log line, its failure is shown for four minutes instead of an hour.
@@ -44,7 +44,7 @@ def snapshot(
     delta: bool = False,
     host: str = "h",
 ) -> Snapshot:
-    """Return a sample that was taken `second` seconds after START."""
+    """`second`: seconds after START."""
     return Snapshot(
         START + int(1000 * second),
         Identity(service, host, instance, client_id, kind, "java", "3.9.1"),
@@ -66,7 +66,7 @@ def logged(
     dump: ThreadDump | None = None,
     **captures: str,
 ) -> LogEntry:
-    """Return a log entry of a process: a line written `second` seconds after START, or the thread dump `dump`."""
+    """Return a line written `second` seconds after START, or the thread dump `dump`."""
     ts_ms = START + int(1000 * second)
     source = Source("client-logs", 0, int(1000 * second))
     if dump is not None:
@@ -76,7 +76,7 @@ def logged(
 
 
 class Kept:
-    """A fake of Spark's GroupState: it holds the state of one key in memory."""
+    """A fake of Spark's GroupState."""
 
     def __init__(self) -> None:
         self.value: tuple[Any, ...] | None = None
@@ -97,10 +97,10 @@ class Kept:
 def by_batch(
     inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
 ) -> dict[float, list[Snapshot | LogEntry]]:
-    """Sort inputs by time into batches of `seconds` seconds; return end of a batch (s after START) → its inputs.
+    """Return end of a batch (s after START) → its inputs.
 
-    `beside`: id of a client that reports only to advance the watermark. While there is no other input, six
-    consecutive batches (LONGER) are joined into one.
+    `beside`: id of a client that reports only to advance the watermark. While there is no other input, six consecutive
+    batches (LONGER) are joined into one.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
@@ -120,9 +120,8 @@ def by_batch(
 class Stepped:
     """One bucket that processes batches with the function that the stream calls; only the saved state is kept.
 
-    `saved`: False if the state stays in memory between batches instead. `apart`: True if the bucket may remove a
-    process that makes a batch fail; otherwise the failure ends the test. `opened`: incidents that are open in the
-    history.
+    `saved`: False if the state stays in memory between batches. `apart`: True if the bucket may remove a process that
+    makes a batch fail; otherwise the failure ends the test. `opened`: incidents that are open in the history.
     """
 
     def __init__(
@@ -179,7 +178,6 @@ class Stepped:
     def batches(
         self, inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
     ) -> list[Published]:
-        """Process all inputs in order of time, in batches of `seconds` seconds."""
         return [self.batch(items, end) for end, items in by_batch(inputs, seconds, beside).items()]
 
     @property

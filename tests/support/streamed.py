@@ -26,14 +26,14 @@ from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.support.raw_records import Raw
 
-#: Published times must lie between these: a time before Kafka existed, and the last that every date type can hold.
+#: Published times must lie between a time before Kafka existed, and the last that every date type can hold.
 EARLIEST_MS, LATEST_MS = 1_262_304_000_000, 253_402_300_799_999
 
 PUBLISHED = (HEALTH, MINUTE, CHANGE)
 
 
 class State:
-    """A fake of Spark's GroupState: it holds the state of one key in memory."""
+    """A fake of Spark's GroupState."""
 
     def __init__(self) -> None:
         self.value: tuple[Any, ...] | None = None
@@ -85,7 +85,7 @@ class Streamed:
         self.rows: list[list[Row]] = []
 
     def batch(self, second: float, metrics: Iterable[Raw] = (), logs: Iterable[Raw] = ()) -> list[Row]:
-        """Process one batch at the time `second` (epoch seconds); every published row must pass `check`."""
+        """`second`: time of the batch (epoch seconds)."""
         self._now, of_step, rows = second, [compressed(encode(Chunk()))], list[Row]()
         with patch("time.time", lambda: second):
             for topic, records in (("client-metrics", metrics), ("client-logs", logs)):
@@ -111,14 +111,13 @@ class Streamed:
         return {base64.b64decode(header["value"]).decode().partition(":")[0] for header in named}
 
     def published(self, service: str) -> list[list[bytes]]:
-        """Return the records, minutes and incident changes of a service's clients, by batch."""
         return [
             sorted(value for kind, _, value, _ in rows if kind in PUBLISHED and value and _of(value, service))
             for rows in self.rows
         ]
 
     def shown(self) -> None:
-        """Assert that every page the exporter serves can be rendered and read."""
+        """Every page that the exporter serves can be rendered and read."""
         assert self._states.decode_errors == 0
         for state in self._states.live():
             client = state.client
@@ -143,7 +142,7 @@ def _of(value: bytes, service: str) -> bool:
 
 
 def check(row: Row) -> None:
-    """Assert that every reader can parse the row: its JSON is strict, and a history can hold its numbers and times."""
+    """The row's JSON is strict, and a history can hold the row's numbers and times."""
     kind, key, value, headers = row
     assert key is None or key.decode()
     assert headers is None or json.loads(headers)

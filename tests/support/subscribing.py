@@ -8,10 +8,6 @@ from tests.support.waiting import eventually
 
 
 def subscribe(consumer: KafkaConsumer, topic: str) -> None:
-    """Subscribe a consumer once its metadata contains the topic.
-
-    A group's leader assigns partitions only of topics in its metadata; partitions of any other topic would stay
-    unassigned until the metadata expires after five minutes.
-    """
+    """A group's leader assigns partitions only of topics in its metadata."""
     eventually(lambda: bool(consumer.partitions_for_topic(topic)), f"metadata of {topic}")
     consumer.subscribe([topic])

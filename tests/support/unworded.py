@@ -3,7 +3,6 @@
 python -m tests.support.unworded LIBRARY REPOSITORY REVISION…   walks the sources of these revisions in a clone of the
 library (a git directory), prints each message with neither log pattern nor decision, and fails if there is one
 
-A line of the list has a library, a decision with its reason, and the message, with `…` for each value filled in.
 Decisions are `noise`, `rare`, `bug` and `said` (repeated by a line that has a log pattern).
 """
 
@@ -41,15 +40,15 @@ SOURCES = {
     "kafka-go": (".", ".go", r"(?:\blog|\bl|logger)\.Printf\("),
     "kafkajs": ("src", ".js", r"\blogger\.(?:warn|error)\("),
 }
-#: ONLY: paths of sources to read, by library (Scala: those that run in clients). OTHERS: paths of sources to skip, as
-#: tests, examples and commands do not run in clients.
+#: ONLY: paths of sources to read, by library. OTHERS: paths of sources to skip, because tests, examples and commands do
+#: not run in clients.
 ONLY = {"scala": re.compile(r"/(?:consumer|producer|client)/")}
 OTHERS = re.compile(
     r"_test\.|/(?:tests?|examples?|mocks?|tools|admin|cli|benchmarks|vendor)/|rdunittest|rdkafka_mock|mockbroker|spec\.js"
 )
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'|`((?:[^`\\]|\\.)*)`')
 _FILLED = re.compile(r"\$\{[^{}]*\}|\{[^{}\s]{0,80}\}|%[-+ #0]*\d*(?:\.[\d*]+)?(?:ll|l|z|h)?[sdiuxcrvpfqwtT]|%$|\\[nt]")
-#: Values to fill in for `…`: a log pattern may require the form of a number, an id, a topic or an error.
+#: Values to fill in for `…`, because a log pattern may require the form of a number, an id, a topic or an error.
 FILLS = (
     *("1", "orders-0", "k:9092", "bootstrap.servers", "[orders]", "'orders'", "{orders=UNKNOWN_TOPIC_OR_PARTITION}"),
     *("UNKNOWN_MEMBER_ID", "RequestTimedOutError", "WorkerSinkTask{id=a-0}"),
@@ -73,16 +72,13 @@ def entries() -> list[Entry]:
 
 @cache
 def _by_fill() -> frozenset[Wording]:
-    """Return the log patterns that match a value of FILLS by itself, so that they match any message filled with it."""
+    """A log pattern that matches a value of FILLS by itself matches any message with this value."""
     passed_on = (before + fill for fill in FILLS for before in ("", "error: "))
     return frozenset(wording for text in passed_on for wording, _ in catalogue().matches(text, None))
 
 
 def is_worded(library: str, literal: str) -> bool:
-    """True if a log pattern matches a message of the library, with values filled in for `…`.
-
-    Patterns for the words of any program (`loose`) do not count: a value filled in may be the word that they look for.
-    """
+    """True if a log pattern matches a message of the library, with values filled in for `…`."""
     filled = [literal.replace("…", fill) for fill in FILLS]
     filled += [literal.replace("…", first, 1).replace("…", fill) for first in FILLS[:2] for fill in FILLS]
     lines = [prefix + line for line in filled for prefix in PREFIXES.get(library, ("",))]
@@ -109,7 +105,7 @@ def literals(library: str, repository: str, revision: str) -> Iterator[str]:
 
 
 def _literal(call: str, library: str) -> str:
-    """Return a log call's message: its string literals, joined up to the closing parenthesis."""
+    """Return a log call's string literals, joined up to the closing parenthesis."""
     depth, at, parts = 0, call.index("("), []
     while at < len(call):
         string = _STRING.match(call, at)
@@ -132,7 +128,6 @@ def _literal(call: str, library: str) -> str:
 
 
 def main(library: str, repository: str, revisions: list[str]) -> int:
-    """Print messages with neither log pattern nor decision; return 1 if there are any."""
     decided = {entry.literal for entry in entries() if entry.library == library}
     found = dict.fromkeys(literal for revision in revisions for literal in literals(library, repository, revision))
     missing = [literal for literal in found if literal not in decided and not is_worded(library, literal)]

@@ -41,7 +41,7 @@ NO_ANSWER = "no data shows that brokers answered the client at that time"
 
 
 def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -> Verdict:
-    """Return a verdict `producer-callback-deadlock` with this status and these proofs, after its adjustments."""
+    """Return the verdict `producer-callback-deadlock` after its adjustments."""
     mode = modes()[DEADLOCK]
     found = Verdict(DEADLOCK, status, 1, evidence=(Evidence("metric", 60_000, "it stands"),), proofs=proofs)
     window = ClientWindow(CLIENT, 0, 70_000, readings=readings)
@@ -50,7 +50,7 @@ def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -
 
 
 def answers(*totals: int) -> tuple[Reading, ...]:
-    """Return samples every 10 s with these totals of responses; the total of requests grows steadily."""
+    """`totals`: responses so far, one sample every 10 s."""
     return tuple(
         Reading(
             10_000 * at,

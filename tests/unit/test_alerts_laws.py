@@ -59,7 +59,7 @@ def test_expressions_compare_known_metrics(rule: Rule) -> None:
     assert compares(rule.condition) or rule.expr == "vector(1)"
 
 
-#: Alerts without a ticket of their own while paging is off: a ticket with a wider condition covers them.
+#: A ticket with a wider condition covers these alerts while paging is off.
 COVERED = {"KafkaClientErrorBudgetBurn", "KafkaClientLagRetentionAtRisk"}
 
 
@@ -81,7 +81,7 @@ def test_alerts_on_clients_run_no_query(rule: Rule) -> None:
 
 
 def test_no_two_rules_have_the_same_name_and_labels() -> None:
-    """Prometheus rejects a group with two alerts of the same name and labels; an empty label counts as absent."""
+    """Prometheus rejects a group with two alerts of equal name and labels."""
     each = [(rule.name, frozenset((k, v) for k, v in rule.labels.items() if v)) for rule in every_alert()]
     assert [one for one in each if each.count(one) > 1] == []
 
@@ -89,7 +89,7 @@ def test_no_two_rules_have_the_same_name_and_labels() -> None:
 @each_alert
 def test_labels_in_templates_survive_the_expression(rule: Rule) -> None:
     text = " ".join(rule.annotations.values())
-    # `with $labels.x` prints its part of a template only if the label exists, so the label may be missing.
+    # `with $labels.x` prints its part of a template only if the label exists.
     used = set(re.findall(r"\$labels\.(\w+)", text)) - set(re.findall(r"with \$labels\.(\w+)", text))
     assert used <= surviving(rule.expr, known_labels()) | rule.labels.keys()
 
@@ -183,7 +183,6 @@ def test_runbook_has_all_sections_and_an_alert(path: Path) -> None:
 
 
 each_runbook = pytest.mark.parametrize("path", sorted(RUNBOOKS.glob("*.md")), ids=lambda path: path.stem)
-#: Commands that end a process, move offsets or shorten retention.
 DANGEROUS = re.compile(
     r"\bkill |kubectl (delete|rollout|patch|set )|systemctl restart kafka|--execute|--delete\b|--alter|truncate|\brm "
 )

@@ -170,10 +170,7 @@ def test_committed_file_holds_no_secret() -> None:
 
 
 def _inhibits(rule: Mapping[str, list[str]], source: Mapping[str, str], target: Mapping[str, str]) -> bool:
-    """True if `source` mutes `target`: both fit their side's matchers, and their `equal` labels agree.
-
-    If each also fits the other side, neither mutes the other.
-    """
+    """True if `source` mutes `target`: both fit their side's matchers, and their `equal` labels agree."""
 
     def side(matchers: str, labels: Mapping[str, str]) -> bool:
         return all(_matches(matcher, labels) for matcher in rule[matchers])

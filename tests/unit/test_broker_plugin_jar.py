@@ -43,7 +43,7 @@ def test_a_broker_with_it_keeps_its_own_reporter(tmp_path: Path) -> None:
     assert with_plugin._properties["clienthealth.producer.bootstrap.servers"] == with_plugin.bootstrap_servers
 
 
-#: _CASES: the plugin's settings in each test case; one JVM runs all cases.
+#: The plugin's settings in each test case; one JVM runs all cases.
 _TARGET = "clienthealth.producer.bootstrap.servers"
 _CASES: dict[str, dict[str, str]] = {
     "right": {_TARGET: "127.0.0.1:1"},
@@ -79,7 +79,7 @@ _CASES: dict[str, dict[str, str]] = {
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Run all cases; return, by case, the plugin's log lines and the program's output."""
+    """Return, by case, the plugin's log lines and the program's output."""
     folder = tmp_path_factory.mktemp("plugin")
     logging = folder / "log4j.properties"
     appender = "log4j.appender.out"
@@ -160,7 +160,7 @@ def test_a_target_that_is_away_is_one_line(printed: dict[str, list[str]]) -> Non
 
 @pytest.mark.long
 def test_losses_are_logged_once_a_minute_with_their_number(printed: dict[str, list[str]]) -> None:
-    """Each second a push fails (until 100 s) and another is dropped; each line has the numbers since the last line."""
+    """Each second a push fails (until 100 s) and another is dropped."""
     lines = [
         re.findall(r"(.*) Pushes .* line: (\d+) could not be written, (\d+) found", line) for line in printed["clock"]
     ]

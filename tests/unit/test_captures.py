@@ -55,7 +55,7 @@ def test_confluents_serializers(name: str) -> None:
 )
 def test_telegraf(name: str, fmt: str) -> None:
     content = (CAPTURES / "telegraf" / name).read_bytes()
-    # Telegraf writes a Kafka record per metric: one line of the .json file; the .prom file is a single record.
+    # Telegraf writes a Kafka record per metric.
     values: dict[str, float] = {}
     topics: dict[str, float] = {}
     for record in [content] if fmt == "prometheus_text" else content.splitlines():

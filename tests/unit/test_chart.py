@@ -21,7 +21,6 @@ from tests.support.rows import long_after
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/helm/kafka-client-health"
-#: Requirements of the pod security standard `restricted` for every container.
 RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
 #: Values that enable every option, with settings of every type.
 FULL: Mapping[str, Any] = {
@@ -156,7 +155,6 @@ def one(resources: list[Resource], kind: str, name: str) -> Resource:
 
 
 def pods(resources: list[Resource]) -> Iterator[tuple[str, Resource]]:
-    """Yield each pod template with the name of the resource that contains it."""
     for resource in resources:
         spec = resource.get("spec", {})
         template = spec.get("jobTemplate", {}).get("spec", spec).get("template")
@@ -180,7 +178,7 @@ def test_lint_finds_nothing(values: Mapping[str, Any]) -> None:
 @pytest.mark.parametrize("version", long_after(1, ["1.37", "1.29"]))
 @pytest.mark.parametrize("values", long_after(1, INSTALLATIONS.values()), ids=INSTALLATIONS)
 def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], version: str) -> None:
-    # Import here: the import takes two seconds to build a grammar, and only this test needs it.
+    # The import takes two seconds to build a grammar, and only this test needs it.
     import kubernetes_validate
 
     ours = [
@@ -195,7 +193,7 @@ def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], vers
 
 @pytest.mark.long
 def test_an_upgrade_and_other_values_need_nothing_to_be_deleted(tmp_path: Path) -> None:
-    """Fields that Kubernetes does not allow to change are the same in the next release, and with all values."""
+    """`_fixed` returns the fields that Kubernetes does not allow to change."""
     done = run("package", "--version", "9.9.9", "--app-version", "9.9.9", "--destination", str(tmp_path), str(CHART))
     assert done.returncode == 0, done.stderr
     before = _fixed(rendered())

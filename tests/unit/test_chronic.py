@@ -14,7 +14,7 @@ from tests.support.rows import long_after
 from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 
 BEGIN = 60
-#: The monitor's step keeps nothing longer than an hour, so a failure of a day would test no more than one of two hours.
+#: The monitor's step keeps nothing longer than an hour, so a failure of a day would test no more.
 LONG = 7_200
 #: Maximum time from the end of a failure to the end of its incident.
 CLOSED_SECONDS = 120
@@ -30,7 +30,6 @@ BY_METRICS = (
 
 
 def others(until: float, every: int = 10) -> Iterator[Snapshot]:
-    """Yield samples of a healthy client that reports continuously."""
     for second in range(-120, int(until), every):
         yield snapshot(second, {"select-total": second + 1000}, "other", instance="o:1", host="o", every=every)
 
@@ -40,7 +39,7 @@ def changes(monitor: Stepped, mode: str) -> list[Transition]:
 
 
 def check(monitor: Stepped, failure: Failure, end: float, sure: bool = True) -> None:
-    """Assert that the failure is one incident from onset to end. `sure`: True if it must be confirmed."""
+    """`sure`: True if the failure must be confirmed."""
     transitions = changes(monitor, failure.mode)
     kinds = [change.change for change in transitions]
     assert kinds in (["opened", "closed"], ["opened", "escalated", "closed"]), kinds
@@ -91,7 +90,7 @@ def in_batches(monitor: Stepped, inputs: Iterable[Snapshot | LogEntry]) -> None:
 def test_metrics_alone_keep_an_incident_open(failure: Failure) -> None:
     monitor, end = Stepped(SHOWN_SHORTLY), BEGIN + 900
     monitor.batches([*failure.snapshots(BEGIN, 900), *others(end + 300)], 10)
-    # Metrics show that sends fail, but not that callers wait for metadata: send-blocked-on-metadata stays suspected.
+    # Metrics show that sends fail, but not that callers wait for metadata.
     check(monitor, failure, end, sure=failure.mode != "send-blocked-on-metadata")
 
 
@@ -107,7 +106,7 @@ def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failu
 
 
 def test_records_left_behind_are_one_incident_shown_for_an_hour() -> None:
-    """A loss of records has no end: incident and client are published for an hour, then the incident is closed."""
+    """A loss of records has no end, so the incident is closed after an hour."""
     monitor = Stepped()
     monitor.batches(
         [*NOT_CLOSED.snapshots(BEGIN, 600), *NOT_CLOSED.log_entries(BEGIN, 600), *others(7200, every=30)], 30

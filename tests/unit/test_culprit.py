@@ -12,7 +12,7 @@ def reading(second: int, **positions: float) -> Reading:
 
 
 def test_a_topic_counts_as_long_as_the_client_has_it() -> None:
-    """The client has topic `a` from second 10 until after second 30: for 20 s it consumes `a`, and nothing of `b`."""
+    """From second 10 until after second 30, the client has topic `a`, and consumes nothing of `b`."""
     last = (reading(0, b=1), reading(10, a=1, b=1), reading(20, a=2, b=1), reading(30, a=4, b=1))
     for readings in (last, (*last, reading(40, b=1))):
         alone = handled_alone(readings, 0)

@@ -15,7 +15,7 @@ from tests.support.grafana_code import HERE, NODE, modules
 
 pytestmark = pytest.mark.long
 
-#: Labels of the three rows that a query returns; a second query returns only the first two.
+#: A second query returns only the first two of the three rows.
 LABELS = {
     "cluster": ["x", "x", ""],
     "instance": ["1", "2", "3"],
@@ -27,7 +27,6 @@ NOW_MS = 1_795_208_640_000
 
 
 def tables() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (dashboard and title, panel) for every panel with transformations."""
     for path in sorted((ROOT / "dashboards/out").glob("*.json")):
         for panel in json.loads(path.read_text("utf-8"))["panels"]:
             for one in (panel, *panel.get("panels", ())):

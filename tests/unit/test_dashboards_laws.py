@@ -77,7 +77,7 @@ def test_every_failure_mode_has_a_dashboard_that_describes_it() -> None:
 
 
 def threshold_steps(board: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield every threshold of a dashboard, also of table columns, as (title of its panel, value)."""
+    """Yield (title of the panel, value) for every threshold of a dashboard, also of table columns."""
     for panel in panels(board):
         config = panel.get("fieldConfig", {})
         configs = [config.get("defaults", {}).get("thresholds", {"steps": []})]
@@ -134,7 +134,7 @@ def test_every_alert_is_named_by_a_panel_or_belongs_to_a_mode() -> None:
 
 
 def test_every_series_is_shown_somewhere() -> None:
-    """Instead of a counter, dashboards may show the rate that the monitor computes from it."""
+    """Instead of a counter, dashboards may show the counter's rate."""
     text = json.dumps([*BOARDS.values(), *recordings().values()])
     rate_of = {f.name: f.name.replace("_total", "_rate") for f in ALL_FAMILIES if f.indicator.startswith("totals.")}
     assert {f.name for f in ALL_FAMILIES if rate_of.get(f.name, f.name) not in text} == set()

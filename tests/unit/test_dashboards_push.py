@@ -174,7 +174,7 @@ def test_no_token(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
 
 
 def refusal(capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the text on standard error, after checking that it contains no traceback and no secret."""
+    """Return the text on standard error, which must contain no traceback and no secret."""
     text = capsys.readouterr().err
     assert text.startswith("kafka-health: ") and "Traceback" not in text
     assert TOKEN not in text and "secret" not in text

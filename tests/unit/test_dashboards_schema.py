@@ -17,10 +17,9 @@ Board = dict[str, Any]
 BOARDS: dict[str, Board] = {
     path.stem: json.loads(path.read_text("utf-8")) for path in sorted((ROOT / "dashboards/out").glob("*.json"))
 }
-#: Fields that Grafana's own dashboards use although the types of all versions lack them: `definition` (a variable's
-#: query in short form), and those fields of annotations that only the Prometheus data source defines.
+#: Fields that Grafana's own dashboards use although the types of all versions lack them.
 _UNTYPED = {"templating": {"definition"}, "annotations": {"expr", "step", "tagKeys", "textFormat", "titleFormat"}}
-#: Types of a Grafana version → fields that they lack. 10.4 ignores `allowCustomValue`: it always allows custom values.
+#: Types of a Grafana version → fields that the types lack. 10.4 always allows custom values.
 VERSIONS = {
     "schema-10.4": {**_UNTYPED, "templating": {"definition", "allowCustomValue"}},
     "schema-11.6": _UNTYPED,
@@ -31,8 +30,7 @@ VERSIONS = {
 
 
 def faults(version: str, board: Board) -> Iterator[str]:
-    """Yield the errors in a board according to the types of a Grafana version."""
-    # Import here: the import takes two seconds to build a grammar, and only this test needs it.
+    # The import takes two seconds to build a grammar, and only this test needs it.
     from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
     typed = copy.deepcopy(board)
@@ -86,7 +84,7 @@ def test_a_wrong_field_is_one_fault(version: str, spoil: Callable[[Board], None]
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_types_do_not_know_is_what_is_listed(version: str) -> None:
-    """VERSIONS may list only fields that Grafana's types lack and that at least one dashboard uses."""
+    """Each listed field is missing in Grafana's types, and at least one dashboard uses the field."""
     kinds = {"templating": "VariableModel", "annotations": "AnnotationQuery"}
     for part, names in VERSIONS[version].items():
         types = schema(version)["definitions"][kinds[part]]["properties"].keys()

@@ -44,7 +44,7 @@ class Node:
 class Rolled(Cluster):
     """A cluster of fake brokers, of which the last is the controller.
 
-    `looks`: number of checks that find a replica out of sync; all later checks find none.
+    `looks`: number of checks that find a replica out of sync.
     """
 
     def __init__(self, folder: Path, looks: int = 0) -> None:

@@ -13,8 +13,6 @@ from clienthealth.settings import Settings
 
 
 def finds(*states: State) -> Check:
-    """Return a check with a finding in each of these states."""
-
     def check(_: Settings) -> Iterator[Finding]:
         yield from (Finding(f"{state}-thing", state, "As it is.") for state in states)
 

@@ -117,7 +117,7 @@ Thread 9 (idle): "orders-network-thread"
 
 
 def verdicts(*texts: str) -> dict[str, Verdict]:
-    """Return the verdicts on dumps of one process, taken ten seconds apart unless they contain a time."""
+    """The dumps are taken ten seconds apart unless they contain a time."""
     records: list[Recorded] = []
     for text in texts:
         for dump in dumps_in(text):
@@ -133,7 +133,7 @@ def only(text: str) -> Dump:
 
 
 def kafka_threads(dump: Dump) -> list[DumpedThread]:
-    """Return the dump's threads that touch a Kafka client; other threads matter only when two dumps are compared."""
+    """Other threads matter only when two dumps are compared."""
     return [t for t in dump.threads if "kafka" in " ".join([t.name, *(f.method for f in t.frames)]).lower()]
 
 
@@ -300,7 +300,7 @@ def test_callers_without_the_producers_own_thread_are_judged() -> None:
     assert "network-thread" not in without
     judged = verdicts(without)
     assert judged["send-blocked-on-metadata"].status == "suspected"
-    # The dump is complete, callers wait inside send(), and no thread could send: the I/O thread has died.
+    # Callers wait inside send(), and no thread could send: the I/O thread has died.
     dead = judged["producer-callback-deadlock"]
     assert (dead.status, dead.detail) == ("suspected", {"cause": "io-thread-died"})
     part = verdicts(without[: without.index("JNI global")])

@@ -31,7 +31,6 @@ Evidence = tuple[LogLine, LogEvent | ThreadDump]
 
 
 def evidence_in(records: Sequence[RawRecord], searched: Catalogue | None = None) -> list[Evidence]:
-    """Return all evidence in the records, each with its line."""
     worth = [
         r for r in records if searched or any(text.encode() in bytes(r.value or b"") for text in literals(catalogue()))
     ]
@@ -194,7 +193,8 @@ def test_words_before_a_line_with_its_own_client_show_a_copy(text: str, copied: 
 
 @pytest.mark.parametrize(("inside", "own"), [("2026-11-20 19:59:58,001", True), ("2026-11-14 10:11:12,345", False)])
 def test_a_line_within_a_line_is_anothers_if_it_is_of_another_day(inside: str, own: bool) -> None:
-    """If a line's two times differ by more than time zones can (26 hours), it forwards an older line of another log."""
+    """If a line's two times differ by more than time zones can (26 hours), the line forwards an older line of
+    another log."""
     text = f"2026-11-20 20:00:00,000 ERROR forwarded: {inside} ERROR [{NETWORK_THREAD}] {SENDER} - {EXPIRING}"
     assert {event.own for event in events([line(text)])} == {own}
 

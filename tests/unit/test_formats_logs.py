@@ -27,7 +27,7 @@ from clienthealth.settings import Settings
 from tests.support.golden_logs import GOLDEN, SAMPLES
 from tests.support.golden_metrics import GOLDEN as METRICS
 
-#: ARRIVED_MS: arrival time of records, hours after the samples, so that no sample lies in the future.
+#: The records arrive hours after the samples, so that no sample lies in the future.
 SETTINGS = Settings()
 ARRIVED_MS = 1795212000000  # 2026-11-20 22:00 UTC
 
@@ -40,7 +40,6 @@ def raw(
 
 
 def sample(name: str) -> list[RawRecord]:
-    """Return the records of a sample file: one, or one per line of an .ndjson file."""
     data = (SAMPLES / name).read_bytes()
     values = data.splitlines() if name.endswith(".ndjson") else [data]
     return [raw(name, value, offset) for offset, value in enumerate(values)]
@@ -51,7 +50,6 @@ def decode(record: RawRecord) -> Decoded:
 
 
 def as_row(event: Any) -> dict[str, Any]:
-    """Return a line's fields without null, false and empty ones."""
     values = {name: getattr(event, name) for name in event.__struct_fields__}
     row = {name: value for name, value in values.items() if value is not False and value not in (None, [], ())}
     if "dumps" in row:
@@ -61,7 +59,7 @@ def as_row(event: Any) -> dict[str, Any]:
 
 
 def rows(record: RawRecord) -> list[dict[str, Any]]:
-    """Return one row per line or error of a record; a record of an unknown client has one row with line and error."""
+    """A record of an unknown client has one row with line and error."""
     decoded = decode(record)
     named = {"format": decoded.format} if decoded.format else {}
     if decoded.errors == ["missing-identity"]:
@@ -79,7 +77,7 @@ def test_each_sample_gives_the_expected_result(name: str) -> None:
     assert [row for record in sample(name) for row in rows(record)] == GOLDEN[name]
 
 
-#: Formats without a sample file: other tests contain records in these formats.
+#: Other tests contain records in these formats.
 WITHOUT_SAMPLE = {"canonical", "json_log", "librdkafka_log", "plain_text", "thread_dump"}
 
 

@@ -36,7 +36,7 @@ def rows(result: Decoded) -> list[Row]:
 
 
 def non_empty(snapshot: Snapshot) -> Row:
-    """Return the snapshot without None, false and empty fields; values are rounded to 6 digits."""
+    """Values are rounded to 6 digits."""
     row: Row = json.loads(msgspec.json.encode(snapshot))
     client = {name: value for name, value in row["client"].items() if value}
     topics = [_topic(topic) for topic in row["topics"]]
@@ -151,7 +151,7 @@ def test_the_key_is_as_fine_as_what_is_judged(name: str, header: str) -> None:
     ],
 )
 def test_replicas_on_librdkafka_are_distinguished(headers: dict[str, str], key: bytes | None, instance: str) -> None:
-    """All replicas share librdkafka's handle name."""
+    """All replicas have the default name of librdkafka's handle."""
     (record,) = sample("librdkafka_stats_consumer.json")
     (snapshot,) = decoded(Raw(record.topic, record.value, record.offset, key, headers)).snapshots
     assert (snapshot.client.instance, snapshot.client.client_id) == (instance, "ledger")

@@ -58,7 +58,7 @@ def published() -> list[Snapshot]:
 
 
 def metricbeat_snapshots() -> list[Snapshot]:
-    """Return four minutes of a group with two topics as Metricbeat reports it: a record per partition and time."""
+    """Metricbeat reports a record per partition and time."""
     event = json.loads((SAMPLES / "metricbeat_kafka_consumergroup.json").read_bytes())
     snapshots = []
     for step in range(25):
@@ -101,8 +101,7 @@ def test_what_the_exporter_publishes_becomes_a_lag() -> None:
         "clamped": 0,
         "member": {"client_id": "web", "consumer_id": "web-1", "host": "/10.0.0.1"},
     }
-    # The group committed offset 120 at second 120; the partition's end was 120 at second 119 (interpolated). Now it is
-    # second 480.
+    # The group committed offset 120 at second 120; the partition's end was 120 at second 119. Now it is second 480.
     assert (stopped["records"], stopped["state"], stopped["member"]) == (361, "STOP", None)
     assert stopped["seconds"] == 361.0
     assert stopped["commit_age_seconds"] == 360.0
@@ -128,7 +127,7 @@ def test_a_group_in_many_batches_ends_as_in_one_and_has_a_row_for_every_minute()
 
 
 def test_a_group_with_fine_lag_is_ok_in_its_record() -> None:
-    """In the numbers of clients (`standing`), the group counts as unknown."""
+    """In the numbers of clients, the group counts as unknown."""
     (fine,) = states(snapshot for snapshot in published() if (snapshot.ts_ms or 0) <= NOON_MS + 120_000).values()
     assert (fine["indicators"]["group"]["status"], fine["worst"]) == ("OK", "ok")
     (stopped,) = states(published()).values()
@@ -149,7 +148,7 @@ def test_only_declared_formats_contain_groups() -> None:
 def group(
     name: str, second: float, partitions: Iterable[tuple[str, int | None, int]], member: str | None = None
 ) -> Snapshot:
-    """Return a sample of a group. `partitions`: topic, committed offset and end offset, each for partition 0."""
+    """`partitions`: topic, committed offset and end offset, each for partition 0."""
     owner = Member(member, f"{member}-1", "/10.0.0.1") if member else None
     topics = []
     for topic, committed, end in partitions:

@@ -138,7 +138,7 @@ REQUESTS = {
 
 
 def named(document: Any) -> Any:
-    """Return a document with attribute access, like kafka-python's messages."""
+    """kafka-python's messages have attribute access."""
     if isinstance(document, dict):
         return SimpleNamespace(**{name: named(value) for name, value in document.items()})
     return [named(one) for one in document] if isinstance(document, list) else document
@@ -154,7 +154,7 @@ ASSIGNMENT = bytes.fromhex("0000 00000001 0006") + b"orders" + bytes.fromhex("00
 
 
 def description(client: str, **more: Any) -> dict[str, Any]:
-    """Return the description of a group with one member; by default a classic group."""
+    """The group has one member, and is by default a classic group."""
     more = more or {"member_assignment": ASSIGNMENT}
     member = {"client_id": client, "member_id": f"{client}-1", "client_host": "/10.0.0.1", **more}
     return {"error_code": 0, "error_message": "", "protocol_type": "consumer", "members": [member]}
@@ -192,7 +192,7 @@ def test_one_group_that_fails_costs_no_other() -> None:
     assert len(reading.groups) == 19
     assert list(reading.failed_groups) == ["1-07"]
     assert "not yours" in reading.failed_groups["1-07"]
-    # Two requests for ten groups each; the one that fails is split at most four times, each time into two requests.
+    # Two requests for ten groups each; the request that fails is split at most four times.
     assert cluster.asked.count("committed") <= 2 + 2 * 4
 
 
@@ -296,7 +296,7 @@ def test_members_are_asked_for_now_and_then_and_when_the_state_changes() -> None
 
 
 def kinds(**owners: dict[str, Any]) -> Cluster:
-    """Return a cluster with one group of each type; each group is named after its type and has a member."""
+    """Each group is named after its type and has a member."""
     of = {"topic_partitions": [{"topic_name": "orders", "partitions": [0]}]}
     task = {"active_tasks": [{"subtopology_id": "0", "partitions": [0]}, {"subtopology_id": "1", "partitions": [0]}]}
     topology = [
@@ -471,7 +471,7 @@ def test_a_snapshot_is_canonical() -> None:
 
 
 def read_at(cluster: Cluster, seconds: Sequence[float], **changed: Any) -> list[list[str]]:
-    """Read the groups at these times (s), with settings `changed`; return the names of the groups read each time."""
+    """Return the names of the groups read at each time (s). `changed`: settings."""
     now = 1000.0
     groups, readings = reader(cluster, lambda: now, **changed), []
     for second in seconds:

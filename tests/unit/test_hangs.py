@@ -13,9 +13,9 @@ from clienthealth.modes import modes
 from tests.support.attachments import statuses, worst
 
 FOLDER = Path(__file__).parents[1] / "hangs"
-#: Number of cases with a failure that is suspected or confirmed. A change may only raise it.
+#: A change may only raise the number of cases with a failure that is suspected or confirmed.
 FOUND = 84
-#: The short test judges every twelfth case; the long test judges all.
+#: The short test judges every twelfth case.
 EVERY = 12
 
 

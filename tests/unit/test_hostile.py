@@ -33,8 +33,7 @@ def undisturbed() -> list[list[bytes]]:
 def test_nothing_that_a_client_reports_stops_or_moves_the_others(seed: int) -> None:
     monitor = lived(seed, LINES, push(principal="User:evil"))
     assert monitor.published("good") == undisturbed()
-    # If a step fails, the monitor repeats it without the hostile client. But no number that a client sends may make a
-    # step fail.
+    # If a step fails, the monitor repeats the step without the hostile client.
     assert "step-failed" not in monitor.reasons
     assert monitor.reasons & {"impossible-value", "missing-timestamp", "future-timestamp"}
 
@@ -62,7 +61,7 @@ def test_absurd_offsets_of_a_group_stop_no_client(number: float) -> None:
 
 
 def test_no_fault_begins_before_kafka_did() -> None:
-    """A client can claim to have waited for thousands of years; no history can store such a time."""
+    """No history can store a time thousands of years ago, which a client can claim."""
     facts = [Fact("metric", 1000 * BEGIN - 10**15, 1000 * BEGIN, "it waits")]
     assert conclude("consumer-stalled", facts).since_ms == 1_262_304_000_000
 
@@ -75,7 +74,7 @@ def test_a_process_that_names_no_instance_is_shown() -> None:
     monitor.shown()
 
 
-#: Random letters and digits: compression saves only a quarter, so a long name stays long.
+#: Compression of random letters and digits saves only a quarter.
 LETTERS = base64.b64encode(random.Random(1).randbytes(1_200_000), altchars=b"Ab").decode()
 TAKEN, TO_TOPICS = 1_048_588, (HEALTH, REJECT)
 
@@ -90,7 +89,8 @@ def sizes(monitor: Streamed) -> list[int]:
 
 @pytest.mark.parametrize("name", long_after(2, ["service", "instance", "host", "client_id", "group"]))
 def test_a_name_as_long_as_a_record_is_rejected(name: str) -> None:
-    """A published record has the name in its key and its value, so such a name would make it too large for a topic."""
+    """A published record has the name in its key and its value, so a long name would make the record too large for a
+    topic."""
     monitor = repeated(snapshot(client=EVIL | {name: LETTERS[:900_000]}))
     assert monitor.reasons == {"oversized"} and monitor.published("good") == undisturbed_by_repeats()
     assert max(sizes(monitor)) < TAKEN

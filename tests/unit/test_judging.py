@@ -120,7 +120,7 @@ IRREGULAR = (3, 10, 10, 1, 19, 10, 0.5, 9.5, 25, 5, 10, 2, 2, 2, 30, 10, 10, 10,
     ],
 )
 def test_a_healthy_producer_is_never_suspected_because_its_selector_rests(healthy: list[Snapshot]) -> None:
-    """If samples are rare, a window may hold too few of them to judge, so the verdict is unknown."""
+    """If samples are rare, a window may hold too few samples to judge."""
     monitor, seen = Stepped(), set[tuple[str, str | None]]()
     for second in range(5, 700, 5):
         arrived = [one for one in healthy if second - 5 <= ((one.ts_ms or 0) - START) / 1000 < second]
@@ -128,8 +128,7 @@ def test_a_healthy_producer_is_never_suspected_because_its_selector_rests(health
         verdicts = (verdict for record in records for verdict in record["verdicts"] if verdict["mode"] == MODE)
         seen |= {(verdict["status"], verdict.get("reason")) for verdict in verdicts}
     assert {status for status, _ in seen} == {"ok", "unknown"}
-    # In the case "caught sending", samples come just before a select that sends the only record of 30 s, so work
-    # seems to wait.
+    # In the case "caught sending", samples come just before a select that sends the only record of 30 s.
     doubts = [str(reason) for _, reason in seen - {("ok", None), ("unknown", FEW), ("unknown", ALL_SILENT)}]
     assert all(doubt.endswith(" in the last 20 s, although work waits") for doubt in doubts)
 

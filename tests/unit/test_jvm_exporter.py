@@ -83,8 +83,6 @@ Answer = Callable[[Any], tuple[int, bytes]]
 
 @contextmanager
 def agent(answer: Answer) -> Iterator[str]:
-    """Run a web server that answers like a Jolokia agent."""
-
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -115,7 +113,7 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 def jvm(asked: Any) -> tuple[int, bytes]:
-    """Answer like the Jolokia agent of a JVM that has the MBeans in JAVA."""
+    """The JVM has the MBeans in JAVA."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": 'Full thread dump\n\n"main" #1\n'}).encode()
     answers: list[dict[str, Any]] = []

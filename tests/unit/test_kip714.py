@@ -18,7 +18,6 @@ TOTALS = ("select.total", "io.time.ns.total", "io.wait.time.ns.total", "record.s
 
 
 def push(number: int, values: Mapping[str, float]) -> list[Snapshot]:
-    """Return the n-th push, decoded."""
     data = MetricsData()
     resource = data.resource_metrics.add()
     for key, text in (("client_id", "p"), ("client_instance_id", "x1"), ("client_source_address", "10.0.0.7")):
@@ -74,5 +73,5 @@ def test_pushes_every_five_minutes_give_verdicts() -> None:
         statuses.append(verdicts["producer-callback-deadlock"])
     assert record["client"]["client_id"] == "p"
     assert record["window_end"] - record["window_start"] == 4_000 * EVERY_SECONDS
-    # The first push with zero selects is no proof yet, but no sign of health either.
+    # The first push with zero selects is neither a proof nor a sign of health.
     assert statuses == ["unknown"] * 2 + ["ok"] * 3 + ["unknown"] + ["suspected"] * 6

@@ -33,7 +33,7 @@ def seen(rows: Sequence[tuple[float, int | None, int | None]], start: int | None
 def partition_lag(
     history: Sequence[Observation], limits: LagSettings, owned: bool = False, allowed: int = 0
 ) -> PartitionLag:
-    """Return the lag of a group that has read one partition only. `allowed`: lag in records that is acceptable."""
+    """The group has read one partition only. `allowed`: lag in records that is acceptable."""
     where = ("orders", 0)
     limits = dataclasses.replace(limits, allowed_lag={"*": allowed})
     return partitions_lag(GROUP, {where: history}, {where} if owned else set(), limits)[where]
@@ -80,7 +80,7 @@ def test_commits_every_minute_that_stop_are_found_in_three_minutes() -> None:
 
 
 def test_a_slow_topic_is_not_stop() -> None:
-    # The topic gets a record every five minutes, committed before the next sample. The newest record has just arrived.
+    # The topic gets a record every five minutes, committed before the next sample.
     commits = [(float(t), t // 300, t // 300) for t in range(0, 900, 10)]
     lag = partition_lag(seen([*commits, (900, 2, 3)]), LIMITS)
     assert lag.records == 1
@@ -185,10 +185,10 @@ def test_one_end_offset_gives_no_time() -> None:
 
 def test_a_recreated_topic_restarts_its_history() -> None:
     before = [(10.0 * i, 1000 + 100 * i, 1100 + 100 * i) for i in range(10)]
-    # The group has not read the new topic: its old commit lies past the new end.
+    # The group has not read the new topic, so its old commit lies past the new end.
     stale = partition_lag(seen([*before, (100, 1900, 5)]), LIMITS)
     assert (stale.records, stale.seconds, stale.state, stale.clamped) == (0, None, "UNKNOWN", 1)
-    # The group reads the new topic from its beginning: this is no rewind, and the old topic leaves no lag.
+    # The group reads the new topic from its beginning, which is no rewind.
     fresh = partition_lag(seen([*before, (100, 2, 5), (110, 4, 8), (120, 6, 11)]), LIMITS)
     assert (fresh.records, fresh.state, fresh.clamped) == (5, "OK", 0)
 
@@ -211,7 +211,7 @@ def test_a_group_is_as_bad_as_its_worst_partition() -> None:
         (1, 90, "STOP"),
         (2, 0, "IDLE"),
     ]
-    # Partition 1: the committed offset, 30, was the end offset at second 30. Now it is second 120, so the lag is 90 s.
+    # Partition 1: the committed offset, 30, was the end offset at second 30. Now it is second 120.
     assert lag["group"] == {
         "status": "STOP",
         "max_lag": 90,
@@ -258,7 +258,7 @@ def test_members_are_named() -> None:
 
 
 def test_the_stop_of_a_quiet_partition_goes_by_the_groups_gap() -> None:
-    # Partition 1 gets few records, so it is seldom committed; over both partitions, the group commits every 10 s.
+    # Partition 1 gets few records; over both partitions, the group commits every 10 s.
     readings = [reading(10.0 * i, at(0, 10 * i, 10 * i + 1), at(1, i // 20, i // 20)) for i in range(80)]
     # A record arrives and stays unread for 60 s.
     readings += [reading(800.0 + 10 * i, at(0, 800 + i, 801 + i), at(1, 4, 5)) for i in range(7)]

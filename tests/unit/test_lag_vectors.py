@@ -28,8 +28,8 @@ FLAT = "the end offset stands at 1100 throughout: IDLE, never STOP or STALL"
 SOONER = "STOP by time: silent for 400 s, four of the group's commit gaps; Burrow waits for the fifth"
 FLOOR = "STOP by time: silent for 18 s; below 60 s no group counts as stopped"
 
-#: Burrow's cases that we judge differently on purpose: number of the case → our result, and the reason. AS_BURROW: if
-#: we use Burrow's own rule for STOP. BY_DEFAULT: if we use our default settings.
+#: Burrow's cases that we judge differently on purpose: number of the case → our result, and the reason. AS_BURROW: with
+#: Burrow's own rule for STOP.
 AS_BURROW = {6: ("IDLE", FLAT)}
 BY_DEFAULT = {1: ("STOP", SOONER), 6: ("IDLE", FLAT), 9: ("OK", FLOOR)}
 
@@ -38,7 +38,7 @@ def judged(case: list[Any], limits: LagSettings) -> str:
     _, offsets, broker_offsets, lag, now_s, allowed, _ = case
     commits = [Commit(ts, offset, seen) for offset, ts, seen in offsets]
     last = commits[-1]
-    # Burrow stores end offsets without times: they are spread evenly between the last commit and now.
+    # Burrow stores end offsets without times, so spread them evenly between the last commit and now.
     step = (now_s * 1000 - last.ts_ms) / len(broker_offsets)
     since: list[Observation] = [
         (round(last.ts_ms + step * (position + 1)), last.offset, end, None, last.ts_ms)

@@ -13,7 +13,7 @@ BUFFER = 33_554_432.0
 
 
 def verdict(monitor: Stepped) -> dict[str, Any]:
-    """Return the verdict `producer-not-closed` on a client that pushed until second 60."""
+    """The client pushed until second 60."""
     mode_verdicts = [v for v in monitor.records["shop|h:1|p"]["verdicts"] if v["mode"] == "producer-not-closed"]
     assert len(mode_verdicts) == 1
     return dict(mode_verdicts[0])
@@ -22,7 +22,7 @@ def verdict(monitor: Stepped) -> dict[str, Any]:
 def ended(
     left: float, terminating: bool, *lines: Any, version: str = "3.9.1", idle_since: float = 60
 ) -> dict[str, Any]:
-    """Return the verdict on a producer ten minutes after its last push, which showed `left` bytes in the buffer."""
+    """Return the verdict ten minutes after the producer's last push. `left`: bytes in the buffer at that push."""
     inputs: list[Any] = [*lines]
     for second in range(0, 70, 10):
         metrics = {

@@ -23,9 +23,9 @@ EVERY_MS = 10_000
 class Cell(NamedTuple):
     """A failure mode, and items of one kind in a recording of this mode.
 
-    `kind`: `dumps` (thread dumps taken during the failure), `lines` (log lines), or `readings` (samples, 10 s apart).
-    `what`: for lines, a text that each of them contains; for readings, the time of the first one (ms after the onset).
-    `least`: required number of items → verdict; empty if even ten items show nothing.
+    `kind`: `dumps`, `lines`, or `readings` (10 s apart). `what`: for lines, a text that each line contains; for
+    readings, the time of the first sample (ms after the onset). `least`: required number of items → verdict; empty if
+    even ten items show nothing.
     """
 
     mode: str
@@ -66,7 +66,7 @@ def _text(file: Path) -> list[str]:
 
 
 def _each(file: Path, since_ms: int, amount: int) -> list[str]:
-    """Return at most `amount` samples of each client of a recording, 10 s apart, from `since_ms` on."""
+    """Return at most `amount` samples of each client, 10 s apart, from `since_ms` on."""
     chosen, last = list[str](), dict[str, tuple[int, int]]()
     for line in _text(file):
         row = json.loads(line)

@@ -41,7 +41,7 @@ def exporter(*records: dict[str, Any]) -> Iterator[Server]:
 
 
 def ask(of: Any, tool: str, **arguments: object) -> tuple[bool, Any]:
-    """Call a tool; return whether it failed, and its answer."""
+    """Return whether the tool failed, and its answer."""
 
     async def asked() -> tuple[bool, Any]:
         async with Client(of) as client:

@@ -29,7 +29,7 @@ STYLES = ("canonical", "adapter", "jmxtrans")
 
 
 def stuck_consumer() -> list[Reading]:
-    """Return a consumer that has not polled since T0, with two partitions, one of which lags more and more."""
+    """The consumer has not polled since T0, and one of its two partitions lags more and more."""
     return [
         Reading(
             at(second),
@@ -66,7 +66,7 @@ def canonical(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str,
 
 
 def samples(kind: str, reading: Reading) -> Iterator[tuple[str, str, float, TopicReading | None]]:
-    """Yield each metric of a sample: MBean group, attribute, value, and its topic (None if it is not about a topic)."""
+    """Yield MBean group, attribute, value, and topic (None if the metric is not about a topic)."""
     for topic in (None, *reading.topics):
         for name, value in (topic or reading).metrics.items():
             groups = [g for g, names in metric_names.JAVA.items() if name in names and g.startswith(kind)]
@@ -89,7 +89,7 @@ def adapter(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, A
 def jmxtrans(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, Any]]:
     for group, name, value, topic in samples(kind, reading):
         if topic and topic.partition is None:
-            continue  # The keyspace of jmxtrans joins several names and does not show which of them is the topic.
+            continue  # The keyspace of jmxtrans does not show which of its names is the topic.
         suffix = f".{topic.topic}.{topic.partition}" if topic else ""
         yield {
             "keyspace": f"servers.web-1_7.kafka_{kind}.{client_id}{suffix}.{group}.{name}",

@@ -26,7 +26,6 @@ WIKI = "https://wiki.example.org/kafka"
 
 @cache
 def mixin(config: str = "{}") -> dict[str, Any]:
-    """Return the mixin's alerts, rules and dashboards with this `_config`."""
     snippet = f"""
         local mixin = (import '{MIXIN}') + {{ _config+:: {config} }};
         {{ alerts: mixin.prometheusAlerts, rules: mixin.prometheusRules, dashboards: mixin.grafanaDashboards }}
@@ -50,7 +49,7 @@ def groups(made: dict[str, Any]) -> list[Any]:
 
 
 def scraped(tree: Any) -> list[Any]:
-    """Return the selectors in an expression that select series scraped from our exporters, not recorded series."""
+    """Recorded series are left out."""
     found = [node for node in nodes(tree) if isinstance(node, promql.VectorSelector) and node.name]
     return [node for node in found if (node.name or "").startswith("kafka_") and ":" not in str(node.name)]
 
@@ -88,6 +87,6 @@ def test_the_runbooks_are_where_they_are_said_to_be() -> None:
 
 
 def test_no_name_of_a_scraped_series_is_missed() -> None:
-    """Every series of our exporters begins with `kafka_`, because the mixin recognises the series by this prefix."""
+    """The mixin recognises our exporters' series by the prefix `kafka_`."""
     own = {name for name in known_labels() if ":" not in name and name not in ("up", "ALERTS")}
     assert {name for name in own if not name.startswith("kafka_")} == set()

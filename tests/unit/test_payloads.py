@@ -40,7 +40,6 @@ def metrics(value: bytes, settings: Settings | None = None) -> Decoded:
 
 
 def is_the_reading(decoded: Decoded) -> bool:
-    """True if the record was decoded to the sample READING, which the tests pack in many ways."""
     assert decoded.errors == []
     (snapshot,) = decoded.snapshots
     client = snapshot.client

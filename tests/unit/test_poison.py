@@ -14,17 +14,16 @@ from clienthealth.spark.checkpoint import Part, Pending
 from clienthealth.spark.poison import DEATHS, KILLS, Guard, narrowed
 
 MOST = 10_000
-#: How a process that reads a deadly record ends: the supervisor reports an exhausted heap, Spark reports a dead worker,
-#: or there is no message at all.
+#: The supervisor reports an exhausted heap, Spark reports a dead worker, or there is no message at all.
 HEAP, WORKER, KILLED = "heap", "Python worker exited unexpectedly (crashed)", None
 
 
 class DiedError(Exception):
-    """The simulated process has died."""
+    pass
 
 
 class Query:
-    """A fake checkpoint, and a fake query that reads from it; `sizes`: number of records in each partition.
+    """A fake checkpoint, and a fake query that reads from the checkpoint; `sizes`: number of records in each partition.
 
     `deadly`: records that kill the process that reads them; `sign`: the message that the killed process leaves.
     """
@@ -97,7 +96,7 @@ class Query:
         self.ends.append({part: offset + step[part] for part, offset in self.ends[-1].items()})
 
     def killed(self, at: str) -> None:
-        """Run one process that is killed from outside while it starts, or while it reads a batch."""
+        """The process is killed from outside while it starts, or while it reads a batch."""
 
         def fault(stage: str) -> None:
             if stage == at:
@@ -132,8 +131,7 @@ def test_all_but_the_deadly_records_are_read_once_and_these_are_reported(
     assert sorted((s.topic, s.partition, s.offset) for s in query.rejected) == sorted(
         (part[1], part[2], offset) for part, offset in deadly
     )
-    # Finding a deadly record takes at most 12 starts if there is one partition, and 50 if there are several. If the
-    # process leaves no message (`sign`), it may take more starts.
+    # Finding a deadly record takes at most 12 starts if there is one partition, and 50 if there are several.
     starts = 12 if parts == 1 else 50
     assert query.starts <= (starts * bombs if sign else 3 * starts * bombs + 2 * KILLS * bombs)
 
@@ -171,7 +169,7 @@ def test_kills_beyond_number_cost_what_is_under_suspicion_and_then_all_goes_at_f
     query = Query({(0, "metrics", 0): 100_000})
     for _ in range(KILLS):
         query.killed("read")
-    # All kills come from outside. Those above narrowed the batches from 10,000 records to 625; two more change nothing.
+    # The kills above narrowed the batches from 10,000 records to 625.
     query.killed("read")
     query.killed("read")
     query.run()
@@ -200,7 +198,7 @@ def test_after_the_culprit_is_out_all_else_is_read_at_full_speed(sign: str) -> N
     assert len(query.read_records) == 99_999 and len(query.rejected) == 1
     out = query.read_records.index(((0, "metrics", 0), 34))
     before = query.batches[: next(n for n in range(len(query.batches)) if sum(query.batches[:n]) >= out)]
-    # After the deadly record come only full batches, and a last one with the rest.
+    # After the deadly record come only full batches, and a last batch with the rest.
     assert query.batches[len(before) :] in ([0, *[MOST] * 9, 9966], [*[MOST] * 9, 9966])
 
 

@@ -28,7 +28,6 @@ MEMBER = 'member_host="/10.0.0.8",consumer_id="worker-1-aa",client_id="worker-1"
 
 
 def served(*records: dict[str, Any], trouble: str | None = None, **options: Any) -> list[str]:
-    """Return the lines of a scrape, without comments."""
     settings = replace(Settings(), prometheus=replace(PrometheusSettings(), **options))
     states = States(settings, clock=lambda: NOW)
     for one in records:
@@ -120,7 +119,7 @@ def test_consumers_own_lag_counts_only_where_no_group_record_speaks() -> None:
 
 
 def test_last_seen_is_never_in_the_future() -> None:
-    """If the window is still open (here it ends 30 s from now), the present time is served."""
+    """If the window is still open (here until 30 s from now), the present time is served."""
     assert f"kafka_client_last_seen_timestamp_seconds{{{LABELS}}} 1795208640" in served(record(end_ms=NOW_MS + 30_000))
 
 
@@ -170,7 +169,7 @@ def test_no_metric_for_what_is_unknown() -> None:
 
 
 def room(most: int, *records: dict[str, Any], looked_every: float = 10.0) -> States:
-    """Return exporter states with room for `most` clients, after records that came `looked_every` seconds apart."""
+    """The records came `looked_every` seconds apart."""
     now = [NOW]
     settings = replace(Settings(), prometheus=replace(PrometheusSettings(), max_clients=most))
     states = States(settings, clock=lambda: now[0])
@@ -199,7 +198,7 @@ def test_beyond_the_bound_the_gone_make_room_then_the_healthy_for_those_that_fai
 
 
 def test_ids_without_end_fill_neither_memory_nor_page() -> None:
-    """Of 3,000 new clients, half of them gone, 100 are kept (nearly all of these still report), and 40 are served."""
+    """Of 3,000 new clients, half of them gone, 100 are kept, and 40 are served."""
     many = [healthy(n, instance=f"i{n}", departed=n % 2 == 0) for n in range(3000)]
     states = room(100, *many, looked_every=0.0)
     assert len(states.live()) == 100
@@ -294,7 +293,6 @@ def test_no_record_breaks_a_scrape(outer: list[tuple[str, Any]], inside: list[tu
 
 
 def evidence(scraped: list[str]) -> dict[str, list[tuple[str, float]]]:
-    """Return metric → (client id, value) of each served evidence series."""
     found: dict[str, list[tuple[str, float]]] = {}
     for family in ALL_FAMILIES:
         for line in scraped if family.evidence else ():

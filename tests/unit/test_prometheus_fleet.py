@@ -24,7 +24,6 @@ NOW = NOW_MS / 1000
 
 
 def served(*records: dict[str, Any], cluster: str = "", **options: Any) -> list[str]:
-    """Return the lines of a scrape, without comments and the exporter's own metrics."""
     settings = Settings(monitor=MonitorSettings(cluster=cluster), prometheus=PrometheusSettings(port=0, **options))
     states = States(settings, clock=lambda: NOW)
     for one in records:
@@ -43,7 +42,7 @@ def consumer(**more: Any) -> dict[str, Any]:
 
 
 def test_what_the_producers_of_a_service_send_together() -> None:
-    """The sum leaves out clients that are gone or report no rate: their rate is unknown, not zero."""
+    """The rate of a client that is gone or reports no rate is unknown, not zero."""
 
     def sends(number: int, rate: float | None, **more: Any) -> dict[str, Any]:
         indicators = {} if rate is None else {"record_send_rate": rate}
@@ -91,7 +90,7 @@ def test_sums_of_a_service() -> None:
         '{service="b",mode="n",status="unknown"} 2',
         '{service="b",mode="producer-not-closed",status="unknown"} 1',
     ]
-    # The maximum of the healthy producers' averages; the deadlocked producer has no average.
+    # The deadlocked producer has no average.
     assert of("kafka_client_service_producer_callback_seconds_max", lines) == ['{service="a"} 0.00013']
     assert of("kafka_client_service_producer_buffer_used_ratio_max", lines) == ['{service="a"} 1']
 
@@ -223,7 +222,7 @@ def asked(exporter: Exporter, names: dict[str, str]) -> Response:
 
 
 def other_shard(one: dict[str, Any]) -> str:
-    """Return a shard, one of four, that does not serve this client."""
+    """Return one of four shards that does not serve this client."""
     name = wire(one)[0]
     return next(f"{n}/4" for n in range(1, 5) if not installation.served(PrometheusSettings(shard=f"{n}/4"))(name))
 
@@ -291,7 +290,7 @@ def test_links_of_alerts_and_dashboards_lead_to_the_status_page_of_the_cluster()
 
 
 def test_a_service_has_a_bounded_number_of_versions_and_no_client_is_left_out() -> None:
-    """Clients report their own version; the rarest of many versions are combined."""
+    """Clients report their own version."""
     records = [healthy(number, instance=f"bill-{number}:77") for number in range(60)]
     for number, one in enumerate(records):
         one["client"]["version"] = "3.9.1" if number < 10 else f"build-{number}"

@@ -94,7 +94,7 @@ def test_series_vanish_after_the_time_to_live(states: States, clock: Clock) -> N
 def test_without_input_no_client_is_ok_and_no_failure_ends(
     states: States, clock: Clock, seconds: int, unknown: bool
 ) -> None:
-    """If nothing arrives from any client, or the monitor is down, missing data proves nothing about a single client."""
+    """If nothing arrives from any client, missing data proves nothing about a single client."""
     put(states, deadlock())
     put(states, healthy(1))
     put(states, record(client_id="left", departed=True))
@@ -131,7 +131,7 @@ def test_a_slow_reporter_has_as_much_time_as_its_window_is_long(states: States, 
 
 
 def test_age_is_that_of_the_record_and_not_of_its_window(states: States, clock: Clock) -> None:
-    """Records from a replayed recording or from a backlog describe the past, but must not count as old."""
+    """Records from a replayed recording or from a backlog describe the past."""
     put(states, record(end_ms=NOW_MS - 86_400_000), at_ms=NOW_MS)
     assert len(states.live()) == 1
 
@@ -143,7 +143,7 @@ def test_record_without_a_timestamp_is_as_old_as_its_window(states: States) -> N
 
 
 def test_departure_replaces_the_windows_that_overlap_it(states: States) -> None:
-    """After a departure, the record of a window that ends 15 s later may still arrive; the client stays gone."""
+    """After a departure, the record of a window that ends 15 s later may still arrive."""
     put(states, record(end_ms=NOW_MS))
     put(states, record(end_ms=NOW_MS - 15_000, departed=True))
     assert [state.departed for state in states.live()] == [True]

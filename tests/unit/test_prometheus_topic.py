@@ -28,7 +28,7 @@ class Record:
 
 @dataclass
 class Broker:
-    """A fake broker and its admin client; each poll first calls the next function in `polls`."""
+    """Each poll first calls the next function in `polls`."""
 
     partitions: dict[int, list[Record]] = field(default_factory=dict)
     polls: list[Callable[[], None]] = field(default_factory=list)
@@ -142,7 +142,7 @@ def test_reads_everything_and_reports_how_much_is_left(monkeypatch: pytest.Monke
 
 
 def test_it_is_whole_only_once_what_was_read_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rendering the first page of 20,000 clients takes seconds; until it is ready, requests are refused."""
+    """Rendering the first page of 20,000 clients takes seconds."""
     reading = Reading(Broker({0: records("a", "b", "c"), 1: records("d")}), monkeypatch)
     reading.broker.polls = [reading.note, reading.note, reading.note]
     reading.run()

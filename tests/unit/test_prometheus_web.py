@@ -86,7 +86,7 @@ def test_pages(path: str, status: int, content_type: str, part: bytes) -> None:
 
 
 def test_behind_a_proxy_all_links_stay_under_its_path() -> None:
-    """All links are relative, so a proxy may serve the exporter's `/…` as `/ops/health/…` without any setting."""
+    """A proxy may serve the exporter's `/…` as `/ops/health/…` without any setting."""
     seen: set[str] = set()
     todo = ["/ops/health/"]
     with serving() as server:
@@ -225,7 +225,7 @@ def test_a_client_with_an_unverified_certificate_is_refused(certificate: tuple[s
     text = f"tls_server_config: {{cert_file: {cert}, key_file: {key}, client_ca_file: {cert}, "
     with serving(config(tmp_path, text + "client_auth_type: RequireAndVerifyClientCert}\n")) as server:
         context = ssl.create_default_context(cafile=cert)
-        # With TLS 1.3, a client without a certificate is refused only when it reads, by an alert or a lost connection.
+        # With TLS 1.3, a client without a certificate is refused only when it reads.
         with pytest.raises(OSError):
             urllib.request.urlopen(f"{server.url}/healthz", timeout=60, context=context)
         context.load_cert_chain(cert, key)

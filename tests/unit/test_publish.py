@@ -14,7 +14,7 @@ from clienthealth_exporters.publish import Publisher
 
 
 class FakeProducer:
-    """A fake KafkaProducer: `send` returns a future with the next of `outcomes` (None: success)."""
+    """`send` returns a future with the next of `outcomes` (None: success)."""
 
     def __init__(self, *outcomes: BaseException | None) -> None:
         self.outcomes = list(outcomes)
@@ -99,7 +99,7 @@ def test_a_missing_topic_is_reported_with_advice(caplog: pytest.LogCaptureFixtur
 def test_records_that_are_not_delivered_are_logged_once_a_minute(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise a partition without a leader would cost a log line for each record."""
+    """A partition without a leader would otherwise cost a log line for each record."""
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     publisher = Publisher(FakeProducer(*[KafkaTimeoutError("late")] * 31), pause_seconds=60)

@@ -1,7 +1,4 @@
-"""Judge real clients only by the pushes that our broker plugin passes on.
-
-`truth.json` states each client's failure and its onset.
-"""
+"""Judge real clients only by the pushes that our broker plugin passes on."""
 
 from __future__ import annotations
 
@@ -28,11 +25,9 @@ from tests.support.stepped import SETTINGS, Stepped
 
 PUSHES = Path(__file__).parents[1] / "pushes"
 TRUTH: Mapping[str, Mapping[str, Any]] = json.loads((PUSHES / "truth.json").read_text(encoding="utf-8"))
-#: Recordings of Java clients, without those that have their own tests: two clients in one process (only one is stuck),
-#: and a client that pushes until it leaves its group.
+#: Two clients in one process, and a client that pushes until it leaves its group, have their own tests.
 OF_JAVA = [name for name in TRUTH if not name.startswith(("librdkafka", "deadlock-beside", "handler-hangs"))]
-#: For each failure, a 3.9 client that pushes every 30 s and a 4.1 client that pushes every 10 s. Only `make test-all`
-#: tests the other recordings (mark `long`).
+#: For each failure, a 3.9 client that pushes every 30 s and a 4.1 client that pushes every 10 s.
 CROSSED = [
     name
     if name.partition("-3.9")[2].startswith("-30s") or name.partition("-4.1")[2].startswith("-10s")
@@ -40,12 +35,12 @@ CROSSED = [
     for name in OF_JAVA
 ]
 OF_LIBRDKAFKA = [name for name in TRUTH if name.startswith("librdkafka")]
-#: Modes that pushes alone can show, because the client keeps pushing or its end is visible.
+#: Pushes alone can show these modes, because the client keeps pushing or its end is visible.
 SEEN = {"send-blocked-on-metadata", "producer-not-closed", "delivery-stalled"}
 #: Longest time from onset to verdict, by push interval: two complete pushes after the onset, plus the time after which
 #: calls fail (max.block.ms = 20 s) or records expire (delivery.timeout.ms = 60 s).
 FOUND_SECONDS = {10: 80, 30: 115}
-#: Duration of the recorded producer's callback, and the tolerance of its measurement.
+#: Duration (s) of the recorded producer's callback, and the tolerance of its measurement.
 CALLBACK_SECONDS, TOLERANCE = 0.1, 0.1
 
 
@@ -57,7 +52,6 @@ class Result:
 
 
 def pushed(name: str) -> Iterator[Snapshot]:
-    """Yield the decoded pushes of a client, one snapshot each."""
     with gzip.open(PUSHES / f"{name}.jsonl.gz", "rt") as lines:
         for offset, line in enumerate(lines):
             push = json.loads(line)
@@ -138,8 +132,8 @@ def test_a_client_that_pushes_on_its_stuck_thread_goes_stale_and_is_not_healthy(
 def deadlock_beside(version: str, every: int, seconds: int = 0, without: str = "", as_well: str = "") -> Stepped:
     """Run a producer with a callback that never returns, beside another producer in its process.
 
-    `seconds`: time for which the other producer pushes after its recording ends. `without`: any text leaves out
-    the other producer. `as_well`: client id of a third producer.
+    `seconds`: time for which the other producer pushes after its recording ends. `without`: any text leaves out the
+    other producer. `as_well`: client id of a third producer.
     """
     name, monitor = f"deadlock-beside-{version}-{every}s", Stepped()
     beside = [*pushed(f"{name}-audit")]
@@ -158,7 +152,7 @@ def deadlock_beside(version: str, every: int, seconds: int = 0, without: str = "
 
 
 def deadlock_changes(monitor: Stepped) -> list[tuple[str, str, float]]:
-    """Return the changes of the deadlocked producer's incidents: mode, change and status, time (epoch ms)."""
+    """Return mode, change and status, time (epoch ms) of the deadlocked producer's incidents."""
     return [
         (of.verdict.mode, f"{of.change} {of.verdict.status}", of.ts_ms)
         for published in monitor.published
@@ -169,7 +163,7 @@ def deadlock_changes(monitor: Stepped) -> list[tuple[str, str, float]]:
 
 @pytest.mark.parametrize("every", [10, 30])
 def test_a_deadlocked_producer_beside_a_working_one_stays_suspected(every: int) -> None:
-    """The stuck producer fills its buffer, sends nothing and later stops pushing; the other one keeps pushing."""
+    """The stuck producer fills its buffer, sends nothing and later stops pushing."""
     monitor = deadlock_beside("4.1", every, seconds=400)
     ((mode, change, _),) = deadlock_changes(monitor)
     assert (mode, change) == (MODE.id, "opened suspected")

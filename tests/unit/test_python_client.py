@@ -67,7 +67,7 @@ class Producer:
 
 
 class Consumer:
-    """A fake KafkaConsumer, with everything that `ConsumerProbe` uses; a poll takes 2 s."""
+    """A poll of this fake KafkaConsumer takes 2 s."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -176,7 +176,7 @@ def test_every_record_is_counted_and_one_a_millisecond_timed() -> None:
         producer.acknowledge(2 * position + 1)
     metrics = probe.metrics()
     assert metrics["record-ack-total"] == 8
-    # Of two records sent at one time, only the first is timed (2 ms); the second would have shown 4 ms.
+    # Of two records sent at one time, only the first is timed (2 ms).
     assert metrics["ack-latency-max"] == pytest.approx(2.0)
 
 
@@ -348,7 +348,7 @@ def test_what_is_counted_can_be_written() -> None:
 
 
 def test_a_bar_in_a_name_does_not_make_two_clients_one() -> None:
-    """Without escapes, client `a|b` of service `s` and client `b` of service `s|i` would share the key `s|i|a|b`."""
+    """Without escapes, client `a|b` of service `s` and client `b` of service `s|i` would have one key `s|i|a|b`."""
     one = canonical.snapshot(Client("s", "h", "i", "a|b", "producer"), 1, {})
     other = canonical.snapshot(Client("s|i", "h", "a", "b", "producer"), 1, {})
     assert (canonical.key(one), canonical.key(other)) == (r"s|i|a\|b", r"s\|i|a|b")

@@ -10,7 +10,7 @@ from tests.support.golden_metrics import AT, GOLDEN
 from tests.support.raw_records import sample
 
 DAY_MS = 86_400_000
-#: Samples without a time: kafka-python's own metrics() contains none.
+#: kafka-python's own metrics() contains no time.
 BARE = {"kafka_python_consumer_metrics.json", "kafka_python_producer_metrics.json"}
 
 #: Format → a record, its time, and the record 1 day and 1.5 s later.

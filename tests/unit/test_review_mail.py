@@ -21,7 +21,8 @@ from tests.support.review_example import review
 
 
 class Post(socketserver.ThreadingTCPServer):
-    """A small SMTP server; `refuse`: beginning of a command (in small letters) → the answer that refuses it."""
+    """A small SMTP server; `refuse`: beginning of a command (in small letters) → the answer that refuses the
+    command."""
 
     allow_reuse_address = True
     daemon_threads = True

@@ -144,7 +144,7 @@ def test_records_lost_count_beside_the_minutes_also_of_a_service_that_left_none(
     ]
     assert (overall.lost.records, overall.lost.state) == ((12, 19), "missed")
     assert services[0].as_json()["lost_records"] == {"at_least": 12, "at_most": 12, "state": "missed"}
-    # Every minute was healthy, but records were lost, so the service must not be shown as 100 % healthy.
+    # Every minute was healthy, but records were lost.
     assert services[0].minutes.sli == 1
     assert [content.healthy(s) for s in services] == [f"<{NB}100.00{NB}%", "–", f"100.00{NB}%", "–"]
 
@@ -256,7 +256,7 @@ def test_nothing_is_decided_where_nothing_was_observed() -> None:
 
 
 def page(service: str, minute: int, lasts: int | None = 60, loses: bool = False) -> Page:
-    """Return a page (a critical alert) that begins `minute` minutes after Monday, 2026-11-09 12:00."""
+    """The page begins `minute` minutes after Monday, 2026-11-09 12:00."""
     start = 1_794_225_600 + 60 * minute
     stop = None if lasts is None else utc(start + 60 * lasts)
     return Page(service, "producer-callback-deadlock", utc(start), stop, 3, loses, None)
@@ -266,7 +266,7 @@ def test_ten_services_that_begin_to_fail_within_ten_minutes_are_one_page() -> No
     storm = [page(f"s{n}", n) for n in range(10)]
     (fleet,) = of_fleet(storm)
     assert (fleet.service, fleet.clients, fleet.start, fleet.stop) == ("", 30, storm[0].start, storm[9].stop)
-    # Two pages shortly after those of `storm` belong to the same mass failure; pages an hour before or after do not.
+    # Two pages shortly after those of `storm` belong to the mass failure.
     many = [page("early", -60), *storm, page("s10", 12), page("s11", 13), page("late", 80)]
     assert [(p.service, p.clients) for p in of_fleet(many)] == [("early", 3), ("", 36), ("late", 3)]
 

@@ -17,14 +17,13 @@ from tests.support.review_example import everything, html, markdown, review
 #: HTML elements of the page that are one line each in the text.
 LINES = ("h2", "h3", "p", "caption", "li", "tr")
 
-#: PLOTS: headings of plots, which only the page has. KEYS: beginnings of the legends in the text; `Lines` skips
-#: the legends of the page.
+#: PLOTS: headings of plots, which only the page has. KEYS: beginnings of the legends in the text.
 PLOTS = ["Buffersclientminutesbypeakuse", "Laggroupminutesbyrecordsbehind"]
 KEYS = ("nodatanotjudged", "Allservices1left")
 
 
 class Lines(HTMLParser):
-    """The text of <main> without plots, one line per HTML element of LINES (h2, p, tr …), with `|` before each cell."""
+    """The text of <main> without plots, one line per HTML element of LINES, with `|` before each cell."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -69,7 +68,7 @@ def in_the_text(text: str) -> list[str]:
 
 
 def plain(line: str) -> str:
-    """Return a line's letters and digits, with `|` between cells, without the trend, which the page draws as a plot."""
+    """Return a line's letters and digits, with `|` between cells, without the trend."""
     cells = line.replace("\\|", "").strip().removeprefix("|").removesuffix("|").split("|")
     return "|".join(re.sub(r"\W+", "", cell) for cell in (cells[:-1] if len(cells) > 10 else cells))
 

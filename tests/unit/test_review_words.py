@@ -54,8 +54,8 @@ def test_a_bad_week_after_good_ones() -> None:
     reviewed = review(
         overall=overall, services=[orders, audit], themes=[theme()], quality=watched(), actions=[late, late]
     )
-    # 100 of 20,160 client-minutes were unhealthy: 99.504 % healthy; the budget is 100.8, so 99 % of it is spent. Over
-    # four weeks orders-api has spent 100 of 0.005 × 30,240 = 151.2: not overspent.
+    # 100 of 20,160 client-minutes were unhealthy; the budget is 100.8. Over four weeks orders-api has spent 100 of
+    # 0.005 × 30,240 = 151.2.
     assert sentences(reviewed) == [
         "Clients were healthy 99.50 % of their observed time, worse than the 2 weeks before (100.00 %, −0.50 points); "
         "99 % of the week's error budget is spent, 1 % is left; "
@@ -116,7 +116,7 @@ class Elements(HTMLParser):
 
 
 class Around(HTMLParser):
-    """For each place where a name is shown: the elements around it, outermost first."""
+    """For each place where a name is shown: the elements around the name, outermost first."""
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ def test_names_of_others_keep_their_direction_to_themselves() -> None:
     name = "\u05d0\u05d1-\u05d2"
     reviewed = everything(name)
     around = Around(html(reviewed), name).paths + Around(details(reviewed), name).paths
-    # Names in the headline and in plots have no <bdi>: the headline is one text, and plots contain no markup.
+    # The headline is one text, and plots contain no markup, so names there have no <bdi>.
     shown = [path for path in around if "svg" not in path and path[-3:] != ["header", "ol", "li"]]
     assert len(shown) > 30
     assert [path for path in shown if path[-1] != "bdi"] == []
@@ -324,8 +324,7 @@ def test_what_is_ill_in_staging_spends_no_budget_of_production(tmp_path: Path) -
     ]
     _, text, numbers = (file.read_text("utf-8") for file in write_all(side_by_side(reviews), tmp_path)[""])
     rows = [line.replace(NB, " ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    # Columns: cluster, healthy, budget spent, pages. In stage-eu (ILL) 100 of 10,080 client-minutes are unhealthy,
-    # twice the budget of 50.4.
+    # In stage-eu 100 of 10,080 client-minutes are unhealthy, twice the budget of 50.4.
     assert [(row[0], row[1], row[3], row[7]) for row in rows[2:7]] == [
         ("| [prod-eu](#prod-eu)", "100.00 %", "0 %", "1"),
         ("| [prod-us](#prod-us)", "100.00 %", "0 %", "0"),

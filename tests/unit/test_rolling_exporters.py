@@ -16,14 +16,14 @@ pytestmark = pytest.mark.long
 
 BEGIN, LENGTH, EVERY = 60, 900, 10
 #: ROLLS: second at which the old exporter stops reading, and second at which the new one begins. BY_METRICS: failures
-#: that the metrics of a running client show. WELL: healthy clients.
+#: that the metrics of a running client show.
 ROLLS = {"both for half a minute": (430, 400), "none for half a minute": (400, 430)}
 BY_METRICS = [f for f in FAILURES if f.mode not in ("consumer-shutdown-loop", "producer-not-closed")]
 WELL = [Failure(name, "", "", 10) for name in ("healthy-4.1", "slow-callback-4.1", "slow-consumer-4.1")]
 
 
 def rolled(client: Failure, goes: float, comes: float) -> Iterator[Snapshot]:
-    """Yield samples of two exporters that read at different seconds: the old until `goes`, the new from `comes` on."""
+    """The exporters read at different seconds: the old until `goes`, the new from `comes` on."""
     for reading in client.snapshots(BEGIN, LENGTH, every=1):
         second = round(((reading.ts_ms or 0) - START) / 1000)
         by_first, by_next = second % EVERY == 0 and second < goes, second % EVERY == 4 and second >= comes
@@ -32,7 +32,6 @@ def rolled(client: Failure, goes: float, comes: float) -> Iterator[Snapshot]:
 
 
 def changes_of(client: Failure, roll: str) -> list[Transition]:
-    """Return the changes of incidents during a rolling restart."""
     others = (
         snapshot(second, {"select-total": second + 1000}, "other", instance="o:1", host="o", every=EVERY)
         for second in range(-120, BEGIN + LENGTH + 300, EVERY)

@@ -68,7 +68,6 @@ OF_SCALA = """ConsumerConnector connector; ConsumerConfig config; List<String> t
 
 
 def blocks(language: str) -> dict[str, str]:
-    """Return name → code for all blocks of a language in all runbooks."""
     return {
         f"{name}-{place}": code
         for name, text in RUNBOOKS.items()
@@ -77,7 +76,7 @@ def blocks(language: str) -> dict[str, str]:
 
 
 def test_the_runbooks_have_code() -> None:
-    """Every block of Java or Python states its language, by which the other tests find it."""
+    """Every block of Java or Python states its language, by which the other tests find the block."""
     assert len(blocks("java")) >= 20 and len(blocks("python")) >= 10
     for name, text in RUNBOOKS.items():
         blocks_of = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
@@ -112,7 +111,7 @@ def test_java_compiles(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", RUNBOOKS)
 def test_the_runbook_shows_when_and_whom_to_call(name: str) -> None:
-    """The table of people to call comes before the section "Meaning", so that it is found quickly at night."""
+    """The table of people to call comes before the section "Meaning", so that the table is found quickly at night."""
     do_now, _, _ = RUNBOOKS[name].partition("## Meaning")
     _, _, table = do_now.partition("\n### When to call whom\n\n| when | to whom | with what |\n|---|---|---|\n")
     rows = table.partition("\n\n")[0].splitlines()

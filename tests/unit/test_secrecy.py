@@ -226,7 +226,7 @@ def test_no_command_shows_a_secret(
     monkeypatch.setenv("KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     monkeypatch.setitem(records.CLIENT, "bootstrap_timeout_ms", 300)
     monkeypatch.setenv(variable, value)
-    # The doctor tests the settings' folders, which are relative to the current folder: keep them in tmp_path.
+    # The doctor tests the settings' folders, which are relative to the current folder.
     monkeypatch.chdir(tmp_path)
     if "with Spark" not in command:
         found = importlib.util.find_spec

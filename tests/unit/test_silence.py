@@ -82,7 +82,6 @@ def test_a_dump_without_a_time_takes_it_from_its_name(tmp_path: Path) -> None:
 
 
 def inputs_of(name: str) -> Iterator[Snapshot | LogEntry]:
-    """Yield a recording's inputs as its process would have sent them."""
     for record in read([RECORDINGS / name]):
         raw = sent(record)
         decoded = DECODERS[record.stream](raw, Settings(), 2**42)
@@ -95,7 +94,7 @@ def inputs_of(name: str) -> Iterator[Snapshot | LogEntry]:
 
 
 def streamed(inputs: list[Snapshot | LogEntry], seconds: int) -> Stepped:
-    """Run all inputs in order; a client on another host reports `seconds` longer, so that the watermark advances."""
+    """A client on another host reports `seconds` longer, so that the watermark advances."""
     monitor = Stepped()
     first, last = (int((how(one.ts_ms or 0 for one in inputs) - START) / 1000) for how in (min, max))
     others = [

@@ -34,7 +34,6 @@ METRICS = {
 
 
 def canonical(n: int) -> bytes:
-    """Return a sample of one of 5,000 producers."""
     client = {
         "service": f"service-{n % 500}",
         "host": f"web-{n % 50}",

@@ -61,7 +61,6 @@ def test_values_that_are_none_are_not_known() -> None:
 
 
 def working(second: float, **other: float) -> Snapshot:
-    """Return a sample of a working producer: it sends, its thread runs, its buffer is empty."""
     sent = {name: 100 * second for name in ("select-total", "record-send-total", "record-ack-total")}
     buffer = {"buffer-total-bytes": 1000, "buffer-available-bytes": 1000, "waiting-threads": 0, "metadata-age": 1}
     return snapshot(second, {**sent, **buffer, **{name.replace("_", "-"): value for name, value in other.items()}})
@@ -77,7 +76,7 @@ FATE = [*map(working, range(0, 310, 10)), *map(standing, range(310, 420, 10))]
 def published(every: int, repeated: bool = False) -> tuple[list[int], list[tuple[int, Any]]]:
     """Return the seconds at which a client's records were published, and (second, changed verdicts) pairs.
 
-    `repeated`: each batch runs twice from the same state, as if the monitor had ended before the commit.
+    `repeated`: each batch runs twice from one state, as if the monitor had ended before the commit.
     """
     monitor = Stepped(
         dataclasses.replace(SETTINGS, monitor=dataclasses.replace(SETTINGS.monitor, publish_seconds=every))

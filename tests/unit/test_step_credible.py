@@ -18,7 +18,7 @@ IO_THREAD = "kafka-producer-network-thread | p"
 
 
 def producer(second: float, instance: str = "a", stuck_since: float = 1e9, failed: float = 0) -> Any:
-    """Return a sample of a producer that sends; its I/O thread works until `stuck_since`."""
+    """The producer's I/O thread works until `stuck_since`."""
     went = min(second, stuck_since)
     metrics = {
         "record-send-total": 100 * went,
@@ -31,7 +31,7 @@ def producer(second: float, instance: str = "a", stuck_since: float = 1e9, faile
 
 
 def consumer(second: float, instance: str = "a", away_since: float = 1e9) -> Any:
-    """Return a sample of a consumer that polls until `away_since`."""
+    """The consumer polls until `away_since`."""
     polled = min(second, away_since)
     metrics = {
         "last-poll-seconds-ago": second - polled,
@@ -52,7 +52,8 @@ def run(monitor: Stepped, inputs: list[Any], second: int = 420) -> list[Transiti
     return [change for published in monitor.published for change in published.changes]
 
 
-#: Lines that a healthy client cannot have logged: (mode that they accuse, function for the client's samples, lines).
+#: Lines that a healthy client cannot have logged: (mode that the lines accuse, function for the client's samples,
+#: lines).
 REFUTED: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("producer-callback-deadlock", producer, [logged(203, "io-thread-died", "p")]),
     (
@@ -88,7 +89,7 @@ def test_old_lines_with_new_times_accuse_no_client_with_contrary_metrics(
 
 
 def test_a_wait_that_the_client_does_not_count_is_no_health() -> None:
-    """A failed wait in `partitionsFor` is not counted as an error, so the verdict must be unknown instead of ok."""
+    """A failed wait in `partitionsFor` is not counted as an error."""
     monitor = Stepped()
     waits = [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(203, 420, 20)]
     assert run(monitor, [*(producer(s) for s in range(0, 420, 10)), *waits]) == []
@@ -97,7 +98,8 @@ def test_a_wait_that_the_client_does_not_count_is_no_health() -> None:
 
 
 def test_a_dead_thread_is_that_of_the_client_without_further_selects() -> None:
-    """A canary and the old version share id and host; the line about a dead I/O thread accuses the one that stopped."""
+    """Two versions of a program have one client id and one host; the line about a dead I/O thread accuses the
+    version that stopped."""
     inputs = [producer(s, "a") for s in range(0, 420, 10)] + [producer(s, "b", 200) for s in range(3, 420, 10)]
     changes = run(Stepped(), [*inputs, logged(200, "io-thread-died", "p")])
     assert [(c.client.instance, c.change, c.verdict.status) for c in changes] == [("b", "opened", "confirmed")]
@@ -130,7 +132,7 @@ def test_a_client_without_later_metrics_is_accused_by_later_lines() -> None:
 
 
 def test_other_libraries_count_otherwise() -> None:
-    """kafka-python does not count sends that fail for lack of metadata, so no count contradicts lines about them."""
+    """kafka-python does not count sends that fail for lack of metadata."""
     readings = [producer(s) for s in range(0, 420, 10)]
     for reading in readings:
         reading.client = structs.replace(reading.client, library="kafka-python")
@@ -147,7 +149,7 @@ def test_an_option_that_is_no_number_costs_no_client_its_log() -> None:
 
 
 def test_a_line_is_held_against_what_its_own_kind_of_client_counts() -> None:
-    """If a process has a producer, a consumer and a legacy consumer, lines without a client id cause no exception."""
+    """A process may have a producer, a consumer and a legacy consumer, and log lines without a client id."""
     monitor = Stepped()
     old = [snapshot(s, {"fetch-total": s}, "l", "legacy-consumer", instance="a") for s in range(0, 420, 10)]
     names = ("topic-not-in-metadata", "records-expired", "poll-timeout-expired", "commit-refused", "consumer-closing")

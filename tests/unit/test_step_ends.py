@@ -16,7 +16,6 @@ BUFFER = 33_554_432.0
 
 
 def reading(second: float, instance: str, used: float = 0.0, client_id: str = "p") -> Any:
-    """Return a sample of a producer that sends, with this many bytes in its buffer."""
     metrics = {
         "record-send-total": 100.0 * second,
         "record-error-total": 0.0,
@@ -28,7 +27,7 @@ def reading(second: float, instance: str, used: float = 0.0, client_id: str = "p
 
 
 def run(monitor: Stepped, inputs: Sequence[Any], until: int) -> None:
-    """Give the monitor all inputs in order, beside another client that advances the watermark."""
+    """Another client advances the watermark."""
     others = [
         snapshot(second, {"select-total": 1000 + second}, OTHER, instance="o:1", host="o")
         for second in range(0, until, 10)
@@ -81,7 +80,7 @@ def test_a_killed_deadlocked_client_is_one_failure_with_its_possible_loss() -> N
 @pytest.mark.parametrize("instance", [None, "h:1"], ids=["nameless", "named"])
 @pytest.mark.parametrize("logs", [True, False], ids=["goes on logging", "silent"])
 def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | None, logs: bool) -> None:
-    """The successor is healthy until its agent fails after 100 s; only its predecessor's failure is confirmed."""
+    """The successor is healthy until its agent fails after 100 s."""
     monitor = Stepped()
     inputs = [reading(s, "h:1", 4e6) for s in range(0, 60, 10)] + forced_close(55, instance)
     inputs += [logged(66, "producer-config", "p", instance=instance and "h:2")]
@@ -96,7 +95,7 @@ def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | Non
         assert "still logs" in successor["reason"]
         assert {c.client.instance for c in changes(monitor)} == {"h:1"}
     else:
-        # The successor has data to deliver, and nothing shows that it was closed: not enough to confirm a failure.
+        # The successor has data to deliver, and nothing shows that the successor was closed.
         assert successor["status"] == "suspected"
     assert verdict(monitor, "shop|h:1|p")["status"] == "confirmed"
 
@@ -111,7 +110,7 @@ def test_an_agent_that_fails_alone_proves_nothing_whatever_waits_in_the_buffer()
 
 
 def test_a_forced_close_on_a_node_with_two_pods_accuses_one_of_them() -> None:
-    """The pods share client id and host, and log lines name no pod."""
+    """The pods have one client id and one host, and log lines name no pod."""
     monitor = Stepped()
     inputs = [reading(s, "a", 4e6) for s in range(0, 100, 10)] + [reading(s, "b", 1e3) for s in range(3, 110, 10)]
     inputs += [*forced_close(100), logged(0, "producer-config", "p"), logged(1, "producer-config", "p")]
@@ -196,7 +195,7 @@ def test_a_successor_that_logs_keeps_no_incident_of_its_predecessor_open() -> No
 
 
 def test_what_was_killed_on_its_host_before_its_last_reading_was_another() -> None:
-    """An idle pod is OOM-killed at 100 s; a busy pod on the same host reports until 300 s."""
+    """An idle pod is OOM-killed at 100 s; a busy pod on its host reports until 300 s."""
     monitor = Stepped()
     idle = [
         snapshot(s, {"buffer-total-bytes": BUFFER, "buffer-available-bytes": BUFFER}, "q") for s in range(0, 100, 10)

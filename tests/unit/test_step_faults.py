@@ -59,7 +59,7 @@ def rows(monitor: Stepped) -> list[Any]:
 
 
 def unsavable(state: BucketState, entries: Any) -> None:
-    """Put a value that cannot be saved into the state; the step itself succeeds."""
+    """The step succeeds, but its state cannot be saved."""
     if any(entry.host == "bad" for entry in entries):
         run = Run("", "", "producer", "x", 2**70, 0, state.time_ms, "", None, 0)
         state.also_seen.remember(("shop", "bad", "", "", "producer", "x"), run, state.time_ms)
@@ -78,7 +78,8 @@ def has_bad(all_clients: Any) -> bool:
     return any(client.host == "bad" for client in all_clients)
 
 
-#: Maps a place in the step to (object, name of its function to patch, condition on the arguments under which it fails).
+#: Maps a place in the step to (object, name of its function to patch, condition on the arguments under which the
+#: function fails).
 PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "readings enter": (readings, "_numbered", lambda state, all_clients, numbers: has_bad(all_clients)),
     "lines enter": (process_log, "_remember", lambda state, entry: entry.host == "bad"),

@@ -30,7 +30,7 @@ def at(change: Transition) -> float:
 
 
 def producer(second: int, stuck_since: int, until: int) -> dict[str, float]:
-    """Return a producer's sample; its I/O thread is stuck in [stuck_since, until)."""
+    """The producer's I/O thread is stuck in [stuck_since, until)."""
     standing = stuck_since <= second < until
     moved = min(second, stuck_since) + max(0, second - until)
     free = max(0.0, BUFFER * (1 - max(0, second - stuck_since) / 30)) if standing else BUFFER
@@ -44,7 +44,7 @@ def producer(second: int, stuck_since: int, until: int) -> dict[str, float]:
 
 
 def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts() -> None:
-    # Run for half an hour: the step keeps most of its state for only fifteen minutes.
+    # The step keeps most of its state for only fifteen minutes.
     monitor, end = Stepped(), 1800
     inputs: list[Snapshot] = []
     for second in range(0, end + 240, 10):
@@ -58,12 +58,12 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
     )
     assert 110 <= at(first) <= 130
     # The last window that contains the failure ends at most 30 s after the failure. The incident closes with the window
-    # that ends a minute after that one.
+    # that ends a minute after that window.
     assert 0 < at(last) - end <= 150
 
 
 def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
-    """The I/O thread works for 40 s, is stuck for 40 s, and so on for twenty minutes; then it keeps working."""
+    """For twenty minutes, the I/O thread works for 40 s and is stuck for 40 s in turn."""
     monitor, end, inputs = Stepped(), 1200, list[Snapshot]()
     for second in range(0, end + 400, 10):
         phase, moved = second % 80, second // 80 * 40 + min(second % 80, 40)
@@ -81,13 +81,12 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
     first, *others, last = changes(monitor, DEADLOCK)
     assert (first.change, [c.change for c in others], last.change) == ("opened", ["escalated"], "closed")
     assert at(first) == 40
-    # The thread was stuck until 1200 s at the latest. Each window is judged together with the window before it, so the
-    # failure is seen longer.
+    # Each window is judged together with the previous window, so the failure is seen longer.
     assert 1200 < at(last) <= 1380
 
 
 def storm(second: int) -> list[Any]:
-    """Return the lines of a shutdown loop that a rate limit leaves: twenty at the start of a second, then none."""
+    """A rate limit leaves twenty lines of a shutdown loop at the start of a second, then none."""
     return [logged(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
 
 
@@ -115,7 +114,7 @@ def test_a_loop_with_a_thinned_log_stays_one_incident_until_its_process_is_gone(
         == [change for _, change in transitions].count("closed")
         == 1
     )
-    # The incident ends with the last log line of the shutdown loop, which came in the last second before `end`.
+    # The last log line of the shutdown loop came in the last second before `end`.
     assert -1 <= at(changes(monitor, LOOP)[-1]) - end <= 0
 
 
@@ -148,7 +147,7 @@ def test_lines_of_a_nameless_process_count_for_its_client_once_that_is_known() -
 
 
 def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> None:
-    """A JVM reports no metrics; minutes before its shutdown loop its log named the client, and so does the incident."""
+    """The JVM reports no metrics; minutes before its shutdown loop its log named the client."""
     monitor = Stepped()
     others = [snapshot(second, {"select-total": second}, OTHER) for second in range(0, 720, 5)]
     named = logged(5, "legacy-client-named", client="group")
@@ -160,14 +159,14 @@ def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> Non
 
 @pytest.mark.long
 def test_without_any_input_no_client_is_gone() -> None:
-    """A collector fails for ten minutes: the failure stays one incident, and no healthy client is reported as gone."""
+    """A collector fails for ten minutes."""
     monitor = Stepped()
     begin, out, back, end = 120, 900, 1500, 2100
     for second in range(0, end + 300, 5):
         if out <= second < back:
             continue
         batch: list[Any] = []
-        # When input returns, OTHER starts to report again 40 s later than the client `another`.
+        # When input returns, OTHER starts to report 40 s later than the client `another`.
         if second % 10 == 0 and not back <= second < back + 40:
             batch.append(snapshot(second, {"select-total": second}, OTHER))
         if second % 10 == 5:

@@ -21,7 +21,7 @@ def limited(**limits: int) -> Settings:
 
 
 def fleet(second: float, service: str, first: int, count: int) -> list[Snapshot]:
-    """Return one sample for each of `count` clients of a service, each in its own process."""
+    """Each client has its own process."""
     return [
         snapshot(
             second,
@@ -103,7 +103,7 @@ def test_what_ends_at_once_is_looked_through_as_often_as_what_ends_alone() -> No
 
 
 class LookedThrough(list[Client]):
-    """A list of clients that counts how often it is iterated over (`times`)."""
+    """`times` counts how often the list is iterated over."""
 
     times = 0
 

@@ -32,7 +32,7 @@ def minutes_of() -> list[Snapshot]:
 
 
 def later(after: float) -> list[Snapshot]:
-    """Return 20 s of samples of a fourth client, from second SECONDS + `after` on, so that the watermark advances."""
+    """A fourth client reports from second SECONDS + `after` on, so that the watermark advances."""
     return [snapshot(SECONDS + after + n, {"select-total": 1}, "z", instance="h:z") for n in range(20)]
 
 
@@ -40,7 +40,7 @@ def later(after: float) -> list[Snapshot]:
 def rows(seconds: float) -> list[dict[str, object]]:
     monitor = Stepped()
     monitor.batches(minutes_of(), seconds)
-    # Nothing arrives for half an hour; then all clients are gone and all their minutes are finished.
+    # Nothing arrives for half an hour, so all clients are gone and all their minutes are finished.
     for after in range(1800, 2101, 60):
         monitor.batch(later(after), SECONDS + after + 60)
     mine = [row for row in monitor.minutes if row["client_id"] != "z"]
@@ -90,13 +90,12 @@ def test_minutes_of_clients_that_fall_silent_with_all_others_are_written_though_
     monitor.batches(minutes_of(), 10)
     assert len(monitor.minutes) == 3 * 12
     wrote = {second: len(monitor.batch([], SECONDS + second).minutes) for second in range(0, 300, 15)}
-    # The clients' last samples are at 899, 890 and 840 s. For each client, the minutes that end at 780, 840 and 900 s
-    # are still to be written.
+    # For each client, the minutes that end at 780, 840 and 900 s are still to be written.
     assert {second: n for second, n in wrote.items() if n} == {15: 2, 60: 1, 75: 2, 120: 1, 135: 2, 180: 1}
     assert Counter((row["client_id"], row["minute"]) for row in monitor.minutes) == Counter(
         (name, START + 60_000 * n) for name in CLIENTS for n in range(15)
     )
-    # Late samples do not write a minute to the history again; the minutes after it get all their samples.
+    # Late samples do not write a minute to the history again.
     again = [snapshot(SECONDS - 60 + s, {"select-total": s}, "b", instance="h:b") for s in range(5, 240, 10)]
     monitor.batch(again, SECONDS + 320)
     monitor.batch([], SECONDS + 330)
@@ -112,10 +111,9 @@ def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> N
     monitor.batches(readings_of_a_group()[:30], 10)
     assert [row["minute"] for row in monitor.minutes] == [START + 60_000 * n for n in range(4)]
     (second,) = (second for second in range(300, 700, 15) if monitor.batch([], second).minutes)
-    # At 300 s the newest sample is from 290 s. The minute ends at 300 s, and a sample may be late by 120 s, so 130 s
-    # must pass: the next batch is at 435 s.
+    # At 300 s the newest sample is from 290 s, and a sample may be late by 120 s, so 130 s must pass.
     assert second == 435
-    # Late samples of the minute that ends at 300 s do not write it again.
+    # Late samples of the minute that ends at 300 s do not write this minute again.
     monitor.batch(readings_of_a_group()[24:37], 700)
     for second in range(715, 1000, 15):
         monitor.batch([], second)
@@ -123,7 +121,7 @@ def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> N
 
 
 def readings_of_a_group() -> list[Snapshot]:
-    """Return three quarters of an hour of samples of a consumer group; lag windows cover a quarter of an hour."""
+    """Lag windows cover a quarter of an hour."""
     offsets = {"end-offset": 50.0, "start-offset": 0.0}
     return [
         snapshot(
@@ -142,8 +140,7 @@ def test_a_group_s_minutes_are_the_same_in_batches_of_any_length(seconds: float)
     monitor = Stepped()
     monitor.batches(readings_of_a_group(), seconds)
     samples = {(row["minute"] - START) // 60_000: row["samples"] for row in monitor.minutes}
-    # Lag windows last fifteen minutes, and one ends every five minutes. At the start of any minute, the lag window that
-    # ends next has already run for 10 to 15 minutes.
+    # Lag windows last fifteen minutes, and one ends every five minutes.
     offset = START // 1000 % 300
     windows = {minute: (minute * 60 + offset) // 300 * 300 + 300 - 900 - offset for minute in range(44)}
     assert samples == {minute: 6 * (minute + 1) - max(0, begin) // 10 for minute, begin in windows.items()}

@@ -14,7 +14,7 @@ NOT_CLOSED, DEADLOCK = "producer-not-closed", "producer-callback-deadlock"
 
 
 def producer(second: float, instance: str, born: float = 0, stuck_since: float = 1e9, delta: bool = False) -> Any:
-    """Return a sample of a busy producer; its I/O thread works until `stuck_since`."""
+    """The producer's I/O thread works until `stuck_since`."""
     went = min(second, stuck_since) - born
     filled = 8e6 + max(0, second - stuck_since) * BUFFER / 60
     metrics = {
@@ -38,7 +38,7 @@ STARTED = [logged(0, "producer-config", "p"), logged(0.1, "producer-started", "p
 
 
 def test_a_client_that_is_called_otherwise_has_not_ended() -> None:
-    """From 200 s on the client's agent reports the pod's name as the instance: it is still the same client."""
+    """From 200 s on the client's agent reports the pod's name as the instance."""
     monitor = Stepped()
     inputs = [producer(s, "h:1") for s in range(5, 200, 10)] + [producer(s, "pod-x") for s in range(205, 400, 10)]
     assert run(monitor, [*STARTED, *inputs]) == []

@@ -8,7 +8,7 @@ from tests.support.stepped import Stepped, snapshot
 
 
 def producer(second: float, sampled: float) -> Any:
-    """Return a producer's sample, taken at `sampled` and passed on by a gateway at `second`; its buffer has data."""
+    """The sample is taken at `sampled` and passed on by a gateway at `second`."""
     metrics = {
         "select-total": 50 * sampled,
         "record-send-total": 100 * sampled,
@@ -47,7 +47,7 @@ def test_a_repeated_sample_proves_nothing_about_its_client() -> None:
 
 
 def test_an_idle_client_shows_that_time_passes() -> None:
-    """Nothing is sent or selected for a while, but the age of the metadata grows, so the samples are no repeats."""
+    """Nothing is sent or selected for a while, but the age of the metadata grows."""
     monitor = Stepped()
     for second in range(0, 100, 10):
         idle = producer(second, 0)

@@ -13,7 +13,7 @@ DEADLOCK = "producer-callback-deadlock"
 
 
 def producer(second: float, shift: float, stuck_since: float) -> Any:
-    """Return a sample of a producer stuck from `stuck_since` on, with a clock that is off by `shift` seconds."""
+    """The producer is stuck from `stuck_since` on, and its clock is off by `shift` seconds."""
     metrics = {
         "select-total": 50 * min(second, stuck_since),
         "record-send-total": 100 * min(second, stuck_since),
@@ -25,7 +25,7 @@ def producer(second: float, shift: float, stuck_since: float) -> Any:
 
 
 def run(monitor: Stepped, until: int, shifts: list[tuple[int, int]], stuck_since: float) -> list[tuple[str, int]]:
-    """Return each change of an incident with the second in which it came, by the true time.
+    """Return each change of an incident with the second in which the change came, by the true time.
 
     `shifts`: (second from which the producer's clock is off, by how many seconds).
     """
@@ -42,7 +42,7 @@ def run(monitor: Stepped, until: int, shifts: list[tuple[int, int]], stuck_since
 
 @pytest.mark.parametrize("shifts", [[(0, 0), (300, -300)], [(0, 270), (300, 0)], [(0, 0), (200, 270), (300, 0)]])
 def test_a_failure_after_a_clock_was_set_back_is_seen_as_soon_and_as_one(shifts: list[tuple[int, int]]) -> None:
-    """The client is stuck from 380 s on: suspected within 30 s, confirmed within 40 s, whatever its clock showed."""
+    """The client is stuck from 380 s on: suspected within 30 s, confirmed within 40 s."""
     monitor = Stepped()
     (opened, begin), (escalated, sure) = run(monitor, 800, shifts, 380)
     assert (opened, escalated) == ("opened", "escalated")

@@ -191,8 +191,7 @@ def test_the_columns_are_those_that_0_2_reads_and_writes() -> None:
     ]
     assert parts[:, PART_HEAD + 2].tolist()[1] == 4
     # Columns of a client's row: first and last sample, last seen, interval, minute, configuration, time and checksum of
-    # the newest publication. After these CLIENT_HEAD columns come the metrics that show
-    # undelivered records (UNDELIVERED).
+    # the newest publication.
     assert clients[0, :7].tolist() == [START + 9000, START + 9000, START + 9000, 10_000, START, -1, START + 9000]
     assert clients[1, :7].tolist() == [START + 7000, START + 7000, START + 7000, 20_000, START, -1, START + 7000]
     assert clients[:, 7].all()
@@ -222,10 +221,10 @@ def test_a_partition_that_was_not_known_to_an_earlier_release_is_not_known() -> 
 
 
 def other_release_state(state: BucketState) -> bytes | bytearray:
-    """Return the state as written by a release without the producers' third metric, but with one more after the fourth.
+    """Return the state as written by a release without the producers' third metric, but with one more metric after the
+    fourth.
 
-    Its topic metrics are in reverse order, after an unknown one. Of the metrics in UNDELIVERED, it
-    lacks the last.
+    Its topic metrics are in reverse order, after an unknown metric. Of the metrics in UNDELIVERED, the last is missing.
     """
     data = save(state, 1)
     saved = msgspec.msgpack.decode(data[4:])
@@ -282,7 +281,7 @@ def test_a_storm_of_100_000_lines_keeps_the_state_bounded(threads: int) -> None:
         )
         bounded.batch([snapshot(second, {"select-total": second}), *storm], second + 10)
         sizes.append(len(save(bounded.state, 1)))
-    # Ten lines of each thread are kept per second, for the three minutes in which a window can still be judged.
+    # Ten lines of each thread are kept per second, for three minutes.
     assert len(bounded.state.log_entries) <= 10 * threads * 19
     assert sizes[-1] <= 1.1 * sizes[len(sizes) // 2] < 1_000_000
 

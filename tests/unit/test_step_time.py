@@ -30,7 +30,7 @@ def metrics(second: float) -> dict[str, float]:
 
 
 def honest(until: int, begin: int = 0) -> list[Snapshot]:
-    """Return samples of all clients with correct clocks, every ten seconds; the clients report at different seconds."""
+    """All clocks are correct, and the clients report every ten seconds, at different seconds."""
     return [
         snapshot(second + n % 10, metrics(second), name, instance=f"h:{n}", host=f"h{n}")
         for second in range(begin, until, 10)
@@ -39,13 +39,13 @@ def honest(until: int, begin: int = 0) -> list[Snapshot]:
 
 
 def stepped(by_second: dict[int, list[Snapshot]], batches: range) -> tuple[Stepped, list[Published]]:
-    """Run the batches with these numbers, ten seconds each; return the monitor and what each batch published."""
+    """Return the monitor and what each batch published; a batch takes ten seconds."""
     monitor = Stepped()
     return monitor, [monitor.batch(by_second.get(n, []), 10.0 * (n + 1)) for n in batches]
 
 
 def in_order(snapshots: list[Snapshot]) -> list[Snapshot]:
-    """Sort the samples of a batch by their second, the order in which they are on the topic."""
+    """On the topic, the samples of a batch are in order of their second."""
     return sorted(snapshots, key=lambda one: (one.ts_ms or 0) % 10_000)
 
 
@@ -88,7 +88,7 @@ def test_one_wrong_clock_changes_nothing_for_twenty_honest_clients(ahead: int) -
 def test_what_no_window_is_open_for_is_counted_as_late() -> None:
     monitor = Stepped()
     monitor.batch([snapshot(s, metrics(s)) for s in range(0, 300, 10)], 300)
-    # The newest sample is at 290 s, and windows close 120 s after their end: a sample is late if all windows that
+    # The newest sample is at 290 s, and windows close 120 s after their end, so a sample is late if all windows that
     # contain it end by 170 s.
     published = monitor.batch([snapshot(s + 1, metrics(s)) for s in (60, 80, 110, 120, 200)], 301)
     assert published.late == 3

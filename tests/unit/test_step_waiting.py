@@ -13,7 +13,7 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.monitor.intake import AHEAD_MS, AWAKE_MS, LONGEST_MS
 from tests.support.stepped import SETTINGS, START, Stepped, logged, snapshot
 
-#: SECONDS and WELL: times and metrics of a healthy producer's samples. `lines`: its log, one line a minute.
+#: SECONDS and WELL: times and metrics of a healthy producer's samples.
 SECONDS = range(0, 1200, 10)
 WELL = {"record-send-rate": 100, "buffer-available-bytes": 32e6, "buffer-total-bytes": 33e6, "record-error-rate": 0}
 

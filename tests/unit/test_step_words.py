@@ -62,8 +62,8 @@ def departed(monitor: Stepped, client_id: str) -> str:
     ("signature", "others", "expected"),
     [
         ("producer-closing", [], "ok"),
-        ("producer-closing", ["q"], "suspected"),  # it may be the other client's close
-        ("process-killed-for-memory", ["q"], "confirmed"),  # it concerns all clients of the process
+        ("producer-closing", ["q"], "suspected"),  # the other client may have logged the close
+        ("process-killed-for-memory", ["q"], "confirmed"),  # all clients of the process are killed
     ],
 )
 def test_which_client_a_line_of_the_end_belongs_to(signature: str, others: list[str], expected: str) -> None:
@@ -164,7 +164,7 @@ def test_the_client_is_named_by_its_prefix_or_by_what_a_layout_left_of_its_threa
 
 
 def test_a_producer_that_sends_nothing_is_not_known_to_be_well_where_nothing_of_its_process_was_read() -> None:
-    """A producer with a misspelt topic looks like an idle one, so an idle one is ok only if its log was read."""
+    """A producer with a misspelt topic looks like an idle producer."""
 
     def statuses(sends: bool, logs: bool) -> set[str]:
         monitor = Stepped()
@@ -181,7 +181,7 @@ def test_a_producer_that_sends_nothing_is_not_known_to_be_well_where_nothing_of_
 
 
 def test_failures_of_a_producer_and_a_consumer_of_one_name_are_both_reported() -> None:
-    """A producer and a consumer with one client id share a key."""
+    """A producer and a consumer with one client id have one key."""
     stuck = {"buffer-total-bytes": 4e6, "select-total": 7.0, "record-send-total": 9.0}
     unhealthy: dict[str, set[str]] = {}
     for ill in ("producer", "consumer"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-#: A second signal arrives as early as possible: while the first one sets the event and holds its lock.
+#: A second signal arrives while the first signal sets the event and holds its lock.
 PROGRAM = """
 import os, signal, threading
 from clienthealth.platform.stopping import stop_event

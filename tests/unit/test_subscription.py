@@ -36,7 +36,7 @@ class Cluster:
         return send(request, node)
 
     def send(self, request: Any, node: int) -> Any:
-        """Answer as a broker that accepts pushes if its plugin works."""
+        """A broker accepts pushes if its plugin works."""
         works = BROKEN not in (self.reporters[node - 1] or "")
         return SimpleNamespace(api_keys=[SimpleNamespace(api_key=key) for key in ([3, 71, 72] if works else [3])])
 
@@ -104,7 +104,7 @@ def test_one_for_java_does_not_ask_librdkafka() -> None:
     ],
 )
 def test_which_clients_are_asked(name: str, version: str, asked: str | None) -> None:
-    """As in brokers, each regular expression has to match the whole text."""
+    """In brokers, each regular expression has to match the whole text."""
     client = {"client_software_name": name, "client_software_version": version}
 
     def fits(subscription: Subscription) -> bool:

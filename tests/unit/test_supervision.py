@@ -19,7 +19,7 @@ from clienthealth.spark.stepping import Summary
 
 
 def supervised(codes: list[int], monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[list[str]], list[float]]:
-    """Run jobs that end with these codes; return the final code, the commands, and the waits between them."""
+    """Return the final exit code, the commands, and the waits between them. `codes`: the jobs' exit codes."""
     commands: list[list[str]] = []
     waits: list[float] = []
 

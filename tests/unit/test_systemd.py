@@ -19,8 +19,7 @@ UNITS = sorted((ROOT / "deploy/systemd").iterdir())
 SERVICES = [unit for unit in UNITS if unit.suffix == ".service"]
 
 
-#: Maximum exposure of a unit, of 100 (`systemd-analyze security`; 50 is "medium"). What remains exposed: network,
-#: system calls, the JVM's compiler.
+#: Maximum exposure of a unit, of 100 (`systemd-analyze security`; 50 is "medium").
 MOST_EXPOSED = 35
 SYSTEMD = shutil.which("systemd-analyze")
 

@@ -28,7 +28,7 @@ _LINE = re.compile(r'kafka_client_(\w+)\{.*client_id="([^"]+)"(?:,(\w+="[^"]*"))
 
 
 def scraped(recording: str, delta: bool = False) -> dict[tuple[str, str, str | None], float]:
-    """Return what Prometheus scrapes for a recording's last window: (client id, metric, the metric's label) → value."""
+    """Return (client id, metric, the metric's label) → value for a recording's last window."""
     records = [one for one in read([RECORDINGS / recording]) if one.stream != "logs"]
     now_ms = int(time.time() * 1000)
     stepped, states = Stepped(), States(Settings())
@@ -45,7 +45,7 @@ def exposed(states: States) -> dict[tuple[str, str, str | None], float]:
     return {(client_id, name, label): float(value) for name, client_id, label, value in matches}
 
 
-#: Recording → values that a person calculated from the first and the last sample of its last window.
+#: A person calculated these values from the first and the last sample of a recording's last window.
 RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
     # Between the samples at (epoch ms) …680664 and …700876: 1,061 → 2,117 records given up, 26,220 → 47,660 retried.
     "not-enough-replicas-2.8": {

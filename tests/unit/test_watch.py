@@ -31,13 +31,13 @@ from clienthealth_exporters.jvm.jolokia import Jolokia
 from tests.support.waiting import WAIT_SECONDS, eventually
 from tests.unit.test_jvm_exporter import agent, serving
 
-#: These tests mostly wait, so they start early, and others run meanwhile.
+#: These tests mostly wait, so other tests run meanwhile.
 pytestmark = pytest.mark.early
 
 RUNTIME = "java.lang:type=Runtime"
 STATISTICS = Path(__file__).parents[1] / "formats" / "librdkafka_stats_producer.json"
 PRODUCER = "kafka.producer:client-id=p-1,type=producer-metrics"
-#: Threads as the JVM prints them: a producer's callback waits for a record of the same producer.
+#: A producer's callback waits for a record of this producer.
 STUCK = """\
 "kafka-producer-network-thread | p-1" #17 daemon prio=5 tid=0x1 nid=0x2 waiting on condition  [0x3]
    java.lang.Thread.State: WAITING (parking)
@@ -53,7 +53,7 @@ STUCK = """\
 
 
 def jvm(stuck: bool) -> Callable[[Any], tuple[int, bytes]]:
-    """Return a fake JVM with a producer that sends ten records a second, or is stuck with records in its buffer."""
+    """The JVM's producer sends ten records a second, or is stuck with records in its buffer."""
     reads = 0
 
     def answer(asked: Any) -> tuple[int, bytes]:
@@ -101,7 +101,7 @@ def jvm(stuck: bool) -> Callable[[Any], tuple[int, bytes]]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sample five times as often; thread dumps stay far enough apart to show that a thread is stuck."""
+    """Thread dumps stay far enough apart to show that a thread is stuck."""
     monkeypatch.setattr("clienthealth.diagnose.watch.watching.INTERVAL_SECONDS", 0.2)
     monkeypatch.setattr("clienthealth.diagnose.watch.watching.DUMP_SECONDS", 1.5)
 
@@ -151,7 +151,7 @@ def test_what_was_recorded_is_diagnosed_alike(tmp_path: Path, capsys: pytest.Cap
     assert {Path(attached["name"]).name for attached in client["inputs"]} == set(kept)
 
 
-#: A thread as the JVM prints it: its handler does not return, and calls no client meanwhile.
+#: The thread's handler does not return, and calls no client meanwhile.
 HANGS = """\
 "billing" #21 prio=5 os_prio=0 cpu=12.50ms elapsed=120.00s tid=0x1 nid=0x2 waiting on condition  [0x3]
    java.lang.Thread.State: TIMED_WAITING (parking)
@@ -172,7 +172,7 @@ CONSUMER = "kafka.consumer:client-id=c-1,type="
 
 
 def hanging(asked: Any) -> tuple[int, bytes]:
-    """Answer like a JVM with a consumer in a handler that has run for 91 s of the five minutes allowed by default."""
+    """The consumer's handler has run for 91 s of the five minutes allowed by default."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": f"Full thread dump\n\n{HANGS}"}).encode()
     metrics = {
@@ -367,7 +367,6 @@ def test_why_a_process_cannot_be_attached_to() -> None:
 
 @contextmanager
 def sleeping(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """Run an idle JVM; yield it once it is up."""
     source = folder / "Sleeps.java"
     source.write_text(
         'class Sleeps { public static void main(String[] a) throws Exception { System.out.println("up"); '
@@ -406,7 +405,7 @@ WATCH = [sys.executable, "-m", "clienthealth.ops.cli", "watch"]
 
 @pytest.mark.long
 def test_after_a_watch_that_was_killed_its_agent_is_taken_out_and_the_next_one_works(tmp_path: Path) -> None:
-    """While the first watch runs, a second one uses the agent of the first, and leaves it in place."""
+    """While the first watch runs, a second watch uses the agent of the first, and leaves this agent in place."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with sleeping(tmp_path) as process:
         first = subprocess.Popen(
@@ -455,11 +454,11 @@ def test_a_process_that_ends_while_it_is_watched_is_reported_to_have_ended(tmp_p
         command = [*WATCH, f"shop={process.pid}"]
         watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert watching.stderr is not None and process.stdin is not None
-        # This line shows that the watch has read the process; an attached agent alone would not.
+        # An attached agent alone does not show that the watch has read the process.
         assert any("shop shows no Kafka client" in line for line in watching.stderr)
         process.stdin.write("\n")
         process.stdin.flush()
-        # The exit status of the process is not read, so its id still exists; the watch must notice the end even so.
+        # The exit status of the process is not read, so its id still exists.
         shown = watching.communicate(timeout=WAIT_SECONDS)[0]
     instance = rf"\(\S+:{process.pid}\)"
     assert re.search(rf"^\d\d:\d\d:\d\d  ended: shop {instance}$", shown, re.MULTILINE)

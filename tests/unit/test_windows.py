@@ -145,7 +145,8 @@ def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_in
 
 
 def test_a_dump_of_one_process_does_not_count_for_its_namesake() -> None:
-    """Two replicas on one host report no metrics; only the one that a dump shows waiting for metadata is accused."""
+    """Two replicas on one host report no metrics; only the replica that a dump shows waiting for metadata is
+    accused."""
     monitor = Stepped()
     for second in (0, 40, 80):
         lines = [logged(second + n, "buffer-exhausted", "p", instance=f"h:{n}") for n in (1, 2)]
@@ -165,7 +166,7 @@ def test_the_buffer_by_hand() -> None:
         *(snapshot(s, {**BUFFER, "buffer-available-bytes": 900 - 20 * s, "waiting-threads": 2}) for s in (0, 10, 20))
     )
     assert measured["buffer_used_ratio"] == {"last": pytest.approx(0.5), "max": pytest.approx(0.5)}
-    # The buffer fills by 0.02 of its size per second, and half of it is still free: it is full in 25 s.
+    # The buffer fills by 0.02 of its size per second, and half of the buffer is still free.
     assert measured["buffer"]["seconds_to_full"] == pytest.approx(25.0)
     assert measured["buffer"]["waiting_threads"] == 2.0
 

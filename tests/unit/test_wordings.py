@@ -26,8 +26,7 @@ SPEAKERS = {"java", "scala", "librdkafka", "kafka-python", "aiokafka", "jvm", "l
 SPEAKERS |= {"python", "spring-kafka", "confluent-kafka", "sarama", "franz-go", "kafka-go", "kafkajs", "go"}
 SPEAKERS |= {"ruby-kafka", "kafka-node", "pykafka", "flink", "logstash", "fluent-bit", "libbeat", "kcat"}
 SPEAKERS |= {"smallrye", "faust", "telegraf", "brod", "any"}
-#: Libraries with their own log messages. Others pass these on: confluent-kafka and rdkafka-ruby pass on librdkafka's;
-#: Spring Kafka, Connect, Flink and Logstash pass on the Java client's.
+#: Libraries with their own log messages.
 LIBRARIES = ("java", "librdkafka", "kafka-python", "aiokafka", "sarama", "franz-go", "kafka-go", "kafkajs")
 #: Log lines of programs that run another project's client and wrap its messages.
 AROUND = {
@@ -89,7 +88,6 @@ def entries() -> Iterator[Entry]:
 
 
 def faults(entry: Entry) -> Iterator[str]:
-    """Yield what is wrong with a log pattern, and how to correct it."""
     for fault in _faults(entry.wording, entry.meaning):
         yield f"{entry.file}, {entry.key}: {fault}"
 
@@ -116,7 +114,6 @@ def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
 
 
 def no_pattern(meaning: Meaning) -> list[str]:
-    """Return the libraries for which a log event must have no pattern; its file states why."""
     return [library for libraries in meaning.no_pattern for library in libraries.split(", ")]
 
 
@@ -217,7 +214,7 @@ def test_every_library_has_a_wording_for_what_modes_rest_on_or_a_reason_why_not(
 
 
 def test_numbers_of_lines_have_few_digits() -> None:
-    """A number of more than 19 digits is no count that a client logs, and would be too large for calculations."""
+    """A number of more than 19 digits is no count that a client logs."""
     for wording in catalogue().wordings:
         digits = re.findall(r"\(\?P<\w+>-?(?:\\d|\[\\d\.\])([+*]|\{\d+,\d+\})", with_parts(wording.pattern).pattern)
         few = all(repeats not in "+*" and int(repeats[1:-1].split(",")[1]) <= 19 for repeats in digits)

@@ -11,9 +11,8 @@ class Scope:
     """The size of a measurement.
 
     `records`: size of a backlog. `clients` and `days`: size of a history. `clients` and `every`: size and report
-    interval (s) of a live fleet; if given, this is the only fleet that is measured. `of`: a folder with the history and
-    checkpoints that a monitor has written; `year` reports how fast these grew. `before`: a commit; its monitor is also
-    measured, for comparison. If an option is None, the measurement uses its own default.
+    interval (s) of a live fleet. `of`: a folder with the history and checkpoints that a monitor has written. `before`:
+    a commit whose monitor is also measured, for comparison. If an option is None, the measurement uses its own default.
     """
 
     quick: bool = False
@@ -25,7 +24,7 @@ class Scope:
     every: int | None = None
 
     def backlog(self, usual: int) -> int:
-        """Return the size of a backlog: `records` if given, else `usual` (in a quick run a tenth of `usual`)."""
+        """Return the size of a backlog."""
         return self.records or (usual // 10 if self.quick else usual)
 
     def seconds(self, usual: float, quick: float) -> float:

@@ -21,7 +21,6 @@ AIM, MICROS = 1.3, 28.0
 
 
 def measure(scope: Scope) -> Result:
-    """Run the peer (Kafka Streams) and the monitor alternately on the same topic, each with an empty state."""
     records = scope.backlog(RECORDS)
     with Lab() as lab:
         lab.topics()
@@ -42,7 +41,6 @@ def measure(scope: Scope) -> Result:
 
 
 def _beside(result: Result, ours: Sequence[WorkedOff], before: Sequence[WorkedOff], commit: str) -> Result:
-    """Add to the result the figures and rows of the runs `before`, in which the monitor of an earlier `commit` ran."""
     ratio = statistics.median(b.micros / a.micros for a, b in zip(ours, before, strict=True))
     rate = statistics.median(run.rate for run in before)
     figure = Figure("CPU of a record, commit before as a multiple", ratio, "×", note=f"{commit}: {rate:,.0f}/s")

@@ -34,7 +34,6 @@ class Run:
 
 
 def measure(scope: Scope) -> Result:
-    """Measure the monitor of this commit, and then that of the commit `scope.before`, if there is one."""
     before = launch_of(scope.before) if scope.before else None
     batches = 30 if scope.quick else BATCHES
     with Lab() as lab:

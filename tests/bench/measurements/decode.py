@@ -27,7 +27,6 @@ FORMATS: Mapping[str, Callable[[], Pattern]] = {
 
 
 def measure(scope: Scope) -> Result:
-    """Measure each format, also the fast path for our own format, and compare OTLP in protobuf with OTLP in JSON."""
     rates = {f"{name}, carefully": decode_rate(name) for name in FORMATS}
     rates["canonical, fast"] = decode_rate("canonical", quickly=True)
     figures = [
@@ -45,7 +44,7 @@ def measure(scope: Scope) -> Result:
 
 
 def multiple() -> float:
-    """Return how many times faster OTLP is decoded from protobuf than from JSON, by the fastest pass of each."""
+    """Return how many times faster OTLP is decoded from protobuf than from JSON."""
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.decode import decode_metrics
 
@@ -65,7 +64,6 @@ def multiple() -> float:
 
 
 def decode_rate(name: str, quickly: bool = False) -> float:
-    """Return the number of records that one process decodes per second."""
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.decode import decode_metrics, fast, latest_ms
 

@@ -17,12 +17,11 @@ TITLE = "Diagnosis of what is attached to a ticket"
 FOLDERS = ROOT / "tests" / "recordings" / "evidence"
 DUMP = FOLDERS / "2_deadlock_client39" / "jstack-during1-210314.txt"
 RUNS, DUMP_SECONDS, FOLDER_SECONDS, LIMIT_SECONDS = 10, 1.0, 2.0, 300
-#: Exit codes of `diagnose` that count as an answer: all is well; something was found; something could not be judged.
+#: Exit codes of `diagnose`: all is well; something was found; something could not be judged.
 ANSWERS = {0, 1, 3}
 
 
 def measure(scope: Scope) -> Result:
-    """Measure wall times of the whole command with an empty PATH, so that it finds no Java."""
     runs = 3 if scope.quick else RUNS
     dump = _median(DUMP, runs)
     folders = {path.name: _median(path, runs) for path in sorted(FOLDERS.iterdir()) if path.is_dir()}

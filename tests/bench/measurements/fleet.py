@@ -27,8 +27,8 @@ from tests.bench.usage import MONITOR, Usage
 TITLE = "100,000 clients from end to end, live"
 TOPIC = "client-metrics"
 CLIENTS, INTERVAL_SECONDS, SECONDS = 100_000, 30, 900.0
-#: BEHIND_SECONDS: target for `Seen.behind`, the unread input. SCRAPE_SECONDS: target for the longest scrape and for the
-#: longest evaluation of all rules. SCRAPE: interval of scrapes.
+#: BEHIND_SECONDS: target for the unread input. SCRAPE_SECONDS: target for the longest scrape and for the longest
+#: evaluation of all rules.
 BEHIND_SECONDS, SCRAPE_SECONDS, SCRAPE = 60.0, 60.0, "60s"
 LOOK_SECONDS = 15.0
 #: One client in SICK hangs in a callback; SICK_FROM is the number (from 0) of its last healthy sample.
@@ -39,7 +39,7 @@ SICK, SICK_FROM = 100, 6
 class Seen:
     """Observations of the running fleet; times are in seconds.
 
-    `behind` is the unread input, as the time that the fleet takes to send it.
+    `behind` is the unread input, as the time that the fleet takes to send that input.
     """
 
     behind: list[float] = field(default_factory=list)
@@ -51,7 +51,6 @@ class Seen:
 
 
 def measure(scope: Scope) -> Result:
-    """Start the whole fleet at once; measure only in the second half of the time."""
     clients = CLIENTS // 10 if scope.quick else CLIENTS
     seconds = scope.seconds(SECONDS, 180)
     rate = clients / INTERVAL_SECONDS
@@ -107,7 +106,7 @@ def measure(scope: Scope) -> Result:
 
 
 def values_of(client: int, reading: int, ts_ms: int) -> Values:
-    """Return a client's values: sick clients are stuck, and their buffers fill."""
+    """Sick clients are stuck, and their buffers fill."""
     stuck = reading - SICK_FROM
     if client % SICK or stuck <= 0:
         return values(client, reading, ts_ms)
@@ -140,13 +139,11 @@ SICK_QUERY = 'sum(kafka_client_service_failure_mode_clients{mode="producer-callb
 
 
 def _evaluation(prometheus: str) -> float:
-    """Return the duration (s) of the last evaluation of all rules."""
     groups = _get(f"{prometheus}/api/v1/rules").get("groups", ())
     return float(sum(group["evaluationTime"] for group in groups))
 
 
 def _asked(prometheus: str, query: str) -> Mapping[str, float]:
-    """Return the values of an instant query, by the label alertname if present; empty if Prometheus does not answer."""
     series = _get(f"{prometheus}/api/v1/query?{urllib.parse.urlencode({'query': query})}").get("result", ())
     return {one["metric"].get("alertname", str(at)): float(one["value"][1]) for at, one in enumerate(series)}
 

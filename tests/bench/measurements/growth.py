@@ -26,7 +26,7 @@ from tests.bench.results import Figure, Result, Table
 
 TITLE = "What grows with clients and failures"
 FLEETS, UNHEALTHY = (5_000, 100_000, 500_000), (0.01, 0.10)
-#: The default number of buckets, with a few thousand clients in each, as deploy/sizing.md advises.
+#: The default number of buckets.
 BUCKETS = 32
 EVERY_MS, BATCHES, STUCK_FROM = 10_000, 24, 6
 #: Permitted growth of the driver's CPU time per batch for 100,000 additional clients.
@@ -51,7 +51,6 @@ class Grown:
 
 
 def measure(scope: Scope) -> Result:
-    """Measure one bucket of each fleet (all buckets are alike), the smallest fleet first."""
     fleets = FLEETS[:1] if scope.quick else FLEETS
     grown = [_grown(clients, share) for clients in fleets for share in UNHEALTHY]
     most = grown[-1]
@@ -90,7 +89,7 @@ def _row(grown: Grown) -> list[str]:
 def _grown(clients: int, share: float) -> Grown:
     mine = clients // BUCKETS
     sick = round(mine * share)
-    # Only one bucket exists here, with as many clients as one of 32 buckets (BUCKETS) would have.
+    # Only one bucket exists here, with as many clients as one of 32 buckets would have.
     settings = Settings(monitor=dataclasses.replace(MonitorSettings(), buckets=1, max_clients=mine * 2))
     kept, metrics = _State(), SelfMetrics()
     state: Any = kept
@@ -124,7 +123,7 @@ def _grown(clients: int, share: float) -> Grown:
 
 
 def _driver(metrics: SelfMetrics, rows: Sequence[bytes]) -> float:
-    """Return the CPU seconds that the driver needs to process the summaries of all buckets."""
+    """Return CPU seconds."""
     began = time.process_time()
     metrics.stepped([summary_of(value) for _ in range(BUCKETS) for value in rows], time.time())
     return time.process_time() - began
@@ -148,7 +147,7 @@ def _taken_over(incidents: int) -> float:
 
 
 def _chunks(clients: int, sick: int) -> Iterator[bytes]:
-    """Yield each batch's samples for the bucket, as the bytes in which a decoding task passes them on."""
+    """Yield each batch's samples for the bucket, as the bytes in which a decoding task passes the samples on."""
     begin_ms = int(time.time() * 1000) - BATCHES * EVERY_MS
     packer = Packer(1)
     slots = [
@@ -173,10 +172,7 @@ def _chunks(clients: int, sick: int) -> Iterator[bytes]:
 
 
 def _values(batch: int, stuck: int) -> list[float]:
-    """Return a producer's sample in batch number `batch`.
-
-    `stuck`: the number of batches since the producer's I/O thread hung and its buffer began to fill; 0: it works.
-    """
+    """`stuck`: the number of batches since the producer's I/O thread hung; 0: the producer works."""
     alive = 100 + batch - stuck
     metrics = {
         "select-total": 500.0 * alive,
@@ -195,7 +191,7 @@ def _values(batch: int, stuck: int) -> list[float]:
 
 
 class _State:
-    """Takes the place of Spark's `GroupState`: keeps the value in memory."""
+    """Takes the place of Spark's `GroupState`."""
 
     value: Any = None
 

@@ -23,7 +23,7 @@ CORES, MEGABYTES = 0.15, 900.0
 
 
 def few(since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-    """Yield a sample and a log line of each client every 10 s; the clients do not all report at the same time."""
+    """Yield a sample and a log line of each client every 10 s."""
     kinds = [canonical.producer()] * PRODUCERS + [canonical.consumer()] * CONSUMERS + [canonical.group()] * GROUPS
     for client, template in enumerate(kinds):
         phase = client * INTERVAL_SECONDS / len(kinds)
@@ -35,7 +35,6 @@ def few(since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
 
 
 def measure(scope: Scope) -> Result:
-    """Run the monitor for ten minutes; measure only in the second half."""
     seconds = scope.seconds(600, 120)
     with Lab() as lab:
         lab.topics()

@@ -30,15 +30,14 @@ FLEETS = (
     (100_000, 10, 0.70, None),
     (100_000, 30, 0.40, 1500.0),
 )
-#: RATIO: target for the CPU time per record, as a multiple of that of Kafka Streams (20,000 clients, interval 10 s).
-#: ONSET_SECONDS: target for the 95th percentile of the time from onset to verdict (100,000 clients).
+#: RATIO: target for the CPU time per record, as a multiple of that of Kafka Streams. ONSET_SECONDS: target for the 95th
+#: percentile of the time from onset to verdict.
 RATIO, ONSET_SECONDS = 1.5, 40.0
-#: A monitor that processes less than this share of its input falls behind; then the target for cores does not apply.
+#: The target for cores does not apply to a monitor that processes less than this share of its input.
 KEEPS_UP = 0.9
 #: One in SPOKEN samples is followed by a log line of the application, one in OF_LIBRARY by one of the Kafka library.
 SPOKEN, OF_LIBRARY = 10, 100
-#: Clients fail after HEALTHY_SECONDS, when the monitor's JVM has compiled its frequent code. From then on, the fleet is
-#: observed for WATCHED_SECONDS and one report interval.
+#: Clients fail after HEALTHY_SECONDS, when the monitor's JVM has compiled its frequent code.
 HEALTHY_SECONDS, WATCHED_SECONDS, LOOK_SECONDS = 900, 120.0, 5.0
 
 
@@ -65,7 +64,6 @@ class Live:
 
     @property
     def ratio(self) -> float:
-        """Return the monitor's CPU time per record as a multiple of that of Kafka Streams."""
         return self.micros / self.peer.per_record(self.peer_took, "peer")
 
     @property
@@ -98,7 +96,6 @@ class Fleet:
 
 
 def measure(scope: Scope) -> Result:
-    """Measure each fleet on a separate broker; Kafka Streams reads the same topic at the same time."""
     fleets: Iterable[tuple[int, int, float | None, float | None]] = FLEETS
     if scope.quick or scope.clients:
         asked = scope.clients or 500, scope.every or 10

@@ -24,16 +24,17 @@ DEADLOCK, NOT_CLOSED = "producer-callback-deadlock", "producer-not-closed"
 TARGETS = {DEADLOCK: 40.0, NOT_CLOSED: 85.0}
 INTERVAL_SECONDS = 10.0
 FAILING, EXITING, HEALTHY = 50, 20, 50
-#: Shortest and longest time (s) in which a stuck producer's buffer fills, depending on the application's send rate.
+#: Shortest and longest time (s) in which a stuck producer's buffer fills.
 FILLS_IN = (25.0, 60.0)
-#: Bytes in the buffer of each producer that will exit without close(); the exit loses these bytes.
+#: Bytes in the buffer of each producer that will exit without close().
 UNSENT = BUFFER_BYTES // 20
 PATIENCE_SECONDS = 150.0
 
 
 @dataclass
 class Fate:
-    """A producer that reports every ten seconds. `mode`: the failure that begins at `onset`; None: it stays healthy."""
+    """A producer that reports every ten seconds. `mode`: the failure that begins at `onset`; None: the producer
+    stays healthy."""
 
     client: int
     mode: str | None
@@ -42,7 +43,7 @@ class Fate:
     onset: float | None = None
 
     def values(self, at: float) -> dict[bytes, int] | None:
-        """Return the producer's metric values at the time `at`; None once it has exited."""
+        """Return the producer's metric values at the time `at`; None once the producer has exited."""
         failed = self.onset is not None and at >= self.onset
         if failed and self.mode == NOT_CLOSED:
             return None
@@ -79,7 +80,6 @@ class Fleet:
 
 
 def measure(scope: Scope) -> Result:
-    """Let all clients report healthily at first; then some of them fail at random moments."""
     random_ = random.Random(1)
     failing, exiting, healthy = (10, 5, 10) if scope.quick else (FAILING, EXITING, HEALTHY)
     modes = [DEADLOCK] * failing + [NOT_CLOSED] * exiting + [None] * healthy
@@ -103,10 +103,7 @@ def measure(scope: Scope) -> Result:
 
 
 class Verdicts:
-    """Reads `client-health`.
-
-    `first`: (client, mode) → time at which the first record with this failure arrived.
-    """
+    """`first`: (client, mode) → time at which the first record with this failure arrived."""
 
     def __init__(self, servers: str, topic: str) -> None:
         self.first: dict[tuple[int, str], float] = {}

@@ -27,8 +27,7 @@ from tests.bench.usage import TICKS, Usage
 
 TITLE = "Clients that push, at their broker"
 PROGRAM = Path(__file__).parents[1] / "pushing" / "ManyProducers.java"
-#: PRODUCERS push once a second. Together they push as often as CLIENTS clients, of which each pushes every
-#: CLIENTS_SECONDS.
+#: Together, PRODUCERS that push once a second push as often as CLIENTS clients that push every CLIENTS_SECONDS.
 PRODUCERS, CLIENTS, CLIENTS_SECONDS = 333, 10_000, 30.0
 #: Interval (s) at which a producer sends a record: so long that records cost the broker little compared with pushes.
 SEND_SECONDS = 10.0
@@ -57,7 +56,7 @@ class Moment:
 
 
 def measure(scope: Scope) -> Result:
-    """Measure the same load while the broker asks its clients for pushes, and while it does not."""
+    """Measure the same load while the broker asks its clients for pushes, and while the broker does not ask."""
     seconds, warming = scope.seconds(120, 20), scope.seconds(45, 10)
     jar_path = os.pathsep.join(map(str, jars.classpath("clients-4.1")))
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker", telemetry_to="") as broker:
@@ -77,7 +76,7 @@ def measure(scope: Scope) -> Result:
                 time.sleep(warming)
                 busy = Moment.of(broker, topic), _after(seconds, broker, topic)
                 _subscribe(settings, {**of_java.config, "match": NO_CLIENT})
-                # Wait, because each client pushes once more before it learns that the broker wants no more pushes.
+                # Each client pushes once more before the client learns that the broker wants no more pushes.
                 time.sleep(warming)
                 idle = Moment.of(broker, topic), _after(seconds, broker, topic)
                 asked, unasked = (usage.cost(since.at, until.at) for since, until in (busy, idle))

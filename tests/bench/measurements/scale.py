@@ -19,7 +19,7 @@ TITLE = "100,000 clients, live"
 TOPIC = "client-metrics"
 FEW, MANY, INTERVAL_SECONDS = 5_000, 100_000, 10
 CORES, MEGABYTES, RATIO = 1.2, 4000.0, 1.3
-#: Target (s) for unread input: two samples of each client (two intervals of 10 s), and a pause of 10 s between batches.
+#: Target (s) for unread input: two intervals of 10 s, and a pause of 10 s between batches.
 BEHIND_SECONDS = 30.0
 LOOK_SECONDS = 5.0
 
@@ -28,7 +28,7 @@ LOOK_SECONDS = 5.0
 class Live:
     """Cost of the monitor for one fleet, in the second half of the time measured.
 
-    `behind`: unread records, as the time (s) that the fleet takes to send them; one value every 5 s.
+    `behind`: unread records, as the time (s) that the fleet takes to send these records.
     """
 
     clients: int
@@ -49,13 +49,11 @@ class Live:
 
 
 def measure(scope: Scope) -> Result:
-    """Measure few clients first, then many, at the same rate of records."""
     many = MANY // 10 if scope.quick else MANY
     few = FEW // 10 if scope.quick else FEW
     rate = many / INTERVAL_SECONDS
     short, long = scope.seconds(240, 90), scope.seconds(600, 90)
-    # The few clients report more often to reach the same rate. Their clocks run faster, so that their timestamps are
-    # 10 s apart, too.
+    # The clocks of the few clients run faster, so that their timestamps are 10 s apart, too.
     since_ms = round((time.time() - (short + 120) * rate / few * INTERVAL_SECONDS) * 1000)
     small = _live(few, rate, short, since_ms)
     large = _live(many, rate, long, None)

@@ -24,10 +24,10 @@ from tests.support.spark_cluster import SparkCluster, submission
 TITLE = "One, two and four executors"
 TOPIC = "client-metrics"
 EXECUTORS = (1, 2, 4)
-#: Share of a core that each executor gets: four executors fit on one core. Everything else runs on the other core.
+#: Share of a core that each executor gets.
 CORES = 0.22
 RECORDS, CLIENTS, BATCH = 1_500_000, 20_000, 300_000
-#: Numbers of topic partitions and state partitions: multiples of four, so that four executors get equal parts.
+#: Multiples of four, so that four executors get equal parts.
 PARTITIONS, STATES = 4, 8
 HEAP_MB = 640
 EFFICIENCY = 0.8
@@ -61,7 +61,6 @@ class Scaled:
 
 
 def measure(scope: Scope) -> Result:
-    """Process the same topic with each number of executors, one run after the other, each with an empty state."""
     records = scope.backlog(RECORDS)
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
@@ -109,7 +108,8 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
     log = lab.folder / f"{name}-events"
     log.mkdir()
     with ExitStack() as stack:
-        # QUICK_START: use only the JVM's quick compiler (C1); C2 would take minutes of each executor's CPU share.
+        # QUICK_START: use only the JVM's quick compiler (C1), because C2 would take minutes of each executor's CPU
+        # share.
         cluster = stack.enter_context(SparkCluster(lab.folder / f"{name}-spark", HEAP_MB + 400, QUICK_START))
         groups = [stack.enter_context(share(CORES)) for _ in range(executors)]
         with pinned(cores):
@@ -130,7 +130,7 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
             name, launch, shuffle_partitions=STATES, max_offsets_per_trigger=batch, heap_mb=HEAP_MB
         ) as monitor:
             monitor.work_off(TOPIC, filled.records, LIMIT_SECONDS)
-        # End the workers, because a control group (`share`) can be removed only without processes.
+        # A control group (`share`) can be removed only without processes.
         for worker in list(cluster.workers):
             cluster.lose(worker)
     times = batches(log)

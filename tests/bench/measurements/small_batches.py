@@ -30,7 +30,6 @@ class Bursts:
         self._number = 0
 
     def __call__(self, since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-        """Yield one burst per batch, 1.5 s after the monitor's trigger (BURST_AFTER); at other times yield nothing."""
         slot = int((until - BURST_AFTER) / TRIGGER_SECONDS)
         if slot > self._last:
             self._last = slot
@@ -72,7 +71,7 @@ def measure(scope: Scope) -> Result:
 
 
 def _sized(batches: Sequence[Batch], size: int) -> Iterable[Batch]:
-    """Yield the batches that have exactly `size` records, the size of a burst."""
+    """Yield the batches that have exactly `size` records."""
     before = 0
     for batch in batches:
         if batch.ends[TOPIC] - before == size:

@@ -33,7 +33,6 @@ class Start:
 
 
 def measure(scope: Scope) -> Result:
-    """Start several monitors one after another, each without checkpoint and history."""
     with Lab() as lab:
         lab.topics()
         filled = fill(lab.servers, TOPIC, _readings(time.time()), CLIENTS)

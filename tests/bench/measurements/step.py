@@ -25,12 +25,10 @@ from tests.bench.results import Figure, Result, Table
 
 TITLE = "The step alone"
 #: CLIENTS: as many as each bucket of a fleet of 100,000 has. INTERVALS: report intervals (s), one run for each.
-#: BATCH_SECONDS: interval of batches.
 CLIENTS, INTERVALS, BATCH_SECONDS = 3_125, (10, 30), 10
-#: Each client sends WARM samples, until windows are full and the sick clients fail, and then MEASURED samples:
-#: these are timed.
+#: Each client sends WARM samples, until windows are full and the sick clients fail, and then MEASURED samples.
 MEASURED, WARM = 6, SICK_FROM + 6
-#: One in SPOKEN samples is followed by a log line of its client's Kafka library, one of LINES.
+#: One in SPOKEN samples is followed by a log line of its client's Kafka library.
 SPOKEN = 100
 LINES = (
     ("node-disconnected", "Node 2 disconnected."),
@@ -42,7 +40,6 @@ SETTINGS = Settings()
 
 
 def measure(scope: Scope) -> Result:
-    """Measure one bucket of clients that report every 10 s, then one with a report interval of 30 s (INTERVALS)."""
     figures, rows = [], []
     for every in INTERVALS:
         bucket = Bucket(every)
@@ -70,7 +67,6 @@ class Bucket:
     published: int = 0
 
     def run(self, warm: int, batches: int) -> None:
-        """Process `warm` batches without measuring them, and then `batches` more, which are measured."""
         for number, packed in enumerate(self._packed(warm + batches)):
             if number == warm:
                 self.records, self.published, self.seconds = 0, 0, dict.fromkeys(PARTS, 0.0)
@@ -106,7 +102,7 @@ class Bucket:
         self.seconds[part] += time.process_time() - began
 
     def _packed(self, batches: int) -> Iterator[Sequence[bytes]]:
-        """Yield each batch's encoded chunks, one for each topic partition, as decoding tasks pass them on."""
+        """Yield each batch's encoded chunks, one for each topic partition."""
         template, packers = canonical.producer(), [Packer(1) for _ in range(PARTITIONS)]
         for batch in range(batches):
             begin, end = (CLIENTS * BATCH_SECONDS * number // self.every for number in (batch, batch + 1))

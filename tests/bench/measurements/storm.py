@@ -29,8 +29,7 @@ SCRAPE = "15s"
 #: afterwards.
 BEFORE_SECONDS, ILL_SECONDS, HEALING_SECONDS, AFTER_SECONDS = 180.0, 600.0, 120.0, 1200.0
 LOOK_SECONDS = 5.0
-#: Number of busy processes that run beside Prometheus and Alertmanager. They share one session. Linux divides
-#: CPU time first among sessions, so they compete as the processes of one service would, which share a control group.
+#: Number of busy processes that run beside Prometheus and Alertmanager.
 BUSY = 30
 ENDLESS = f"for i in $(seq {BUSY}); do while :; do :; done & done; wait"
 #: Maximum evaluation time of a rule group, as a share of its interval.
@@ -45,7 +44,7 @@ class Fleet:
     received: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
 
     def ill(self, client: int) -> bool:
-        """True if this client fails now. Client 0 fails from the start, until 60 s after the mass failure begins."""
+        """Client 0 fails from the start, until 60 s after the mass failure begins."""
         now = time.time()
         if client == 0:
             return not self.failed or now < self.failed + 60
@@ -55,7 +54,6 @@ class Fleet:
         return bool(self.heals) and now >= self.heals + HEALING_SECONDS * client / CLIENTS
 
     def page(self) -> str:
-        """Return the fleet's metrics in Prometheus' text format."""
         ill = [client for client in range(CLIENTS) if self.ill(client)]
         return "".join(f"{line}\n" for line in self._lines(ill))
 
@@ -82,7 +80,6 @@ class Fleet:
 
 
 def measure(scope: Scope) -> Result:
-    """Let all clients fail and recover; count the messages, and time the evaluation of each group of rules."""
     if lacking := alerting.missing():
         raise ServiceError("; ".join(lacking))
     ill, after = scope.seconds(ILL_SECONDS, 120), scope.seconds(AFTER_SECONDS, 120)
@@ -156,7 +153,7 @@ def _handler(fleet: Fleet) -> type[BaseHTTPRequestHandler]:
 
 
 def _watch(prometheus: str, seconds: float, slowest: dict[str, tuple[float, float]]) -> None:
-    """For `seconds` s, store in `slowest`: rule group → (slowest evaluation, evaluation interval), both in seconds.
+    """Store in `slowest`: rule group → (slowest evaluation, evaluation interval), both in seconds.
 
     Raises ServiceError if a rule fails.
     """

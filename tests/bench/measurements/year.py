@@ -1,10 +1,4 @@
-"""Measure maintenance and reviews of a history of 365 days, and how much a monitor writes in a day.
-
-The daily amount is extrapolated from the files of a monitor that ran (`--of`: folder of its checkpoints and history).
-The history is generated. First comes a Parquet file with one day of all clients, minute by minute; the clients of each
-minute are in random order, as a monitor writes them. The file of every other day is a copy with another date: only one
-Parquet page of 17 kB differs. So the year is written as fast as files can be copied.
-"""
+"""Measure maintenance and reviews of a history of 365 days, and how much a monitor writes in a day."""
 
 from __future__ import annotations
 
@@ -42,16 +36,14 @@ QUICK_CLIENTS, QUICK_DAYS = 100, 28
 TOPICS = ("client-metrics", "client-logs")
 EVERY_SECONDS = 10
 MINUTES = 1440
-#: One incident occurs in this many client-hours; it lasts for the first ten minutes of its hour.
+#: One incident occurs in this many client-hours.
 RARITY = 1_000
-#: Files of the table `minutes` per day without `--of`: two state partitions write one each, twice a minute.
+#: Files of the table `minutes` per day: two state partitions write one each, twice a minute.
 FILES = 4 * MINUTES
 MODES = ("producer-callback-deadlock", "send-blocked-on-metadata", "producer-not-closed")
-#: Limits for commands that a user waits for: time (s) of maintenance, of a week's and of a quarter's review; memory
-#: (MB).
+#: Limits: time (s) of maintenance, of a week's and of a quarter's review; memory (MB).
 MAINTAIN_SECONDS, WEEK_SECONDS, QUARTER_SECONDS, MEGABYTES = 300.0, 300.0, 1800.0, 2000.0
 COMMAND_SECONDS = 3 * 3600.0
-#: Days of the reviewed quarter: 13 weeks.
 QUARTER = 91
 JULIAN_EPOCH = 2_440_588
 
@@ -69,7 +61,6 @@ class Ran:
 
 
 def measure(scope: Scope) -> Result:
-    """Generate a history; measure its maintenance, and the reviews of a week and of a quarter."""
     clients = scope.clients or (QUICK_CLIENTS if scope.quick else CLIENTS)
     days = scope.days or (QUICK_DAYS if scope.quick else DAYS)
     written = None if scope.of is None else _written(scope.of)
@@ -151,7 +142,6 @@ class Written:
 
 
 def _written(folder: Path) -> Written:
-    """Read what a monitor wrote before its first maintenance, from a folder as the demo or `make soak` leaves it."""
     root = folder / "history"
     moments = [
         json.loads(line)["commitInfo"]["timestamp"]
@@ -175,7 +165,6 @@ def _shown(sizes: tuple[float, float]) -> list[str]:
 
 
 def _run(folder: Path, arguments: Sequence[str]) -> Ran:
-    """Raises ServiceError if the command fails."""
     log = folder / f"{arguments[0]}-{time.monotonic_ns()}.log"
     began = alive = time.time()
     process = Process(arguments[0], [KAFKA_HEALTH, *arguments], log)
@@ -189,14 +178,13 @@ def _run(folder: Path, arguments: Sequence[str]) -> Ran:
     try:
         with Usage({"command": process.pid}) as usage:
             process.wait_until(over, COMMAND_SECONDS)
-            # Leave out the last 0.3 s: the command may have ended while the last sample was taken.
+            # The command may have ended while the last sample was taken.
             cost = usage.cost(began, alive - 0.3)
             peak_mb = usage.peak_mb("command")
     finally:
         process.kill()
     if process.exit_code:
         raise ServiceError(f"{' '.join(arguments)} ended with exit code {process.exit_code}\n{process.tail()}")
-    # Leave out the messages that Java prints when it starts.
     printed = [line for line in log.read_text("utf-8").splitlines() if line and not line.startswith(_OF_JAVA)]
     print(f"  {' '.join(arguments[:1])}: {alive - began:.0f} s, {peak_mb:,.0f} MB: {printed[:4]}", flush=True)
     return Ran(alive - began, sum(cost.parts.values()), peak_mb, printed)
@@ -208,7 +196,6 @@ _OF_JAVA = ("WARNING: ", "NOTE: ", "Picked up ")
 def _of(paths: Iterable[Path]) -> tuple[int, int]:
     count = size = 0
     for path in paths:
-        # Skip files that other processes delete meanwhile.
         with suppress(FileNotFoundError):
             if path.is_file():
                 count, size = count + 1, size + path.stat().st_size
@@ -229,10 +216,7 @@ def version_size(place: Path) -> tuple[int, int]:
 
 
 def generate(root: Path, clients: int, end: date, days: int, newest: int) -> None:
-    """Generate the tables for `days` days before `end`.
-
-    `newest`: number of files that hold the last day of the table `minutes`.
-    """
+    """`newest`: number of files that hold the last day of the table `minutes`."""
     spark = session("bench-year", Settings())
     try:
         history.create(spark, str(root))
@@ -273,7 +257,7 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
 
 
 def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
-    """Write a Parquet file like Spark, but with the column `minute` uncompressed, so that `generate` can replace it."""
+    """The column `minute` stays uncompressed, so that `generate` can replace it."""
     path = table / f"day={day}" / f"{name}-0.parquet"
     path.parent.mkdir(exist_ok=True, parents=True)
     compression = {name: "NONE" if name == "minute" else "SNAPPY" for name in _leaves(rows.schema)}
@@ -284,7 +268,6 @@ def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
 
 
 def _leaves(schema: pa.Schema) -> list[str]:
-    """Return the names of the columns that a file with this schema stores."""
     sink = pa.BufferOutputStream()
     pq.write_table(schema.empty_table(), sink)
     columns = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
@@ -298,7 +281,6 @@ def _page(day: date) -> bytes:
 
 
 def _add(table: Path, path: Path, rows: int) -> dict[str, Any]:
-    """Return the action for Delta's log that adds a file to the table."""
     relative = path.relative_to(table)
     return {
         "path": str(relative),
@@ -317,10 +299,7 @@ def _commit(table: Path, adds: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _fleet(clients: int) -> dict[str, pa.Array]:
-    """Return the identity columns of `clients` clients: 40 services, ten clients on a host, 2 % groups.
-
-    A quarter of the clients are consumers.
-    """
+    """Return the identity columns of `clients` clients: 40 services, ten clients on a host, 2 % groups."""
     kinds = ["group" if n % 50 == 0 else "consumer" if n % 4 == 0 else "producer" for n in range(clients)]
     return {
         "service": pa.array([f"service-{n % 40:02}" for n in range(clients)]),
@@ -335,14 +314,12 @@ def _fleet(clients: int) -> dict[str, pa.Array]:
 
 
 def _ill(clients: int) -> Ill:
-    """Return (client, hour) of each incident of a day."""
     chance = np.random.default_rng(1)
     pairs = np.argwhere(chance.integers(0, RARITY, (clients, 24)) == 0)
     return [(client, hour) for client, hour in pairs.tolist() if client % 50]
 
 
 def _day(clients: int, ref: Identities, ill: Ill, day: date) -> pa.Table:
-    """Return a day's rows of the table `minutes`, for all clients."""
     chance = np.random.default_rng(2)
     number = np.concatenate([chance.permutation(clients) for _ in range(MINUTES)])
     minute = np.repeat(np.arange(MINUTES), clients)
@@ -387,7 +364,7 @@ def _chosen(values: Sequence[str], which: Any, mask: Any = None) -> pa.Array:
 
 
 def _verdicts(ref: Identities, ill: Ill, day: date) -> pa.Table:
-    """Return a day's rows of the table `verdicts`: each incident opens on the hour and closes ten minutes later."""
+    """Each incident opens on the hour and closes ten minutes later."""
     midnight = datetime.combine(day, datetime.min.time(), UTC)
     rows: list[dict[str, Any]] = []
     for at, (client, hour) in enumerate(ill):
@@ -430,7 +407,7 @@ def _quality(clients: int, day: date) -> pa.Table:
 
 
 def _of_schema(schema: StructType, given: Mapping[str, Any], rows: int) -> pa.Table:
-    """Return a table with all columns of the schema except the day; columns that `given` lacks are null."""
+    """Columns that `given` lacks are null."""
     types = {field.name: to_arrow_type(field.dataType, timezone="UTC") for field in schema if field.name != "day"}
     arrays = {
         name: given[name] if isinstance(given.get(name), pa.Array) else pa.array(given.get(name) or [None] * rows, kind)

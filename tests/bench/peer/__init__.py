@@ -15,7 +15,6 @@ from tests.bench.publish import Filled
 from tests.bench.usage import Usage
 
 KAFKA_STREAMS = "4.1.2"
-#: Only the benchmark needs these jars: `make setup` does not fetch them.
 JARS = jars.JarSet(
     (
         f"org.apache.kafka:kafka-streams:{KAFKA_STREAMS}",
@@ -30,7 +29,7 @@ LIMIT_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class PeerPass:
-    """One run of the Kafka Streams program. Rate and CPU time are from its second half, when the program is warm."""
+    """One run of the Kafka Streams program. Rate and CPU time are from its second half."""
 
     rate: float
     micros: float
@@ -46,7 +45,7 @@ class PeerPass:
 
 
 def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPass:
-    """Run the Kafka Streams program on the topic; raise ServiceError if it does not end within LIMIT_SECONDS."""
+    """Raises ServiceError if the program does not end within LIMIT_SECONDS."""
     process = started(lab, name, topic, filled.records, threads)
     try:
         with Usage({"peer": process.pid, "broker": lab.broker.pid}) as usage:
@@ -81,7 +80,7 @@ def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPa
 
 
 def started(lab: Lab, name: str, topic: str, records: int, threads: int) -> Process:
-    """Start the Kafka Streams program on the topic; it ends when it has read `records` records."""
+    """The program ends when it has read `records` records."""
     jars.SETS.setdefault("streams", JARS)
     folder = lab.folder / name
     folder.mkdir()
@@ -92,7 +91,7 @@ def started(lab: Lab, name: str, topic: str, records: int, threads: int) -> Proc
 
 
 def progress(output: Path) -> Sequence[tuple[float, int, float, int]]:
-    """Return the reports that Kafka Streams has printed, as (epoch s, records read, CPU seconds, expired windows)."""
+    """Return the reports of Kafka Streams as (epoch s, records read, CPU seconds, expired windows)."""
     lines = []
     for line in output.read_text(encoding="utf-8", errors="replace").splitlines():
         words = line.split()

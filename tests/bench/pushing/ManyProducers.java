@@ -10,7 +10,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * Runs `producers` (a system property) producers in one JVM; each sends a record to `topic` every `every.seconds`.
- * Prints READY once each of them has had a record acknowledged; runs until SIGTERM.
+ * Prints READY once each producer has had a record acknowledged; runs until SIGTERM.
  */
 public class ManyProducers {
     private static final byte[] PAYLOAD = new byte[100];

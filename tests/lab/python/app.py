@@ -2,10 +2,8 @@
 
 python -m tests.lab.python.app LIBRARY NAME=VALUE…
 
-LIBRARY: confluent, kafka_python or aio. This program is the counterpart of `java/orders/Plain.java`: it has the same
-options, reads the same command words from standard input (`go`, `over`, `end`: see `Control.java`), and reports the
-same counts. Further options: `layout` (format of app.log), `metrics.seconds` (seconds between METRICS lines). Standard
-output gets lines `TRUTH json` (the program's own counts) and `METRICS json` (the library's statistics).
+LIBRARY: confluent, kafka_python or aio. Options and counts are those of `java/orders/Plain.java`. Standard output gets
+lines `TRUTH json` (the program's own counts) and `METRICS json` (the library's statistics).
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ ALL: list[Truth] = []
 
 
 class Truth:
-    """What one client really did: counts, durations, and the call that it is in."""
+    """What one client really did: counts, durations, and the call that the client is in."""
 
     def __init__(self, kind: str, number: int) -> None:
         self.kind, self.id = kind, GIVEN[f"{kind[0]}.client.id"] + (f"-{number}" if number else "")
@@ -60,7 +58,6 @@ class Truth:
             self.longest[what] = max(self.longest[what], time.time() - self.calls.pop(what))
 
     def settled(self, error: object) -> None:
-        """Count a record as acknowledged or given up; the client calls this for each record."""
         self.during("callback", lambda: self._settled(error))
 
     def _settled(self, error: object) -> None:
@@ -83,7 +80,7 @@ class Truth:
             self.counts["expired"] += 1
 
     def wrong(self, where: str) -> bool:
-        """True if the options demand that this client misbehaves now, at `where` (a value of the option trouble.in)."""
+        """`where`: a value of the option trouble.in."""
         return self.mine and where == WHERE and GO.is_set() and not OVER.is_set()
 
     def line(self) -> str:
@@ -124,7 +121,6 @@ def reconcile() -> None:
 
 
 def back_off(ms: int) -> None:
-    """Retry with growing pauses for `ms` milliseconds."""
     end, pause = time.monotonic() + ms / 1000, 0.2
     while (left := end - time.monotonic()) > 0:
         log.warning("ledger is busy, again in %d ms", 1000 * pause)
@@ -152,7 +148,6 @@ def update() -> None:
 
 
 def happen(truth: Truth) -> None:
-    """Misbehave as the option `trouble` demands."""
     once: dict[str, Callable[[], object]] = {
         "backoff": lambda: back_off(MS),
         "held": lambda: threading.Event().wait(MS / 1000),
@@ -217,7 +212,6 @@ def options(kind: str, truth: Truth) -> dict[str, str]:
 
 
 def quote() -> None:
-    """Log quoted lines of other programs, as a log watcher does."""
     dice = random.Random(GIVEN["quotes"])
     quotes = GIVEN["quoted"].split("\x01")
     while True:
@@ -227,7 +221,7 @@ def quote() -> None:
 
 
 def listen() -> None:
-    """Read command words (`go`, `over`, `end`) from standard input; exit at the end of the input: the lab is gone."""
+    """Read command words from standard input, and exit at its end, because the lab has then ended."""
     for line in sys.stdin:
         {"go": GO, "over": OVER, "end": END}.get(line.strip(), threading.Event()).set()
     os._exit(9)

@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaError as AioError
 from confluent_kafka import KafkaException
 from kafka.errors import KafkaError
 
-#: What clients raise if a record is refused; kafka-python 2 raises AssertionError if the partition does not exist.
+#: kafka-python 2 raises AssertionError if the partition does not exist.
 _FAILED = (KafkaError, AioError, AssertionError, ValueError)
 #: Java client options that librdkafka also has.
 _RDKAFKA = (
@@ -28,7 +28,7 @@ _RDKAFKA = (
 
 
 def confluent(app: Any) -> None:
-    """Run confluent-kafka, which delivers statistics and callbacks in poll()."""
+    """confluent-kafka delivers statistics and callbacks in poll()."""
     kind = app.GIVEN["role"]
     made = []
     for number in range(int(app.GIVEN["clients"])):
@@ -108,7 +108,7 @@ def _rd_close(made: list[tuple[Any, threading.Thread]], how: str) -> None:
 
 
 def kafka_python(app: Any) -> None:
-    """Run kafka-python, which calls back on the producer's own thread."""
+    """kafka-python calls back on the producer's own thread."""
     kind = app.GIVEN["role"]
     of = kafka.KafkaProducer if kind == "producer" else kafka.KafkaConsumer
     made = []
@@ -197,7 +197,7 @@ def _kp_close(made: Any, how: str) -> None:
 
 
 async def aio(app: Any) -> None:
-    """Run aiokafka, which uses one event loop for everything and has no metrics."""
+    """aiokafka uses one event loop for everything and has no metrics."""
     kind = app.GIVEN["role"]
     of = aiokafka.AIOKafkaProducer if kind == "producer" else aiokafka.AIOKafkaConsumer
     allowed = inspect.signature(of).parameters
@@ -207,8 +207,8 @@ async def aio(app: Any) -> None:
         given = {name.replace(".", "_"): _typed(value) for name, value in app.options(kind, truth).items()}
         if kind == "consumer":
             given["enable_auto_commit"] = app.GIVEN["commit"] == "auto"
-            # The handler blocks the event loop, which also sends heartbeats. So each call of the handler must take
-            # less than session_timeout_ms.
+            # The handler blocks the event loop, which also sends heartbeats, so a call of the handler must take less
+            # than session_timeout_ms.
             given |= {"session_timeout_ms": 8000, "heartbeat_interval_ms": 2500}
         given = {name: value for name, value in given.items() if name in allowed}
         client = of(*app.GIVEN["topic"].split(","), **given) if kind == "consumer" else of(**given)

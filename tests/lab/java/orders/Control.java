@@ -16,7 +16,7 @@ import org.slf4j.LoggerFactory;
  * Command words from the lab, one per line on standard input: `go` (the trouble begins), `over` (it ends), `end` (the
  * program ends as the option `end` demands). Values of `end`: close, flush, a number (close within that many
  * milliseconds), exit (close nothing), halt, throw, return. end.ms: additional time before the end. The end of the
- * input means that the lab is gone.
+ * input means that the lab has ended.
  */
 final class Control {
     private static final Logger LOG = LoggerFactory.getLogger("orders.Main");

@@ -197,7 +197,7 @@ public class Plain {
         }
     }
 
-    /** Closes as requested: waits, waits that many milliseconds, or only flushes. */
+    /** {@code how}: a value of the option `end`, such as close, flush, or a number of milliseconds. */
     static void close(String how) {
         for (Thread loop : LOOPS) {
             join(loop, CONSUMERS.isEmpty() ? 200 : 0);

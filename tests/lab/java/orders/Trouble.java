@@ -97,7 +97,7 @@ final class Trouble implements Callback {
                 truth.acked.incrementAndGet();
             } else {
                 truth.failure(error, false);
-                // Not faster than they are read.
+                // Log at most two errors a second.
                 if (System.currentTimeMillis() - logged >= 500) {
                     logged = System.currentTimeMillis();
                     LOG.warn("order not delivered", error);
@@ -140,7 +140,7 @@ final class Trouble implements Callback {
         }
     }
 
-    /** For frameworks, which poll by themselves. */
+    /** Frameworks call this, because they poll by themselves. */
     void handled(String topic) {
         truth.polls.incrementAndGet();
         handle(topic);
