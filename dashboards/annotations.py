@@ -26,11 +26,10 @@ class Incident:
 
     @property
     def identity(self) -> str:
-        """A key that identifies the incident. The key stays the same when the incident ends."""
+        """A key that identifies the incident."""
         return f"{self.service}|{self.instance}|{self.client_id}|{self.mode}|{self.start_ms}"
 
     def annotation(self) -> dict[str, Any]:
-        """Return the arguments of grafana_client's add_annotation for this incident."""
         still = "" if self.stop_ms is not None else " (still open)"
         return {
             "time_from": self.start_ms,

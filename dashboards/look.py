@@ -72,7 +72,6 @@ def status_words() -> list[model.ValueMapping]:
 
 
 def lag_words() -> list[model.ValueMapping]:
-    """Return mappings that show a position in LAG_STATES as the name of the lag state."""
     return words(dict(enumerate(zip(LAG_STATES, (BAND, *LAG_COLOURS[1:]), strict=True))))
 
 

@@ -134,7 +134,6 @@ def _with_settings(value: Any, settings: Settings) -> Any:
 
 
 def _addressed(text: str, settings: Settings) -> str:
-    """Replace `${status_page}` in `text` by the address in the settings."""
     page = settings.links.status_page.rstrip("/")
     of_series = re.search(r"\$\{(__field\.labels|__data\.fields)\.", text)
     if of_series is None or "{" not in page:
@@ -184,7 +183,6 @@ def _deployments() -> build.AnnotationQuery:
 
 
 def _incidents() -> build.AnnotationQuery:
-    """Return the query for annotations that `kafka-health dashboards push --incidents` has written into Grafana."""
     return (
         build.AnnotationQuery()
         .name("Incidents")

@@ -63,8 +63,6 @@ def token(file: str | None) -> str:
 
 
 class Grafana:
-    """A client for the API of a Grafana."""
-
     def __init__(self, url: str, credential: str, timeout: float) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:

@@ -31,7 +31,6 @@ _LEGEND = """\
 Blue is healthy, yellow suspected, dark red confirmed; grey is not known. Read from left to right: do clients report, \
 does any of them fail, is the monitor itself up to date. Choose a service above, click a row for the client and its \
 evidence; *Kafka clients* at the top leads to producers, consumers, each failure mode, the review and the monitor."""
-#: The heartbeat alert, which always fires.
 _WATCHDOG = "KafkaClientHealthWatchdog"
 _NAMED = f'alertname=~"KafkaClient.+", alertname!="{_WATCHDOG}"'
 _FIRING = f'ALERTS{{alertstate="firing", {_NAMED}, {OF_KEPT}, service=~"$service|"}}'
@@ -42,7 +41,6 @@ _ROWS = 500
 
 
 def page(links: LinkSettings) -> Page:
-    """Return the overview."""
     where = runbooks(links, "${status_page}")
     return Page(
         name="overview",

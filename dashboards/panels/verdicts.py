@@ -26,8 +26,7 @@ from dashboards.scope import (
 _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
 _BANDS = 100
-#: Query with the value 0 while an exporter answers. If no client fails, a query COUNT has no series to count, and its
-#: result is empty; `COUNT or _NONE` is 0 instead.
+#: Query with the value 0 while an exporter answers.
 _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 
 
@@ -51,7 +50,6 @@ def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
 
 
 def by_mode() -> Query:
-    """Return a query for the number of unhealthy clients by failure mode and installation, in the chosen services."""
     by = listed((*KEPT, "mode"))
     return Query(worst(in_mode("suspected|confirmed", by=f" by ({by})"), by, zeros=True), f"{{{{mode}}}} {NAMED_KEPT}")
 
@@ -73,7 +71,6 @@ def _of(mode: Mode | None) -> str:
 
 
 def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return a panel with the number of clients that have a confirmed failure in `mode` (None: in any mode)."""
     return number(
         id_,
         "Confirmed",
@@ -88,7 +85,6 @@ def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return a panel with the number of clients that have a suspected failure in `mode` (None: in any mode)."""
     return number(
         id_,
         "Suspected",
@@ -161,7 +157,7 @@ def history(id_: int, mode: Mode) -> Panel:
 
 
 def failures(id_: int) -> Panel:
-    """Return a timeline with a band per service and mode (clients' names would be too long), the worst first."""
+    """Return a timeline with a band per service and mode, the worst first."""
     return timeline(
         id_,
         "Failures over time",

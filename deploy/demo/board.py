@@ -20,7 +20,6 @@ class Board:
         self._began = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Print a line with the seconds since the start."""
         self._erase()
         print(f"{time.monotonic() - self._began:5.0f} s  {text}", flush=True)
 
@@ -56,7 +55,6 @@ class Board:
 
 
 def account(courses: Sequence[Course]) -> list[str]:
-    """Return the lines of the closing table."""
     lines = [f"{'client':<20} {'began (UTC)':<12} {'suspected':>10} {'confirmed':>10} {'paged':>10}"]
     for course in courses:
         mode, onset = course.client.mode, course.running.onset_ms

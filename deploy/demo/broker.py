@@ -22,7 +22,6 @@ from deploy.demo.processes import Process, free_port
 from deploy.demo.topics import create_topics
 from deploy.supply import plugin
 
-#: Maximum time (s) until a started broker answers.
 START_SECONDS = 300.0
 STOP_SECONDS = 20.0
 LOG4J = Path(__file__).with_name("broker-log4j.properties")
@@ -117,7 +116,6 @@ class Broker:
         self._running().pause()
 
     def resume(self) -> None:
-        """Let a frozen broker run again."""
         self._running().resume()
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
@@ -192,7 +190,7 @@ def new_cluster_id() -> str:
 def plugin_properties(servers: str) -> dict[str, str]:
     """Return the broker properties that load our plugin; the plugin writes to the brokers `servers`."""
     return {
-        # Name JmxReporter, too: it is the property's default in brokers 4.x, and setting the property replaces it.
+        # JmxReporter is the default of this property in brokers 4.x, so name JmxReporter, too.
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
         "clienthealth.topic": TopicSettings().metrics[0],
         "clienthealth.producer.bootstrap.servers": servers,

@@ -23,12 +23,9 @@ from deploy.demo.running import Running
 from deploy.demo.topics import create_topics
 
 PROGRAMS = Path(__file__).parent / "java"
-#: The program of all Python clients.
 PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
-#: Pause (s) between two calls of `Cluster.roll`.
 ROLL_SECONDS = 60.0
-#: Minimum time (s) between two rolls of a cluster.
 REST_SECONDS = 90.0
 #: JVM options that save memory and CPU time, because the whole demo shares two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -130,7 +127,6 @@ class DemoClient:
 
     @property
     def pushes(self) -> bool:
-        """True if the client pushes its metrics (KIP-714)."""
         return self.classpath in PUSHING and not self.not_by_pushes
 
     @property

@@ -20,7 +20,6 @@ from deploy.demo.broker import Broker, new_cluster_id
 from deploy.demo.processes import free_port
 
 NODES = 3
-#: Maximum time (s) until all replicas are in sync after a node has come back.
 SYNC_SECONDS = 300.0
 #: Time (s) for which a node is down or frozen. This time is shorter than delivery.timeout.ms (120 s), so that no record
 #: fails.
@@ -79,7 +78,6 @@ class Cluster:
         return ",".join(node.bootstrap_servers for node in self.nodes)
 
     def start(self) -> Self:
-        """Start all nodes and wait until each answers."""
         try:
             with ThreadPoolExecutor(NODES) as pool:
                 list(pool.map(Broker.start, self.nodes))
@@ -164,10 +162,7 @@ class Cluster:
             client.close()
 
     def _finalise(self) -> int:
-        """Raise the metadata version, then the group features, to the newest versions that all nodes support.
-
-        Return the new metadata version.
-        """
+        """Raise the metadata version, then the group features, to the newest versions that all nodes support."""
         client = admin(Settings(kafka=self.kafka))
         try:
             known = {name: feature["supported"][1] for name, feature in client.describe_features().items()}

@@ -85,7 +85,6 @@ class LogFile:
                 )
 
     def close(self) -> Iterator[LogEvent]:
-        """Yield the last event, and close the file."""
         yield from self._complete()
         yield from self._left_out()
         if self._open is not None:

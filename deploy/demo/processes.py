@@ -53,15 +53,14 @@ def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 def give_way(pid: int, nice: int) -> None:
     """Lower the priority of a process and of all processes in its session.
 
-    Linux divides the CPU time among sessions first (`sched_autogroup_enabled`). Does nothing on other systems, or
-    without permission.
+    Does nothing on other systems than Linux, or without permission.
     """
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
 
 
 def forget(pid: int) -> None:
-    """Stop watching an ended process, because another process may get its id."""
+    """Tell the guard that a process has ended, because another process may get its id."""
     with _lock:
         if _guard is not None:
             _tell(_guard, f"-{pid}")
@@ -70,7 +69,7 @@ def forget(pid: int) -> None:
 def free_port() -> int:
     """Return a free TCP port on loopback, from 20,000 to 32,767.
 
-    The system uses higher ports for outgoing connections.
+    An outgoing connection may take a higher port before a server does.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)
@@ -80,7 +79,6 @@ def free_port() -> int:
 
 
 def port_or_free(port: int) -> int:
-    """Return `port` if it is free, else another free port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -121,7 +119,6 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """True if the process has not ended."""
         return self._process.poll() is None
 
     @property
@@ -130,7 +127,6 @@ class Process:
         return self._process.poll()
 
     def signal(self, number: int) -> None:
-        """Send a signal to the process and its children."""
         # On macOS, a signal to a process group raises PermissionError if all its processes have ended.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)

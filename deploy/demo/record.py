@@ -55,8 +55,6 @@ _HOST = re.compile(rf"(?<![A-Za-z0-9.]){re.escape(socket.gethostname())}(?![A-Za
 
 @dataclass
 class Recording:
-    """Writes the files of a recording while the client runs."""
-
     client: DemoClient
     running: Running
     folder: Path

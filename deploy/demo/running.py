@@ -121,7 +121,6 @@ class Running:
         self._understand(f"ONSET {int(time.time() * 1000)} {what}")
 
     def note(self, what: str) -> None:
-        """Add an event to the timeline, with the present time."""
         self.timeline.append((int(time.time() * 1000), what))
 
     def stop(self) -> None:

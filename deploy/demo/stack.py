@@ -70,7 +70,6 @@ class Stack:
         return f"http://127.0.0.1:{self.settings.prometheus.port}"
 
     def start(self, clients: Sequence[DemoClient]) -> None:
-        """Start everything but the clients, and wait for the monitor's first batch."""
         self._say("starting the broker")
         self._open.enter_context(self.broker)
         self._write_settings(clients)
@@ -111,7 +110,6 @@ class Stack:
                 files.write(f"{running.log_source}\n")
 
     def new_broker(self) -> Broker:
-        """Return a new broker for one client."""
         if self._spare_brokers:
             return self._spare_brokers.pop()
         self._brokers += 1
@@ -135,7 +133,6 @@ class Stack:
         return self._cluster
 
     def states(self) -> list[dict[str, Any]]:
-        """Return the newest record of every client from the exporter (/clients.json)."""
         with urllib.request.urlopen(f"{self.status_page}/clients.json", timeout=10) as response:
             states: list[dict[str, Any]] = json.load(response)
         return states

@@ -57,7 +57,6 @@ class Webhook:
 
     @property
     def pages(self) -> list[Page]:
-        """A copy of the list of all alerts so far, in order of arrival."""
         with self._lock:
             return list(self._pages)
 

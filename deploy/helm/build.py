@@ -27,7 +27,6 @@ Schema = dict[str, Any]
 
 
 def generate() -> dict[str, str]:
-    """Return the generated files of the Helm chart, by path from the repository's root."""
     root = locations.checkout()
     chart = (root / CHART / "Chart.yaml").read_text(encoding="utf-8")
     chart = re.sub(r"^(version|appVersion): .*$", rf"\1: {project()['version']}", chart, flags=re.MULTILINE)

@@ -32,7 +32,6 @@ def modules() -> Mapping[str, Path]:
 
 @cache
 def tree(module: str) -> ast.Module:
-    """Return the syntax tree of a module. `module`: its dotted name."""
     return ast.parse(modules()[module].read_text(encoding="utf-8"))
 
 

@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
-    """Print OSV's advisories on the jars `present`, unless known_cves.toml lists them. Return True if there are any."""
+    """Print OSV's advisories on the jars `present` that known_cves.toml does not list. Return True if there are any."""
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
     except OSError as error:

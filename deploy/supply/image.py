@@ -71,7 +71,6 @@ def main() -> int:
 
 
 def built(folder: Path) -> Stage:
-    """Run the Dockerfile's steps with root file systems in `folder`; return the last stage."""
     base = folder / "base"
     # Let mmdebstrap mount in a separate namespace, because its mounts then vanish even if mmdebstrap is killed.
     _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])

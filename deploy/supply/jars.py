@@ -56,7 +56,7 @@ def _jar(used_by: str, group: str, path: Path) -> Iterator[Jar]:
 
 
 def _group(path: Path) -> str:
-    """Return the Maven group id that the jar's own pom.properties names, '' if it names none or several."""
+    """Return the Maven group id in the jar's own pom.properties, '' if there is none or several."""
     with zipfile.ZipFile(path) as jar:
         entries = (_ENTRY.fullmatch(name) for name in jar.namelist())
         groups = [entry["group"] for entry in entries if entry and path.name.startswith(f"{entry['name']}-")]
@@ -64,7 +64,6 @@ def _group(path: Path) -> str:
 
 
 def vulnerabilities() -> list[Mapping[str, Any]]:
-    """Return the entries of known_cves.toml."""
     listed: list[Mapping[str, Any]] = tomllib.loads(CVES.read_text(encoding="utf-8"))["cve"]
     return listed
 

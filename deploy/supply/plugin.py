@@ -80,7 +80,6 @@ def publication(out: Path) -> list[Path]:
 
 
 def pom() -> str:
-    """Return the POM as text."""
     about, (of_group, of_name, of_version) = project(), jars.SETS[COMPILED_WITH].modules[0].split(":")
     known = {"name": NAME, "group": GROUP, "of_group": of_group, "of_name": of_name, "of_version": of_version}
     known |= {"version": about["version"], "licence": about["license"], "author": about["authors"][0]["name"]}

@@ -24,7 +24,6 @@ def main() -> int:
 
 
 def write(out: Path) -> None:
-    """Write the bill of materials into a file."""
     out.parent.mkdir(parents=True, exist_ok=True)
     bill = _python()
     jars = [_component(jar) for jar in installed(("spark",))]

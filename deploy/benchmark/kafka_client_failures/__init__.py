@@ -75,7 +75,6 @@ class Score:
         return right / (right + len(self.wrong)) if right or self.wrong else 1.0
 
     def text(self) -> str:
-        """Return the score as a table in Markdown."""
         rows = [f"| {mode} | {found} of {total} |" for mode, (found, total) in sorted(self.by_mode.items())]
         return "\n".join(
             (
@@ -91,7 +90,6 @@ class Score:
 
 
 def cases() -> list[Case]:
-    """Return all recordings, sorted by name."""
     found = []
     for path in sorted(RECORDINGS.rglob(TRUTH)):
         truth = json.loads(path.read_text(encoding="utf-8"))

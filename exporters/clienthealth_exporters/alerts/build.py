@@ -17,7 +17,6 @@ from clienthealth.modes import modes
 from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 
-#: Folder of the templates and of alertmanager.yml.
 FILES = Path(__file__).with_name("files")
 #: Address of Grafana in the rules if the setting `[links] dashboards` is empty.
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
