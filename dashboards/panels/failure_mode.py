@@ -59,14 +59,14 @@ def page(mode: Mode, links: LinkSettings) -> Page:
 def _measured(mode: Mode, name: str) -> Panel:
     made = next((vars(module)[name] for module in (evidence, measured) if name in vars(module)), None)
     if not inspect.isfunction(made) or made.__module__ not in (evidence.__name__, measured.__name__):
-        raise CatalogueError(f"mode.toml of {mode.id}: neither evidence.py nor measurements.py has a panel {name}")
+        raise CatalogueError(f"mode.toml of {mode.id}: neither evidence.py nor measurements.py has a function {name}")
     parameters = inspect.signature(made).parameters
     needed = [p.name for p in parameters.values() if p.default is p.empty]
     if needed or "among" not in parameters:
         lack = f"needs {listed(needed)}" if needed else "takes no `among`"
         raise CatalogueError(
             f"mode.toml of {mode.id}: the panel {name} {lack}; a list of panels may name only functions that need no "
-            "argument and take `among`: change the function, as in buffer_used"
+            "argument and take `among`: change the function, with buffer_used as an example"
         )
     return with_no_data_text(made(among=failing_or_chosen(mode.id)), "none fail")
 

@@ -212,8 +212,8 @@ def test_a_mode_links_its_runbook_at_the_configured_address() -> None:
 @pytest.mark.parametrize(
     ("named", "sentence"),
     [
-        (("rebalancs",), r"mode\.toml of consumer-stalled: .* has a panel rebalancs"),
-        (("to_client",), r"has a panel to_client"),
+        (("rebalancs",), r"mode\.toml of consumer-stalled: .* has a function rebalancs"),
+        (("to_client",), r"has a function to_client"),
         (("throttled",), r"the panel throttled needs kind; a list of panels may name only"),
         (("latency_by_broker",), r"the panel latency_by_broker takes no `among`"),
         (("rebalances", "rebalances"), r"'Rebalances per minute' and 'Rebalances per minute' have the same id 133"),

@@ -112,7 +112,7 @@ class Query:
                 return
             except DiedError:
                 continue
-        raise AssertionError("it never comes to an end")
+        raise AssertionError("the process still dies after 1000 runs")
 
 
 @pytest.mark.parametrize("sign", [HEAP, WORKER, KILLED])

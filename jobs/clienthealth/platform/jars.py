@@ -171,7 +171,8 @@ def refuse_other(name: str, paths: Sequence[Path]) -> None:
         lines = "\n".join(f"{digests[path]}  {path.name}" for path in other)
         raise DependencyError(
             f"{_failure(name)}: these jars did not match their pins in jars.sha256 and were deleted; if you raised "
-            f"a version, compare the jars with the checksums of their project, and enter these lines:\n{lines}"
+            "a version, compare these checksums with those of the jars' project, and enter them in jars.sha256:\n"
+            f"{lines}"
         )
 
 

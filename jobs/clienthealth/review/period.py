@@ -75,7 +75,7 @@ def period(begin: str | None, end: str | None, week: str | None, now: datetime) 
     """
     if week is not None:
         if begin is not None or end is not None:
-            raise InputError("--week stands alone: it cannot be combined with --from or --to")
+            raise InputError("--week cannot be combined with --from or --to")
         return _checked(*_bounds(week, "--week"))
     if begin is None and end is None:
         monday = datetime.combine(now.date() - timedelta(days=now.isoweekday() - 1), datetime.min.time(), UTC)

@@ -159,5 +159,5 @@ def query_id(spark: SparkSession) -> str:
     """
     query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     if query is None:
-        raise RuntimeError("not called from a streaming query's foreachBatch")
+        raise RuntimeError("query_id() was not called within a streaming query's foreachBatch")
     return query
