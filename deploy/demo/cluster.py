@@ -169,7 +169,7 @@ class Cluster:
             for names in ([_METADATA], [name for name in _OF_GROUPS if name in known]):
                 for name, outcome in client.update_features({name: known[name] for name in names}).items():
                     if outcome != "OK":
-                        raise ServiceError(f"the cluster refuses {name} version {known[name]}: {outcome}")
+                        raise ServiceError(f"the cluster refuses version {known[name]} of feature {name}: {outcome}")
         finally:
             client.close()
         newest: int = known[_METADATA]

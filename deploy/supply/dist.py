@@ -87,7 +87,7 @@ def reports(programs: Path) -> None:
     output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"])
     missing_extra = output([str(programs / "kafka-health"), "diagnose", "."], 2)
     if missing_extra:
-        raise ServiceError(f"diagnose without its extra must not write to standard output:\n{missing_extra}")
+        raise ServiceError(f"without extras, kafka-health diagnose must print nothing, but printed:\n{missing_extra}")
 
 
 def tried(programs: Path) -> None:

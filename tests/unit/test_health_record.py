@@ -77,7 +77,7 @@ def test_the_fields_are_those_that_others_read() -> None:
 
 @pytest.mark.parametrize("schema", [2, "1", 1.5, None, [1]])
 def test_a_schema_that_is_not_known_is_refused(schema: object) -> None:
-    with pytest.raises(RecordError, match=r"^schema .* is not known: this program reads up to 1$"):
+    with pytest.raises(RecordError, match=r"^schema .* is not known: this program reads up to schema 1$"):
         decode(json.dumps({**json.loads(written()), "schema": schema}).encode())
 
 

@@ -190,7 +190,7 @@ def test_callbacks_are_timed_and_behave_as_before() -> None:
 
     def broken(_metadata: object) -> None:
         clock.now += 0.1
-        raise RuntimeError("the application's own")
+        raise RuntimeError("an error of the application")
 
     future = producer.send("orders", b"x")
     assert isinstance(future, FutureRecordMetadata)

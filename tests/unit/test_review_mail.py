@@ -103,7 +103,7 @@ def test_the_mail_contains_the_headline_and_the_files(post: Post, tmp_path: Path
     ("refuse", "message"),
     [
         ({"rcpt": "550 no such box"}, "refused every recipient: a@example.org, b@example.org"),
-        ({"rcpt to:<b@": "550 no such box"}, "sent the review, but refused b@example.org"),
+        ({"rcpt to:<b@": "550 no such box"}, "accepted the review, but refused these recipients: b@example.org"),
         ({"mail": "552 too big"}, "refused the review: 552 too big"),
         ({"data": "554 spam"}, "refused the review: 554 spam"),
     ],

@@ -223,7 +223,7 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
         row = document(value)
         schema = row.get("schema", SCHEMA)
         if type(schema) is not int or schema > SCHEMA:
-            raise RecordError(f"schema {schema!r:.20} is not known: this program reads up to {SCHEMA}")
+            raise RecordError(f"schema {schema!r:.20} is not known: this program reads up to schema {SCHEMA}")
         client = _client(row["client"])
         verdicts = tuple([verdict_from_json(verdict) for verdict in row.get("verdicts") or ()])
         _checked(verdicts)

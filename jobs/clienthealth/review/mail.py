@@ -70,7 +70,7 @@ def send(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Pa
     except (smtplib.SMTPException, OSError) as error:
         raise ServiceError(f"{where}: the review could not be sent: {error}") from error
     if refused:
-        raise ServiceError(f"{where} sent the review, but refused {', '.join(sorted(refused))}")
+        raise ServiceError(f"{where} accepted the review, but refused these recipients: {', '.join(sorted(refused))}")
 
 
 def _connect(settings: ReviewSettings) -> smtplib.SMTP:
