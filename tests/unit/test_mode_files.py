@@ -92,7 +92,7 @@ def test_what_is_in_order_is_read(tmp_path: Path) -> None:
         (
             "slow_seconds",
             "slow_minutes",
-            "thresholds.slow_minutes is missing in this file or in the class",
+            "thresholds.slow_minutes is missing either in this file or in its Python class",
         ),
         ("reason", "why", "modes/too_slow/mode.toml: thresholds.slow_seconds: Object contains unknown field `why`"),
         (

@@ -390,7 +390,7 @@ def test_a_reporter_needs_the_name_of_its_service(monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(TypeError, match="KAFKA_HEALTH_SERVICE"):
         report(confluent_kafka.Producer)
-    with pytest.raises(TypeError, match=r"give report\(\) a class"):
+    with pytest.raises(TypeError, match=r"pass a class to report\(\)"):
         report(confluent_kafka.Producer({}), service="orders-api")
 
 

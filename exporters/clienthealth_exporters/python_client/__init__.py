@@ -123,8 +123,8 @@ def _module_of(client: Any) -> Any:
             if isinstance(client, type) == hasattr(module, "reporting"):
                 return module
             raise TypeError(
-                f"{of.__name__}: give report() a class of confluent-kafka (Producer = report(Producer)), "
-                "or an object of another library"
+                f"{of.__name__}: with confluent-kafka, pass a class to report() (Producer = report(Producer)); "
+                "with another library, pass a client object"
             )
     raise TypeError(f"{of.__name__} is neither a producer nor a consumer of kafka-python, aiokafka or confluent-kafka")
 

@@ -85,7 +85,7 @@ class Section:
         `names`: the fields of the settings class. Raises CatalogueError if the check fails.
         """
         if wrong := names ^ self.settings.keys():
-            raise CatalogueError(f"{self.where}.{min(wrong)} is missing in this file or in the class")
+            raise CatalogueError(f"{self.where}.{min(wrong)} is missing either in this file or in its Python class")
         for name, setting in self.settings.items():
             others = (setting.at_least, setting.at_most, setting.needs or None)
             if unknown := {other for other in others if isinstance(other, str)} - names:

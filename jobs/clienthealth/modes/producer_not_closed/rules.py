@@ -249,7 +249,7 @@ def _terminated(event: LogEvent) -> Verdict:
 
 
 def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits: Thresholds) -> Circumstance | None:
-    """Return whether the I/O thread worked while a long close() waited; None if records are lost whether it did or not.
+    """Return whether the I/O thread worked while a long close() waited; None if records are lost in either case.
 
     If a callback held up this thread, brokers may have stored the batch that still counts as pending.
     """
