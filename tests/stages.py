@@ -61,7 +61,7 @@ class Stage:
         return self.commands[0][1:3] == [*_PYTEST]
 
     def chosen(self, suite: str, claims: Path | None = None) -> Sequence[Sequence[str]]:
-        """`claims`: the folder where each worker claims test files to run."""
+        """Return the commands for a suite. `claims`: the folder where each worker claims test files to run."""
         short = SHORT if self.by_pytest and suite != ALL else ()
         shared = ("--claims", str(claims)) if claims else ()
         return [[*command, *short, *shared] for command in self.commands]

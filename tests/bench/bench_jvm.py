@@ -94,7 +94,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def status(pid: int, name: str) -> float:
-    """Sizes in kB."""
+    """Return a figure of /proc/PID/status; sizes in kB."""
     lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
     return float(next(line for line in lines if line.startswith(f"{name}:")).split()[1])
 

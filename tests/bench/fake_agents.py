@@ -26,7 +26,7 @@ _NAME = re.compile(r"(?P<group>[\w-]+)/(?P<attribute>.+?)\{(?P<tags>[^}]*)\}")
 
 
 def mbeans(domain: str, recording: str) -> dict[str, dict[str, Any]]:
-    """A null becomes the text NaN, which a Jolokia agent sends instead."""
+    """Return the MBeans of a recorded client; a null becomes the text NaN, which a Jolokia agent sends instead."""
     path = RECORDINGS / "evidence" / recording
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         # The last samples have fewer MBeans, because the client was being closed.

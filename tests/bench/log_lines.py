@@ -63,7 +63,7 @@ def ordinary(client: int, at: float) -> bytes:
 
 
 def _lines(body: bytes, records: int, chatty: int) -> Iterator[tuple[bytes, bytes]]:
-    """`chatty` of every ten lines come from the first client."""
+    """Yield lines; `chatty` of every ten come from the first client. A line that is not JSON begins with a time."""
     begin = time.time() - SECONDS
     plain = not body.startswith(b"{")
     stamp = b""

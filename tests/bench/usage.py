@@ -88,7 +88,7 @@ class Usage:
         return sum(_proportional_mb(pid) for pid, name in list(self._pids.items()) if name == program)
 
     def _cpu(self, name: str, at: float) -> float:
-        """The value is interpolated between two samples."""
+        """Return the CPU seconds of a part up to the time `at`, interpolated between two samples."""
         samples = self._samples
         after = min(max(1, bisect_left(samples, at, key=lambda s: s.at)), len(samples) - 1)
         if len(samples) == 1:

@@ -189,7 +189,7 @@ def sink() -> Iterator[Sink]:
             self.wfile.write(posted)
 
         def _body(self) -> bytes:
-            """The body is in chunks if there is no Content-Length."""
+            """Read the body of a request, which is in chunks if it has no Content-Length."""
             if "Content-Length" in self.headers:
                 return self.rfile.read(int(self.headers["Content-Length"]))
             body = b""

@@ -43,7 +43,7 @@ class Calculated:
 
 
 def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_ms: int) -> Calculated:
-    """Each slice is cut into batches at `cuts` random places, the last one into its portions."""
+    """Calculate the tables. Each slice is cut into batches at `cuts` random places, the last one into its portions."""
     chosen, offset, batch = random.Random(cuts), 0, 0
     states: dict[int, BucketState] = defaultdict(BucketState)
     tables = Calculated()

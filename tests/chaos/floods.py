@@ -173,7 +173,10 @@ FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {
 
 
 def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: float = math.inf) -> None:
-    """`most`: how much longer (s) the longest delay of a verdict may be during the flood than before it."""
+    """Let clients of `Onlookers` report before, during and after a flood; compare delays of verdicts on stuck clients.
+
+    `most`: how much longer (s) the longest delay of a verdict may be during the flood than before it.
+    """
     with lab.monitor("monitor") as monitor, Onlookers(lab.servers, METRICS, 60) as onlookers:
         monitor.wait_for_queries()
         calm_since = time.time()

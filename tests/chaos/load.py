@@ -82,7 +82,7 @@ class Slice:
         return [self.between(at, min(at + PORTION, end)) for at in range(begin, end, PORTION)]
 
     def between(self, begin: float, end: float) -> tuple[Published, ...]:
-        """`begin` and `end` are seconds of the slice."""
+        """Return the records of [begin, end), in seconds of the slice."""
         a, b = self.begin_ms + 1000 * begin, self.begin_ms + 1000 * end
         return tuple(record for record in self.records if a <= record.ts_ms < b)
 
@@ -93,7 +93,7 @@ def slices(seed: int, numbers: Iterable[int], begin_ms: int) -> list[Slice]:
 
 
 def _slice(seed: int, number: int, at: int, begin_ms: int) -> Slice:
-    """`at`: index of the slice in the input."""
+    """Make the slice with index `at` in the input; `seed` and `number` determine its random events and recordings."""
     chosen = random.Random(f"{seed} {number}")
     records = [*_fleet(at, begin_ms), *_group(at, begin_ms), *_unreadable(chosen, number, begin_ms)]
     records += _chatter(begin_ms)
@@ -114,7 +114,7 @@ def fleet_client(number: int) -> str:
 
 
 def _snapshot(client: int, ts_ms: int, second: int) -> Published:
-    """`second`: seconds since the input began."""
+    """Make the snapshot of client number `client`. `second`: seconds since the input began."""
     consumer = client % 4 == 2
     process = ClientProcess(f"service-{client % 5}", f"web-{client % 9}", f"web-{client % 9}:{100 + client}")
     kind: Kind = "consumer" if consumer else "producer"
@@ -155,7 +155,7 @@ def _group(at: int, begin_ms: int) -> Iterator[Published]:
 
 
 def _recorded(name: str, number: int, begin_ms: int) -> Iterator[Published]:
-    """The records come from a process that exists only in this slice."""
+    """Yield a recording's records, shifted to begin at `begin_ms`, from a process that exists only in this slice."""
     timed = _recording(name)
     shift_ms = begin_ms - timed[0][0]
     process = f"{name}-{number}"
@@ -175,7 +175,7 @@ def _recording(name: str) -> list[tuple[int, Recorded]]:
 
 
 def _unreadable(chosen: random.Random, number: int, begin_ms: int) -> Iterator[Published]:
-    """All unreadable records differ, so that lost and repeated ones can be identified."""
+    """Yield unreadable records that all differ, so that lost and repeated ones can be identified."""
     for at in range(12):
         stream: Literal["metrics", "logs"] = "logs" if at % 4 == 0 else "metrics"
         what = b"\xff\x00" if stream == "logs" else JUNK[at % len(JUNK)]

@@ -143,7 +143,7 @@ class Incident:
 
 
 def incidents(verdicts: list[Row]) -> Iterator[Incident]:
-    """Raises ValueError if a change contradicts the change before."""
+    """Yield one incident per change `opened`. Raises ValueError if a change contradicts the one before."""
     by_client: dict[tuple[str, str], list[Row]] = {}
     for row in verdicts:
         key = "|".join(row[name] for name in ("service", "instance", "client_id"))

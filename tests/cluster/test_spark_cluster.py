@@ -143,7 +143,7 @@ def worked_off(run: Run) -> bool:
 
 
 def as_started(run: Run, starts: int) -> bool:
-    """At most `starts` starts show that no driver ended by itself."""
+    """Assert that at most `starts` drivers were started, which shows that none ended by itself; return True."""
     assert run.monitor.starts <= starts, run.monitor.tail()
     return True
 

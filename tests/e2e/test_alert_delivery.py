@@ -221,7 +221,7 @@ def test_blind_monitor_silences_the_clients_and_speaks_itself(world: World) -> N
 
 
 def quiet(world: World) -> bool:
-    """Each call renews the exporter's page, which must not become stale."""
+    """True if Alertmanager has no alert. Each call renews the exporter's page, which must not become stale."""
     world.client_page = metrics(healthy(end_ms=now_ms()))
     return not world.known()
 

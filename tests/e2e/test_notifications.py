@@ -44,7 +44,7 @@ class World:
         self.sent: dict[str, list[bytes]] = {"/pagerduty": [], "/slack": [], "mail": []}
 
     def post(self, alerts: Sequence[dict[str, object]]) -> None:
-        """Prometheus sends all alerts of an evaluation, in batches of 64."""
+        """Post alerts as Prometheus does: all alerts of an evaluation, in batches of 64."""
         for start in range(0, len(alerts), 64):
             body = json.dumps(alerts[start : start + 64]).encode()
             headers = {"Content-Type": "application/json"}
@@ -70,7 +70,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @contextmanager
 def notified(folder: Path, wait: str = "") -> Iterator[World]:
-    """`wait`: replaces all group waits."""
+    """Run Alertmanager with the committed configuration and fakes of its channels. `wait`: replaces all group waits."""
     assert ALERTMANAGER
     running = World(free_address())
     with ExitStack() as stack:

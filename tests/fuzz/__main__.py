@@ -57,14 +57,14 @@ PIECES = (
 #: Inputs of LONG bytes are timed. An input is a finding if it takes more than SLOW_SECONDS, and an input of twice the
 #: length takes more than GROWTH times as long.
 LONG, SLOW_SECONDS, GROWTH = 100_000, 1.0, 2.8
-#: Largest size (bytes) of the corpus in the repository, and of each input in it.
+#: Maximum size (bytes) of the corpus in the repository (CORPUS_BYTES), and of each input in it (LONGEST_KEPT).
 CORPUS_BYTES, LONGEST_KEPT = 120_000, 1_500
 #: Places in the code for which this process has already written a finding.
 _KNOWN: set[tuple[str, str, int | None]] = set()
 
 
 def fuzz(target: str) -> None:
-    """libFuzzer ends the process."""
+    """Run libFuzzer on a target, with the options on the command line, until it ends the process."""
     import atheris
 
     jobs = ROOT / "jobs"

@@ -250,7 +250,7 @@ def check_judged(dumps: Sequence[ThreadDump]) -> None:
 
 
 def _line_by_line(text: str, source: Source) -> None:
-    """The order of the lines must not change the result."""
+    """Read the text as from a shipper that sends file and offset; the order of the lines must not change the result."""
     parts, at = [], 0
     for written in text.split("\n"):
         line = LogLine(ts_ms=ARRIVED_MS, message=written, file="app.log", file_offset=at)

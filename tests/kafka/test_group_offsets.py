@@ -102,7 +102,7 @@ class Lab:
         return consumer
 
     def commit(self, consumer: KafkaConsumer, offset: int) -> None:
-        """A rebalance makes commits fail."""
+        """Commit as soon as no rebalance is in progress, because a rebalance makes commits fail."""
 
         def committed() -> bool:
             try:
@@ -376,7 +376,7 @@ def watch(pid: int) -> list[dict[str, Any]]:
 
 
 def members(broker: Broker, **options: str) -> list[str]:
-    """In the names of `options`, `_` stands for a dot."""
+    """Return the command that runs a member of each type of group. In names of `options`, `_` stands for a dot."""
     named = {"p.client.id": "feed", "c.client.id": "{}-app", "c.group.id": "of-{}", "s.commit.interval.ms": "200"}
     named |= {"s.client.id": "streams-app", "s.application.id": "of-streams"}
     named |= {f"{kind}.bootstrap.servers": broker.bootstrap_servers for kind in "pcs"}

@@ -47,7 +47,7 @@ class Here:
         }
 
     def run(self, command: str, typed: str = "") -> tuple[int, str]:
-        """`typed`: input at the terminal."""
+        """Run a command; return its exit code and output. `typed`: input at the terminal."""
         ours, theirs = pty.openpty()
         try:
             with subprocess.Popen(

@@ -129,7 +129,7 @@ def _case(dice: random.Random, number: int, mechanism: Mechanism, families: Sequ
 
 
 def _value(dice: random.Random, value: str) -> str:
-    """For `a..b` return a number from a to b, for `a|b` one of the two."""
+    """Draw an option's value: for `a..b` a number from a to b, for `a|b` one of the two; else return it as it is."""
     low, between, high = value.partition("..")
     if between and low.isdigit():
         return str(dice.randint(int(low), int(high)))

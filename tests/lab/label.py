@@ -39,8 +39,8 @@ _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", 
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
 #: This many expired records, or equal samples, are no coincidence.
 MANY = 3
-#: The first versions of the Java client that report the time since the consumer's last poll, the producer's count of
-#: selects, and (in a log line) an overdue poll().
+#: The first versions of the Java client that report the time since the consumer's last poll (_LAST_POLL), the
+#: producer's count of selects (_SELECTS), and, in a log line, an overdue poll() (_OVERDUE).
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
 #: close() gives up after 30 s by default.
 CLOSE_SECONDS = 45.0
@@ -71,7 +71,7 @@ class Recorded:
 
     @property
     def onset_ms(self) -> int:
-        """Far in the future if the case's mechanism never began."""
+        """Return when the case's mechanism began (epoch ms); far in the future if it never did."""
         return int(self.case["timeline"].get("onset", 1 << 60))
 
     @cached_property
@@ -84,7 +84,11 @@ class Recorded:
 
     @cached_property
     def until_ms(self) -> int:
-        """The log counts only if it has a line after the onset."""
+        """Return the last time for which anything was recorded.
+
+        The end of the log counts only if a line was logged after the onset. Without one, the log does not show how long
+        it was recorded.
+        """
         written = self.case["written"]
         log_ms = self.log_until_ms if any(ts >= self.onset_ms for ts in written["lines"]) else 0
         return max([log_ms, *written["metrics"], *written["dumps"]], default=0)

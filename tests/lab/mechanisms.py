@@ -55,7 +55,7 @@ class Mechanism:
 
 
 def _held(how: str, ms: str = "0", since: tuple[tuple[int, ...], tuple[int, ...]] = ((0, 0), (99, 0))) -> Mechanism:
-    """In this mechanism, the I/O thread does not return from a callback."""
+    """Return a mechanism in which the I/O thread does not return from a callback."""
     options = {"trouble": how, "trouble.in": "callback", "trouble.ms": ms, "trouble.clients": "1|1|2"}
     if how == "exit":
         # exit() waits for the program's shutdown hook, which closes the producer and so waits for the I/O thread.
@@ -64,7 +64,7 @@ def _held(how: str, ms: str = "0", since: tuple[tuple[int, ...], tuple[int, ...]
 
 
 def _hangs(how: str, ms: str = "0", **more: object) -> Mechanism:
-    """In this mechanism, the consumer's handler of records does not return."""
+    """Return a mechanism in which the consumer's handler of records does not return."""
     options = {
         "trouble": how,
         "trouble.in": "handler",
@@ -80,13 +80,13 @@ _SHORT: Mapping[str, Level] = {STALLED: "suspected", BLOCKED: "suspected"}
 
 
 def _lost(name: str, end: str, again: bool = False, **options: str) -> Mechanism:
-    """In this mechanism, a process ends with records in its buffer."""
+    """Return a mechanism in which a process ends with records in its buffer."""
     chosen = {**_BUFFERED, **{key.replace("_", "."): value for key, value in options.items()}}
     return Mechanism(name, NOT_CLOSED, "producer", chosen, end=end, again=again)
 
 
 def _shuts(name: str, options: Options, **more: object) -> Mechanism:
-    """In this mechanism, a consumer does not stop when it should."""
+    """Return a mechanism in which a consumer does not stop when it should."""
     return Mechanism(name, LOOP, "consumer", options, beside={CONSUMER: "confirmed"}, **more)  # type: ignore[arg-type]
 
 

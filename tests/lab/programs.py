@@ -98,7 +98,7 @@ class Program:
 
 
 def start(case: Case, folder: Path, servers: str, topics: Sequence[str], former: Program | None = None) -> Program:
-    """`former`: a program that has ended, in whose folder the new program starts."""
+    """Start the program in its own folder, or in the folder of a former program that has ended."""
     folder.mkdir(parents=True, exist_ok=True)
     port = former.port if former else free_port()
     command = (_jvm if case.family.java else _python)(case, folder, servers, topics, port)

@@ -161,7 +161,7 @@ class World:
             return self._legacy
 
     def create(self, topics: Sequence[str], partitions: int, legacy: bool) -> None:
-        """`legacy`: create the topics on the broker of Kafka 0.8.2, with one partition each."""
+        """Create topics; `legacy`: on the broker of Kafka 0.8.2, where they get one partition."""
         if legacy:
             create_legacy(self.legacy()[0].bootstrap_servers, topics)
         for topic in () if legacy else topics:

@@ -39,7 +39,7 @@ class Copy:
             (self.folder / file).write_text(example, "utf-8")
 
     def with_tests(self) -> None:
-        """Only link the recordings."""
+        """Copy the tests into the copied project, too, but only link the recordings."""
         shutil.copytree(
             ROOT / "tests",
             self.folder / "tests",

@@ -86,7 +86,7 @@ def test_the_silence_of_a_runbook_is_one(name: str, alertmanager: str) -> None:
 
 
 def _labels(rule: Rule) -> dict[str, str]:
-    """Each label has the placeholder that runbooks use for its value."""
+    """Return the labels of an alert, each with the placeholder that runbooks use for its value."""
     names = {"cluster", "env", *surviving(rule.expr, known_labels())} - {"quiet"}
     static = {label: value for label, value in rule.labels.items() if value}
     return {label: PLACEHOLDERS.get(label, label.upper()) for label in names} | static | {"alertname": rule.name}

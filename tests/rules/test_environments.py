@@ -62,7 +62,7 @@ def test_every_rule_is_evaluated_in_every_environment(name: str, environment: st
 def _in(
     environments: Sequence[Mapping[str, str]], series: Sequence[Mapping[str, str]], owned: bool
 ) -> Iterator[dict[str, str]]:
-    """`owned`: also yield series with a tier-4 owner."""
+    """Yield a test case's series for each installation (`environments`); `owned`: also series with a tier-4 owner."""
     made = {}
     for installation, one in product(environments, series):
         metric, _, labels = one["series"].partition("{")

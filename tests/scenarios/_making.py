@@ -236,7 +236,7 @@ def unknown_topic(count: int, step: float, error: str = "UNKNOWN_TOPIC_OR_PARTIT
 
 
 def lookups(seconds: Sequence[float], addresses: Sequence[str] = ("kafka-1:9092",)) -> list[LogEvent]:
-    """The log lines name the brokers in `addresses` in turn."""
+    """Return log lines of failed attempts to find the offset manager; they name the brokers in `addresses` in turn."""
     text = "Failed to fetch consumer metadata from {}."
     turns = zip(seconds, itertools.cycle(addresses), strict=False)
     return [line(s, "offset-manager-lookup-failed", text.format(a), "worker", address=a) for s, a in turns]

@@ -51,7 +51,7 @@ def own(frames: Sequence[str], state: str = "WAITING") -> Thread:
 
 
 def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more: Of) -> list[Reading]:
-    """`away`: seconds since a poll, as a function of the time."""
+    """Return samples of a Java consumer. Functions of the time: `away` (seconds since a poll), `consumed`, `lag`."""
     names = {"last-poll-seconds-ago": away, "records-consumed-total": consumed or stuck_at(400, 10)}
     names |= {"assigned-partitions": still(2)} | {name.replace("_", "-"): of for name, of in more.items()}
     readings = consumer({"a": lag or still(0)})

@@ -34,7 +34,7 @@ def sending(
     select: Callable[[float], float | None] | None = None,
     **more: Of,
 ) -> list[Reading]:
-    """By default the producer's buffer fills from 10 s on."""
+    """Return samples of a producer that counts sends, retries and errors; by default its buffer fills from 10 s on."""
     names = {"record-send-total": sent, "record-retry-total": still(), "record-error-total": still()}
     names |= {name.replace("_", "-"): of for name, of in more.items()}
     begun = producer(select or rising(), used or filling(20_000, 10, 32 * MIB))

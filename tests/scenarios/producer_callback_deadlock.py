@@ -78,7 +78,7 @@ HELD = producer(
 
 
 def whole(seconds: float, *threads: Thread, deadlocked: tuple[str, ...] = ()) -> ThreadDump:
-    """`deadlocked`: threads that the JVM itself reports as deadlocked."""
+    """Return a dump that is known to be complete. `deadlocked`: threads that the JVM itself reports as deadlocked."""
     return replace(dump(seconds, *threads), complete=True, deadlocked=deadlocked)
 
 

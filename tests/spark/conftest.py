@@ -22,7 +22,7 @@ Reviewed = Callable[[Period], Review]
 
 @pytest.fixture(scope="session")
 def known_history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Tests must not change the history."""
+    """Return the location of the history of `known_weeks`; tests must not change it."""
     root: Path = tmp_path_factory.mktemp("known") / "history"
     # Of all queries in these tests, only this query has enough rows to make compiled code worthwhile.
     with configured(spark, {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}):

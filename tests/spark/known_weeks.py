@@ -146,7 +146,7 @@ def write_elsewhere(spark: SparkSession, root: str) -> None:
 
 
 def write(spark: SparkSession, root: str, first_week_only: bool = False) -> None:
-    """`first_week_only`: as if the monitor had been installed on Monday of W46."""
+    """Write the history at `root`; `first_week_only`: as if the monitor had been installed on Monday of W46."""
     history.create(spark, root)
     begin = W46.start if first_week_only else W43.start
     length = (W46.end - begin) // timedelta(minutes=1)

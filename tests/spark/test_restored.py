@@ -64,7 +64,7 @@ class Installation:
         return True
 
     def with_backup(self, name: str, checkpoint: str, history_backup: str) -> Settings:
-        """If `checkpoint` is "", the monitor has only the history."""
+        """Return settings of a monitor with copies of these backups; if `checkpoint` is "", it has only the history."""
         folder = self.folder / name
         if checkpoint:
             shutil.copytree(self.folder / checkpoint / "checkpoints", folder / "checkpoints")
@@ -131,7 +131,7 @@ class Installation:
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """Files that disappear meanwhile are left out."""
+    """Return all files with their contents; files that disappear meanwhile are left out."""
     files: dict[Path, bytes] = {}
     for place, _, names in os.walk(folder):
         for path in (Path(place, name) for name in names):

@@ -85,13 +85,13 @@ def review(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def series_and_time(line: str) -> tuple[str, int]:
-    """Prometheus accepts the samples of a series only in order of time."""
+    """Return a sort key for a line with a sample: Prometheus accepts the samples of a series only in order of time."""
     series, _, at = line.rsplit(" ", 2)
     return series, int(at)
 
 
 def samples(service: str, host: str, instance: str, client_id: str, status: str, at: int) -> list[str]:
-    """The exporter of these metric lines has only this client."""
+    """Return the metric lines that count a service's clients by status, from an exporter that has only this client."""
     shard = f'shard="{host} {instance} {client_id}"'
     return [
         f'kafka_client_service_clients{{{shard},service="{service}",status="{name}"}} {int(name == status)} {at}'

@@ -294,7 +294,7 @@ def test_an_hour_of_the_demo(reviewed: Reviewed) -> None:
 
 @pytest.fixture(scope="module")
 def both(spark: SparkSession, week: Review, tmp_path_factory: pytest.TempPathFactory) -> Clusters:
-    """Each cluster has its own monitor and history."""
+    """Return the reviews of W46 in two clusters side by side; each cluster has its own monitor and history."""
     root = tmp_path_factory.mktemp("elsewhere")
     history = str(root / "history")
     known_weeks.write_elsewhere(spark, history)

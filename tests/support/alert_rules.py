@@ -29,7 +29,7 @@ class Rule:
 
     @property
     def condition(self) -> str:
-        """The condition of a page is in a recording rule."""
+        """Return the condition under which the alert fires. The condition of a page is in a recording rule."""
         recorded = re.fullmatch(r"(\S+:paging)\{.*\}", self.expr)
         if recorded is None:
             return self.expr
@@ -61,7 +61,7 @@ def read(text: str) -> Any:
 
 
 def seldom(rules: str) -> str:
-    """Without the rules' own intervals, the interval of each test applies."""
+    """Return the rules without their own intervals, so that the interval of each test applies (mostly 30 s or more)."""
     return re.sub(r"^    interval: .*\n", "", rules, flags=re.MULTILINE)
 
 

@@ -105,7 +105,7 @@ def _syslog(at: datetime) -> str:
 
 
 def _journal(message: object, at: datetime) -> str:
-    """`journalctl -o json` shows text that is not UTF-8 as a list of bytes."""
+    """Return an entry in the format of `journalctl -o json`, which shows text that is not UTF-8 as a list of bytes."""
     return json.dumps(
         {
             "MESSAGE": message,

@@ -176,7 +176,7 @@ def _part_grown(first: Snapshot, last: Snapshot, at: int, name: str) -> float:
 
 
 def _fails(event: LogEvent) -> bool:
-    """False if the line shows the close of the producer after the recording."""
+    """Return whether the line is part of the failure; lines on the producer's close, after the recording, are not."""
     return event.signature not in ("producer-closing", "producer-unregistered", "producer-closed")
 
 

@@ -84,7 +84,7 @@ def _end_with_input() -> None:
 
 
 def _code(wanted: int) -> int:
-    """Adopted orphans that end meanwhile are reaped."""
+    """Wait for child `wanted` and return its exit code; adopted orphans that end meanwhile are reaped."""
     while True:
         pid, status = os.wait()
         if pid == wanted:

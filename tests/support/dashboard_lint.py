@@ -59,7 +59,7 @@ def known_units() -> frozenset[str]:
 
 
 def rule(check: Rule) -> Rule:
-    """The rule's name is the function's name with hyphens."""
+    """Register a function as a rule; the rule's name is the function's name with hyphens."""
     RULES[check.__name__.strip("_").replace("_", "-")] = check
     return check
 
@@ -373,7 +373,7 @@ def _query_variables(board: Board) -> list[Mapping[str, Any]]:
 
 
 def _named(tree: Any) -> set[str]:
-    """Include metric names in patterns on __name__."""
+    """Return the metric names in a query, including those in patterns on __name__."""
     names = set()
     for node in nodes(tree):
         if isinstance(node, promql.VectorSelector):

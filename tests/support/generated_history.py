@@ -33,7 +33,7 @@ class Fault:
     ends: Change = "closed"
 
     def changes(self) -> list[tuple[Transition, datetime]]:
-        """Each change has the time at which the monitor judged it."""
+        """Return the changes that the monitor would store, each with the time at which it judged."""
         client, since = self.client, _ms(self.start)
         fact = Evidence("metric", since, self.evidence, Source("client-metrics", 2, 88123))
         first = "confirmed" if self.sure == self.start else "suspected"

@@ -23,7 +23,10 @@ NODE, NPM = shutil.which("node"), shutil.which("npm")
 
 @cache
 def modules(drawing: bool = False) -> Path:
-    """The packages are installed from our lock file into our cache without install scripts."""
+    """Return the folder of Grafana's packages, installed from our lock file into our cache without install scripts.
+
+    The packages for drawing (`devDependencies`) are three quarters of the total; they are installed only if requested.
+    """
     if not (NODE and NPM):
         pytest.skip("needs node and npm")
     folder = jars.cache() / "npm-grafana"
@@ -47,7 +50,7 @@ def _install(folder: Path, npm: str, drawing: bool) -> None:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """No other test process may change the folder meanwhile."""
+    """Hold an exclusive lock on the folder, so that no other test process changes it meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -32,7 +32,7 @@ def record(
     worst: str = "ok",
     **more: Any,
 ) -> dict[str, Any]:
-    """`more` sets `group`, `indicators` and top-level fields."""
+    """Return a client's record; `more` sets `group`, `indicators` and top-level fields."""
     client = {"service": service, "host": host, "instance": instance, "client_id": client_id, "kind": kind}
     client |= {"library": "java", "version": "3.9.1", "group": more.pop("group", None)}
     return {

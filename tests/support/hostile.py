@@ -84,7 +84,7 @@ class Hostile:
         return DIGITS.sub(lambda digits: self.dice.choice(NUMBERS).encode() if self.odd() else digits[0], value)
 
     def line(self, examples: Sequence[str], second: int) -> Raw:
-        """The log line matches a library's log pattern, with some numbers replaced."""
+        """Return a log line that matches a library's log pattern, with some numbers replaced."""
         message = self.numbered(self.dice.choice(examples).encode()).decode()
         at = datetime.fromtimestamp(second, UTC).isoformat()
         of = {"service": {"name": self.client["service"]}, "host": {"name": self.client["host"]}}

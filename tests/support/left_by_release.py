@@ -135,7 +135,7 @@ def _has_read(folder: Path, expected: Mapping[str, Mapping[int, int]]) -> bool:
 
 
 def _packed(folder: Path, file: Path) -> Path:
-    """Equal content gives equal bytes."""
+    """Pack checkpoint, history and health records without checksum files; equal content gives equal bytes."""
     with tarfile.open(file, "w:xz") as archive:
         for place in ("checkpoints/monitor/**/*", "history/**/*", HEALTH):
             for path in sorted(folder.glob(place)):

@@ -30,7 +30,7 @@ THINNED_MS = 10_000
 
 
 def statuses(windows: Sequence[ClientWindow], departure: ClientWindow | None = None) -> dict[str, str]:
-    """Modes about a client's end are judged on `departure`."""
+    """Return each mode's worst status over a client's windows; modes about a client's end are judged on `departure`."""
     verdicts = adjust("moment", judge_windows(windows, {}), Context()) if windows else []
     if departure:
         verdicts += judge_windows([departure], {}, absence=True)

@@ -526,7 +526,7 @@ OWN_ATTRIBUTE = otlp(resource(gauge(WAIT, 0.5), x__kafka="p", client_id="not thi
 
 
 def record(name: str, value: Any) -> Raw:
-    """The record's key has a client id if `name` begins with kafka-python."""
+    """Return a record from service `s`, instance `i`; its key has a client id if `name` begins with kafka-python."""
     data = value if value is None or isinstance(value, bytes) else value.encode() if isinstance(value, str) else None
     client_id = b"k" if name.startswith("kafka-python") else b""
     return Raw(name, json.dumps(value).encode() if data is None and value is not None else data, 0, b"s|i|" + client_id)

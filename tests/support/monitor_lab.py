@@ -134,7 +134,7 @@ def create(servers: str, *topics: str) -> None:
 
 
 def reading(ts_ms: int, selects: float, available: float, waiting: float = 0.0) -> bytes:
-    """`available`: free bytes of the buffer; `waiting`: threads that wait for buffer space."""
+    """Return a snapshot of a producer: select-total, free bytes of its buffer, threads that wait for buffer space."""
     client = ClientProcess("orders-api", "web-7", "web-7:31337").client("order-producer", "producer", "java", "3.9.1")
     metrics = {
         "select-total": selects, "buffer-total-bytes": BUFFER, "buffer-available-bytes": available,

@@ -153,7 +153,7 @@ def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Muta
 
 
 def _by_place(every: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """The name is place, file and number, and for a place's only mutant also the place alone."""
+    """Return name → mutant: the name is place, file and number, and for a place's only mutant also the place alone."""
     by_place: dict[str, list[Mutant]] = {}
     for mutant in every:
         by_place.setdefault(mutant.place, []).append(mutant)
@@ -191,7 +191,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
 
 
 def _of_text(node: ast.BinOp) -> bool:
-    """With - in place of +, a line that joins texts or lists would always fail."""
+    """True if `node` joins texts or lists: no mutant replaces this + by -, because the line would always fail."""
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)
 

@@ -36,7 +36,7 @@ NONSENSE = (b"{", b"}", b'"', b"[", b"]", b",", b":", b"null", b"1e999", b"-1", 
 
 
 def mutated(dice: random.Random, samples: Sequence[bytes]) -> bytes:
-    """The samples are JSON or protobuf."""
+    """Return one of the samples (JSON or protobuf) with damaged bytes, damaged JSON values, or both."""
     value = dice.choice(samples)
     if value[:1] in b"{[" and dice.random() < 0.6:
         value = json.dumps(altered(dice, json.loads(value))).encode()

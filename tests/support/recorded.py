@@ -39,7 +39,8 @@ from deploy.demo.replay import time_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings"
-#: Cache of decoded recordings, a folder per version of the decoding code; the two newest older versions stay.
+#: DECODED: cache of decoded recordings, with a folder per version of the decoding code. KEPT: number of older versions
+#: that stay, the newest ones.
 DECODED, KEPT = ROOT / ".cache" / "decoded", 2
 SETTINGS = Settings()
 DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
@@ -82,7 +83,7 @@ class Recorded:
 
     @cached_property
     def departure(self) -> ClientWindow:
-        """The end of the recording counts as departure."""
+        """Return the window of the client's departure; the end of the recording counts as departure."""
         return departures.departure(self.bucket, self.number)
 
     @cached_property
@@ -152,7 +153,7 @@ def sent(record: Read) -> RawRecord:
 
 
 def chunks(folder: Path) -> list[Chunk]:
-    """One decoding task hands these chunks to a step of the monitor."""
+    """Return a recording's chunks, as one decoding task hands them to a step of the monitor."""
     return [decode(encode(chunk)) for chunk in _packed(folder).chunks().values()]
 
 
@@ -169,7 +170,7 @@ class _Packed(Packer):
 
 @cache
 def _packed(folder: Path) -> Packer:
-    """The recording is decoded again only if code or files have changed, because decoding takes long."""
+    """Return the decoded recording: from the cache unless code or files have changed, because decoding takes long."""
     kept = DECODED / _code() / f"{folder.name}-{_hash(sorted(path for path in folder.rglob('*') if path.is_file()))}"
     if not kept.exists():
         packer, now_ms = Packer(1), int(time.time() * 1000)
@@ -188,7 +189,7 @@ def _packed(folder: Path) -> Packer:
 
 
 def _line(numbered: tuple[int, Read]) -> object:
-    """The product reads only one of several equal log lines in a burst."""
+    """Return a key that equal log lines share. In a burst, the product also reads only one of several equal lines."""
     number, record = numbered
     return (record.instance, record.file, record.value) if record.stream == "logs" else number
 

@@ -39,7 +39,7 @@ WEEK = Period(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=U
 
 
 def review(**changes: Any) -> Review:
-    """The review is of a week without data; `changes` replaces fields."""
+    """Return the review of a week without data, with its headline; `changes` replaces fields."""
     period: Period = changes.get("period", WEEK)
     nothing = Distribution(("0",), (0,), (0,))
     values: dict[str, Any] = {
@@ -75,7 +75,7 @@ def review(**changes: Any) -> Review:
 
 
 def service(name: str, *periods: Minutes) -> ServiceSlo:
-    """`periods`: minutes in the newest periods; earlier periods are empty."""
+    """Return a service with these minutes in its newest periods; earlier periods are empty."""
     filled = [Minutes()] * (4 - len(periods)) + list(periods)
     return ServiceSlo(name, 1, 0.995, filled, {30: periods[-1]})
 

@@ -97,7 +97,7 @@ class SparkCluster:
         return {pid: command for worker in self.workers for pid, command in session(worker.pid) if EXECUTOR in command}
 
     def at_work(self) -> int:
-        """From a worker's first task on, its executor keeps a Python process."""
+        """Return the number of workers that have run a task: from then on their executors keep a Python process."""
         return sum(any(PYTHON in command for _, command in session(worker.pid)) for worker in self.workers)
 
     def errors(self) -> Sequence[str]:

@@ -13,9 +13,9 @@ from clienthealth.measure.view import Rows, Windows
 
 
 def stacked(windows: Sequence[ClientWindow]) -> Windows:
-    """All clients of `windows` must be of one kind.
+    """Return `windows` as one `Windows` in the same order; all their clients must be of one kind.
 
-    Consecutive overlapping windows of one client use the same rows.
+    Consecutive overlapping windows of one client share their rows.
     """
     one = [rows.table for rows in _clients(windows)]
     at = np.cumsum([0, *(len(w.ts) for w in one)])

@@ -44,7 +44,7 @@ def snapshot(
     delta: bool = False,
     host: str = "h",
 ) -> Snapshot:
-    """`second`: seconds after START."""
+    """Return a sample that was taken `second` seconds after START."""
     return Snapshot(
         START + int(1000 * second),
         Identity(service, host, instance, client_id, kind, "java", "3.9.1"),

@@ -85,7 +85,7 @@ class Streamed:
         self.rows: list[list[Row]] = []
 
     def batch(self, second: float, metrics: Iterable[Raw] = (), logs: Iterable[Raw] = ()) -> list[Row]:
-        """`second`: time of the batch (epoch seconds)."""
+        """Process one batch at the time `second` (epoch seconds); every published row must pass `check`."""
         self._now, of_step, rows = second, [compressed(encode(Chunk()))], list[Row]()
         with patch("time.time", lambda: second):
             for topic, records in (("client-metrics", metrics), ("client-logs", logs)):
@@ -117,7 +117,7 @@ class Streamed:
         ]
 
     def shown(self) -> None:
-        """Every page that the exporter serves can be rendered and read."""
+        """Assert that every page the exporter serves can be rendered and read."""
         assert self._states.decode_errors == 0
         for state in self._states.live():
             client = state.client
@@ -142,7 +142,7 @@ def _of(value: bytes, service: str) -> bool:
 
 
 def check(row: Row) -> None:
-    """The row's JSON is strict, and a history can hold the row's numbers and times."""
+    """Assert that every reader can parse the row: its JSON is strict, and a history can hold its numbers and times."""
     kind, key, value, headers = row
     assert key is None or key.decode()
     assert headers is None or json.loads(headers)

@@ -72,7 +72,7 @@ def entries() -> list[Entry]:
 
 @cache
 def _by_fill() -> frozenset[Wording]:
-    """A log pattern that matches a value of FILLS by itself matches any message with this value."""
+    """Return the log patterns that match a value of FILLS by itself, so that they match any message filled with it."""
     passed_on = (before + fill for fill in FILLS for before in ("", "error: "))
     return frozenset(wording for text in passed_on for wording, _ in catalogue().matches(text, None))
 

@@ -50,7 +50,7 @@ def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -
 
 
 def answers(*totals: int) -> tuple[Reading, ...]:
-    """`totals`: responses so far, one sample every 10 s."""
+    """Return samples every 10 s with these totals of responses; the total of requests grows steadily."""
     return tuple(
         Reading(
             10_000 * at,

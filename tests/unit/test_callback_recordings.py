@@ -20,7 +20,7 @@ Indicators = list[dict[str, Any]]
 
 @cache
 def indicators(recording: str, interval: int) -> Indicators:
-    """The windows contain at least 49 s of samples, in order of time."""
+    """Return the producer's indicators in windows that contain at least 49 s of samples, in order of time."""
     recorded = clients(RECORDINGS / "evidence" / recording, 1000 * interval if interval > 1 else 0)
     (client,) = (client for client in recorded if client.client.kind == "producer")
     windows = [

@@ -42,7 +42,7 @@ def parts() -> list[load.Slice]:
 
 @pytest.fixture(scope="module")
 def settings() -> Iterator[Settings]:
-    """The registry has the schemas of the campaign's records."""
+    """Run a fake schema registry with the schemas of the campaign's records; yield settings that use it."""
     registry = fake_registry.Registry()
     with fake_registry.serving(registry, fake_registry.always):
         yield registry.settings
@@ -69,7 +69,7 @@ def test_a_backlog_of_half_an_hour_in_one_batch_gives_the_same(parts: list[load.
 
 
 def unevenly(parts: Sequence[load.Slice]) -> list[load.Slice]:
-    """In the three batches, partitions are up to ten minutes ahead or behind."""
+    """Divide the records into three batches. Each partition of each topic is up to ten minutes ahead or behind."""
     chosen, batches = random.Random(7), [list[load.Published]() for _ in range(3)]
     third_ms = 1000 * load.SECONDS * len(parts) // 3
     ends: dict[Any, list[int]] = {}

@@ -39,7 +39,7 @@ def changes(monitor: Stepped, mode: str) -> list[Transition]:
 
 
 def check(monitor: Stepped, failure: Failure, end: float, sure: bool = True) -> None:
-    """`sure`: True if the failure must be confirmed."""
+    """Assert that the failure is one incident from onset to end. `sure`: True if it must be confirmed."""
     transitions = changes(monitor, failure.mode)
     kinds = [change.change for change in transitions]
     assert kinds in (["opened", "closed"], ["opened", "escalated", "closed"]), kinds

@@ -16,7 +16,7 @@ POLLS_ON = {"select-total": rising(10), "connection-count": still(2)}
 
 
 def measured(requests: float, responses: float, silent: float = 1.0) -> ClientWindow:
-    """`requests`, `responses`: number per second; `silent`: seconds since the last heartbeat."""
+    """Return a consumer's window with requests and responses per second; `silent`: seconds since the last heartbeat."""
     counts = {"request-total": rising(requests), "response-total": rising(responses)}
     return window("consumer", every(5, {**POLLS_ON, **counts, "last-heartbeat-seconds-ago": still(silent)}))
 

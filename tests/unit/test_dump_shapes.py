@@ -117,7 +117,7 @@ Thread 9 (idle): "orders-network-thread"
 
 
 def verdicts(*texts: str) -> dict[str, Verdict]:
-    """The dumps are taken ten seconds apart unless they contain a time."""
+    """Return the verdicts on dumps of one process, taken ten seconds apart unless they contain a time."""
     records: list[Recorded] = []
     for text in texts:
         for dump in dumps_in(text):
@@ -133,7 +133,7 @@ def only(text: str) -> Dump:
 
 
 def kafka_threads(dump: Dump) -> list[DumpedThread]:
-    """Other threads matter only when two dumps are compared."""
+    """Return the dump's threads that touch a Kafka client; other threads matter only when two dumps are compared."""
     return [t for t in dump.threads if "kafka" in " ".join([t.name, *(f.method for f in t.frames)]).lower()]
 
 

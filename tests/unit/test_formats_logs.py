@@ -59,7 +59,7 @@ def as_row(event: Any) -> dict[str, Any]:
 
 
 def rows(record: RawRecord) -> list[dict[str, Any]]:
-    """A record of an unknown client has one row with line and error."""
+    """Return one row per line or error of a record; a record of an unknown client has one row with line and error."""
     decoded = decode(record)
     named = {"format": decoded.format} if decoded.format else {}
     if decoded.errors == ["missing-identity"]:

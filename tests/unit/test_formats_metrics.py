@@ -36,7 +36,7 @@ def rows(result: Decoded) -> list[Row]:
 
 
 def non_empty(snapshot: Snapshot) -> Row:
-    """Values are rounded to 6 digits."""
+    """Return the snapshot without None, false and empty fields; values are rounded to 6 digits."""
     row: Row = json.loads(msgspec.json.encode(snapshot))
     client = {name: value for name, value in row["client"].items() if value}
     topics = [_topic(topic) for topic in row["topics"]]

@@ -58,7 +58,7 @@ def published() -> list[Snapshot]:
 
 
 def metricbeat_snapshots() -> list[Snapshot]:
-    """Metricbeat reports a record per partition and time."""
+    """Return four minutes of a group with two topics as Metricbeat reports it: a record per partition and time."""
     event = json.loads((SAMPLES / "metricbeat_kafka_consumergroup.json").read_bytes())
     snapshots = []
     for step in range(25):

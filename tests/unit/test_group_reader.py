@@ -138,7 +138,7 @@ REQUESTS = {
 
 
 def named(document: Any) -> Any:
-    """kafka-python's messages have attribute access."""
+    """Return a document with attribute access, like kafka-python's messages."""
     if isinstance(document, dict):
         return SimpleNamespace(**{name: named(value) for name, value in document.items()})
     return [named(one) for one in document] if isinstance(document, list) else document
@@ -296,7 +296,7 @@ def test_members_are_asked_for_now_and_then_and_when_the_state_changes() -> None
 
 
 def kinds(**owners: dict[str, Any]) -> Cluster:
-    """Each group is named after its type and has a member."""
+    """Return a cluster with one group of each type; each group is named after its type and has a member."""
     of = {"topic_partitions": [{"topic_name": "orders", "partitions": [0]}]}
     task = {"active_tasks": [{"subtopology_id": "0", "partitions": [0]}, {"subtopology_id": "1", "partitions": [0]}]}
     topology = [

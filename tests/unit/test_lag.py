@@ -33,7 +33,7 @@ def seen(rows: Sequence[tuple[float, int | None, int | None]], start: int | None
 def partition_lag(
     history: Sequence[Observation], limits: LagSettings, owned: bool = False, allowed: int = 0
 ) -> PartitionLag:
-    """The group has read one partition only. `allowed`: lag in records that is acceptable."""
+    """Return the lag of a group that has read one partition only. `allowed`: lag in records that is acceptable."""
     where = ("orders", 0)
     limits = dataclasses.replace(limits, allowed_lag={"*": allowed})
     return partitions_lag(GROUP, {where: history}, {where} if owned else set(), limits)[where]

@@ -49,7 +49,7 @@ def groups(made: dict[str, Any]) -> list[Any]:
 
 
 def scraped(tree: Any) -> list[Any]:
-    """Recorded series are left out."""
+    """Return the selectors in an expression that select series scraped from our exporters, not recorded series."""
     found = [node for node in nodes(tree) if isinstance(node, promql.VectorSelector) and node.name]
     return [node for node in found if (node.name or "").startswith("kafka_") and ":" not in str(node.name)]
 

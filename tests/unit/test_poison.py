@@ -96,7 +96,7 @@ class Query:
         self.ends.append({part: offset + step[part] for part, offset in self.ends[-1].items()})
 
     def killed(self, at: str) -> None:
-        """The process is killed from outside while it starts, or while it reads a batch."""
+        """Run one process that is killed from outside while it starts, or while it reads a batch."""
 
         def fault(stage: str) -> None:
             if stage == at:

@@ -169,7 +169,7 @@ def test_no_metric_for_what_is_unknown() -> None:
 
 
 def room(most: int, *records: dict[str, Any], looked_every: float = 10.0) -> States:
-    """The records came `looked_every` seconds apart."""
+    """Return exporter states with room for `most` clients, after records that came `looked_every` seconds apart."""
     now = [NOW]
     settings = replace(Settings(), prometheus=replace(PrometheusSettings(), max_clients=most))
     states = States(settings, clock=lambda: now[0])

@@ -27,7 +27,7 @@ HEADERS = {
 
 
 def push(**headers: str) -> Raw:
-    """100 records sent, 4 kB of buffer free, 7 records to `orders`; the client's clock is 1 h ahead."""
+    """Return a push: 100 records sent, 4 kB of buffer free, 7 records to `orders`; the client's clock is 1 h ahead."""
     data = MetricsData()
     end = (ARRIVED_MS + 3_600_000) * 1_000_000
     for name, value, topic in (

@@ -94,7 +94,7 @@ def inputs_of(name: str) -> Iterator[Snapshot | LogEntry]:
 
 
 def streamed(inputs: list[Snapshot | LogEntry], seconds: int) -> Stepped:
-    """A client on another host reports `seconds` longer, so that the watermark advances."""
+    """Run all inputs in order; a client on another host reports `seconds` longer, so that the watermark advances."""
     monitor = Stepped()
     first, last = (int((how(one.ts_ms or 0 for one in inputs) - START) / 1000) for how in (min, max))
     others = [

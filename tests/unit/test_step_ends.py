@@ -27,7 +27,7 @@ def reading(second: float, instance: str, used: float = 0.0, client_id: str = "p
 
 
 def run(monitor: Stepped, inputs: Sequence[Any], until: int) -> None:
-    """Another client advances the watermark."""
+    """Give the monitor all inputs in order. A client of another host keeps reporting, so that the watermark rises."""
     others = [
         snapshot(second, {"select-total": 1000 + second}, OTHER, instance="o:1", host="o")
         for second in range(0, until, 10)

@@ -59,7 +59,7 @@ def rows(monitor: Stepped) -> list[Any]:
 
 
 def unsavable(state: BucketState, entries: Any) -> None:
-    """The step succeeds, but its state cannot be saved."""
+    """Put a value that cannot be saved into the state; the step itself succeeds."""
     if any(entry.host == "bad" for entry in entries):
         run = Run("", "", "producer", "x", 2**70, 0, state.time_ms, "", None, 0)
         state.also_seen.remember(("shop", "bad", "", "", "producer", "x"), run, state.time_ms)

@@ -86,7 +86,7 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
 
 
 def storm(second: int) -> list[Any]:
-    """A rate limit leaves twenty lines of a shutdown loop at the start of a second, then none."""
+    """Return the lines of a shutdown loop that a rate limit leaves: twenty at the start of a second, then none."""
     return [logged(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
 
 

@@ -21,7 +21,7 @@ def limited(**limits: int) -> Settings:
 
 
 def fleet(second: float, service: str, first: int, count: int) -> list[Snapshot]:
-    """Each client has its own process."""
+    """Return one sample for each of `count` clients of a service, each in its own process."""
     return [
         snapshot(
             second,

@@ -32,7 +32,7 @@ def minutes_of() -> list[Snapshot]:
 
 
 def later(after: float) -> list[Snapshot]:
-    """A fourth client reports from second SECONDS + `after` on, so that the watermark advances."""
+    """Return 20 s of samples of a fourth client, from second SECONDS + `after` on, so that the watermark advances."""
     return [snapshot(SECONDS + after + n, {"select-total": 1}, "z", instance="h:z") for n in range(20)]
 
 
@@ -121,7 +121,7 @@ def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> N
 
 
 def readings_of_a_group() -> list[Snapshot]:
-    """Lag windows cover a quarter of an hour."""
+    """Return three quarters of an hour of samples of a consumer group; lag windows cover a quarter of an hour."""
     offsets = {"end-offset": 50.0, "start-offset": 0.0}
     return [
         snapshot(

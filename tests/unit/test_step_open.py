@@ -39,7 +39,10 @@ class Monitor:
         monkeypatch.setattr("clienthealth.spark.stepping.time.time", lambda: START / 1000 + self.now)
 
     def run(self, inputs: Iterable[Snapshot | LogEntry], until: float, since: float, step: float = 10) -> None:
-        """Another client reports in [since, until) to advance the watermark."""
+        """Run all inputs in order, in batches of `step` seconds.
+
+        A client on another host reports in [since, until), so that the watermark advances.
+        """
         others = (
             snapshot(since + n * step, {"select-total": n}, "other", instance="o:1", host="o")
             for n in range(int((until - since) / step))

@@ -16,7 +16,7 @@ CLIENTS = [f"p{number}" for number in range(20)]
 
 
 def reading(second: float, client_id: str, every: float = 10, stuck: bool = False) -> Any:
-    """`stuck`: the producer's I/O thread is stuck and its buffer fills."""
+    """Return a sample of a producer with records in flight; `stuck`: its I/O thread is stuck and its buffer fills."""
     moved = 0.0 if stuck else second
     metrics = {
         "record-send-total": 100.0 * moved,

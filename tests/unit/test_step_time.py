@@ -30,7 +30,7 @@ def metrics(second: float) -> dict[str, float]:
 
 
 def honest(until: int, begin: int = 0) -> list[Snapshot]:
-    """All clocks are correct, and the clients report every ten seconds, at different seconds."""
+    """Return samples of all clients with correct clocks, every ten seconds; the clients report at different seconds."""
     return [
         snapshot(second + n % 10, metrics(second), name, instance=f"h:{n}", host=f"h{n}")
         for second in range(begin, until, 10)
@@ -45,7 +45,7 @@ def stepped(by_second: dict[int, list[Snapshot]], batches: range) -> tuple[Stepp
 
 
 def in_order(snapshots: list[Snapshot]) -> list[Snapshot]:
-    """On the topic, the samples of a batch are in order of their second."""
+    """Sort the samples of a batch by their second, the order in which they are on the topic."""
     return sorted(snapshots, key=lambda one: (one.ts_ms or 0) % 10_000)
 
 

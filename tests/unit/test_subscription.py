@@ -21,7 +21,7 @@ from clienthealth.settings import Settings
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 
 
-#: A broker with a reporter of this name has our plugin with wrong settings.
+#: Here, a broker whose metric reporters include this name stands for a broker with wrong settings of our plugin.
 BROKEN = "broken"
 
 
@@ -36,7 +36,7 @@ class Cluster:
         return send(request, node)
 
     def send(self, request: Any, node: int) -> Any:
-        """A broker accepts pushes if its plugin works."""
+        """Answer as a broker that accepts pushes if its plugin works."""
         works = BROKEN not in (self.reporters[node - 1] or "")
         return SimpleNamespace(api_keys=[SimpleNamespace(api_key=key) for key in ([3, 71, 72] if works else [3])])
 

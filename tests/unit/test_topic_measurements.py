@@ -22,7 +22,7 @@ LIMITS = LagSettings(allowed_lag={"batch-*/audit": 50, "*/audit": 20})
 
 
 def of(client_id: str, kind: Kind, readings: list[Reading], group: str | None = None, **config: str) -> ClientWindow:
-    """Option names have `_` for a dot."""
+    """Return a window of 60 s; option names have `_` for a dot."""
     client = msgspec.structs.replace(making.client(kind), client_id=client_id, group=group)
     options = {name.replace("_", "."): value for name, value in config.items()}
     return ClientWindow(client, making.T0, making.at(60), tuple(readings), config=options)
@@ -154,7 +154,7 @@ QUEUES = {
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, dict[str, Any]]:
-    """Indicators are computed for all clients of a kind at once."""
+    """Return the indicators of each client, computed for all clients of a kind at once."""
     windows = [*CASES.values(), *QUEUES.values()]
     by_client: dict[str, dict[str, Any]] = {}
     for kind in ("producer", "consumer", "legacy-consumer"):
@@ -240,7 +240,7 @@ def test_one_window_alone_gives_the_same(rows: dict[str, dict[str, Any]]) -> Non
 
 
 def figures(*windows: ClientWindow) -> list[dict[str, Any]]:
-    """The history keeps these figures; unknown figures are None."""
+    """Return the figures that the history keeps of these windows; unknown ones are None."""
     return [defaultdict(lambda: None, row) for row in minute_figures(stacked(windows))]
 
 

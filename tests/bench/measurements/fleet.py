@@ -106,7 +106,7 @@ def measure(scope: Scope) -> Result:
 
 
 def values_of(client: int, reading: int, ts_ms: int) -> Values:
-    """Sick clients are stuck, and their buffers fill."""
+    """Return a client's values: sick clients are stuck, and their buffers fill."""
     stuck = reading - SICK_FROM
     if client % SICK or stuck <= 0:
         return values(client, reading, ts_ms)

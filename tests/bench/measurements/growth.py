@@ -172,7 +172,10 @@ def _chunks(clients: int, sick: int) -> Iterator[bytes]:
 
 
 def _values(batch: int, stuck: int) -> list[float]:
-    """`stuck`: the number of batches since the producer's I/O thread hung; 0: the producer works."""
+    """Return a producer's sample in batch number `batch`.
+
+    `stuck`: the number of batches since the producer's I/O thread hung and its buffer began to fill; 0: it works.
+    """
     alive = 100 + batch - stuck
     metrics = {
         "select-total": 500.0 * alive,

@@ -216,7 +216,10 @@ def version_size(place: Path) -> tuple[int, int]:
 
 
 def generate(root: Path, clients: int, end: date, days: int, newest: int) -> None:
-    """`newest`: number of files that hold the last day of the table `minutes`."""
+    """Generate the tables for `days` days before `end`.
+
+    `newest`: number of files that hold the last day of the table `minutes`.
+    """
     spark = session("bench-year", Settings())
     try:
         history.create(spark, str(root))
@@ -257,7 +260,10 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
 
 
 def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
-    """The column `minute` stays uncompressed, so that `generate` can replace it."""
+    """Write a Parquet file as Spark does, but with the column `minute` uncompressed.
+
+    So `generate` can replace the times in this column's Parquet dictionary.
+    """
     path = table / f"day={day}" / f"{name}-0.parquet"
     path.parent.mkdir(exist_ok=True, parents=True)
     compression = {name: "NONE" if name == "minute" else "SNAPPY" for name in _leaves(rows.schema)}
@@ -275,7 +281,7 @@ def _leaves(schema: pa.Schema) -> list[str]:
 
 
 def _page(day: date) -> bytes:
-    """Return the Parquet dictionary with all minutes of a day, each as nanoseconds since midnight and Julian day."""
+    """Return a Parquet dictionary with all minutes of a day, each as (nanoseconds since midnight, Julian day)."""
     julian = (day - date(1970, 1, 1)).days + JULIAN_EPOCH
     return b"".join(struct.pack("<qi", minute * 60 * 10**9, julian) for minute in range(MINUTES))
 
@@ -364,7 +370,7 @@ def _chosen(values: Sequence[str], which: Any, mask: Any = None) -> pa.Array:
 
 
 def _verdicts(ref: Identities, ill: Ill, day: date) -> pa.Table:
-    """Each incident opens on the hour and closes ten minutes later."""
+    """Return a day's rows of the table `verdicts`: each incident opens on the hour and closes ten minutes later."""
     midnight = datetime.combine(day, datetime.min.time(), UTC)
     rows: list[dict[str, Any]] = []
     for at, (client, hour) in enumerate(ill):
@@ -407,7 +413,7 @@ def _quality(clients: int, day: date) -> pa.Table:
 
 
 def _of_schema(schema: StructType, given: Mapping[str, Any], rows: int) -> pa.Table:
-    """Columns that `given` lacks are null."""
+    """Return a table with all columns of the schema except the day; columns that `given` lacks are null."""
     types = {field.name: to_arrow_type(field.dataType, timezone="UTC") for field in schema if field.name != "day"}
     arrays = {
         name: given[name] if isinstance(given.get(name), pa.Array) else pa.array(given.get(name) or [None] * rows, kind)

@@ -45,7 +45,9 @@ class PeerPass:
 
 
 def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPass:
-    """Raises ServiceError if the program does not end within LIMIT_SECONDS."""
+    """Run the Kafka Streams program on the topic. Raises ServiceError if it fails or does not end within ten
+    minutes (LIMIT_SECONDS).
+    """
     process = started(lab, name, topic, filled.records, threads)
     try:
         with Usage({"peer": process.pid, "broker": lab.broker.pid}) as usage:
@@ -80,7 +82,7 @@ def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPa
 
 
 def started(lab: Lab, name: str, topic: str, records: int, threads: int) -> Process:
-    """The program ends when it has read `records` records."""
+    """Start the Kafka Streams program on the topic; it ends when it has read `records` records."""
     jars.SETS.setdefault("streams", JARS)
     folder = lab.folder / name
     folder.mkdir()

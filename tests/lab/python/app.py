@@ -80,7 +80,7 @@ class Truth:
             self.counts["expired"] += 1
 
     def wrong(self, where: str) -> bool:
-        """`where`: a value of the option trouble.in."""
+        """True if the options demand that this client misbehaves now, at `where` (a value of the option trouble.in)."""
         return self.mine and where == WHERE and GO.is_set() and not OVER.is_set()
 
     def line(self) -> str:
