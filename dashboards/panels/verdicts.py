@@ -179,6 +179,9 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
-    """`of_status`: a query in which {} stands for a status."""
+    """Return a query for the worst status of each series, as an index into STATUS_ORDER.
+
+    `of_status`: a query with the value 1 for each series that has a status; {} stands for the status.
+    """
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)

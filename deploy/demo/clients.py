@@ -313,7 +313,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """`kind`: the type of the client's group (share, …)."""
+    """Return a client that stalls in a group because of `options`. `kind`: the group's type (share, …)."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 

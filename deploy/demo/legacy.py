@@ -105,7 +105,7 @@ class LegacyBroker:
             return False
 
     def _broker_registered(self) -> bool:
-        """A broker registers itself in ZooKeeper once it accepts connections."""
+        """True if the broker has registered itself in ZooKeeper, which it does once it accepts connections."""
         try:
             with socket.create_connection(("127.0.0.1", self._zookeeper_port), timeout=2) as connection:
                 connection.sendall(b"dump")

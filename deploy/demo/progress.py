@@ -23,9 +23,9 @@ class Course:
     paged           mode → time at which its first critical alert was delivered
     alerts          "severity alertname" → time at which the first of these alerts was delivered
     firing          modes with a critical alert that fires now
-    first_shown_ms  time at which the client's own mode was first suspected or confirmed, None if never
-    last_shown_ms   time at which the client's own mode was last suspected or confirmed
-    gaps            (start, end) of the periods in which the client's own mode was neither suspected nor confirmed
+    first_shown_ms  time at which `client.mode` was first suspected or confirmed, None if never
+    last_shown_ms   time at which `client.mode` was last suspected or confirmed
+    gaps            (start, end) of the periods in which `client.mode` was neither suspected nor confirmed
     events          number of timeline entries that `take_timeline` has already processed
     """
 

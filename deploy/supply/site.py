@@ -123,7 +123,7 @@ def _section(page: str) -> str:
 
 
 def _as_in_site(root: Path, page: str, link: re.Match[str]) -> str:
-    """Add the suffix `.md` to a link that lacks the suffix."""
+    """Return a link as it works in the site: to the repository if it names a folder, else with the suffix `.md`."""
     there = (root / page).parent / link[2]
     if there.is_dir():
         return f"{link[1]}{project()['urls']['Source']}/{there.resolve().relative_to(root)}{link[3]}"

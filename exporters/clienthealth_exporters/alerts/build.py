@@ -87,8 +87,10 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """A critical condition needs two rules: one that pages, and one that opens a ticket for series with
-        `quiet="yes"`."""
+        """Return (severity, label matcher) for each rule that a condition needs.
+
+        A critical condition needs two: one that pages, and one that opens a ticket for series with `quiet="yes"`.
+        """
         if level != "critical":
             return [(severity(level), "")]
         return [(severity(level), 'quiet=""'), (f'{severity("warning")}\n          quiet: ""', 'quiet="yes"')]

@@ -230,7 +230,7 @@ class GroupExporter:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """`failing`: maps each group, partition or cluster that could not be read to the reason."""
+        """Count failures, and log each one that is new or over. `failing`: group, partition or cluster → reason."""
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
             log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])

@@ -287,7 +287,7 @@ class GroupReader:
     def _asked(
         self, ask: Callable[[Sequence[str]], Mapping[str, _Value]], names: Set[str], attempt: _Attempt, failed: _Reasons
     ) -> dict[str, _Value]:
-        """Groups that could not be read are added to `failed`."""
+        """Return the results of `ask` by group; add groups that cannot be read to `failed`, with the reason."""
         by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
         for name in sorted(names):
             by_request[attempt.listed[name][:2]].append(name)

@@ -28,7 +28,7 @@ from clienthealth_exporters.prometheus.filters import FIELDS, Filters
 from clienthealth_exporters.prometheus.states import State, States
 
 PREFIX = "/api/v1/"
-#: Number of clients or incidents per answer.
+#: Number of clients or incidents per answer: PAGE by default, at most MAX_PAGE.
 PAGE, MAX_PAGE = 60, 500
 
 
@@ -377,7 +377,7 @@ def summary(view: View, state: State) -> ClientSummary:
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int = 2**53) -> int:
-    """The smallest allowed value is 1, or 0 if `default` is 0."""
+    """Return an integer parameter of at least 1 (0 if `default` is 0) and at most `most`; else raise ValueError."""
     text = query.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) <= 17 and int(text) <= most) or (
         int(text) == 0 and default

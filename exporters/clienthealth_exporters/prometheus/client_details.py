@@ -19,7 +19,7 @@ from clienthealth_exporters.prometheus.client_card import View
 from clienthealth_exporters.prometheus.history import HOUR_SECONDS, PLOTTED, Track
 from clienthealth_exporters.prometheus.states import State
 
-#: Height of a plot, and of the row of times below the plot, in pixels.
+#: Height (pixels) of a plot (_HEIGHT), and of the row of times below the plot (_AXIS).
 _HEIGHT, _AXIS = 56, 18
 _QUARTER_SECONDS = 900
 #: A plot joins two samples by a line only if at most this time (s) is between them.
@@ -70,7 +70,10 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """`full_poll_ms` is an estimate: the time in which the application processes max.poll.records records."""
+    """Return measurements with which `lint` compares the client's options, by the name of an option.
+
+    `full_poll_ms` is an estimate: the time in which the application processes max.poll.records records.
+    """
     figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
     figures["waiting_threads"] = record.value("buffer", "waiting_threads")
     idle, rate = record.value("poll_idle_ratio"), record.value("records_consumed_rate")

@@ -150,7 +150,7 @@ class Exporter:
         self.states.shown(self.states.live(), self.settings.prometheus.max_series_per_metric, {})
 
     def _page(self, trouble: str | None, whole: bool) -> Iterator[str]:
-        """`whole`: False leaves out all metrics except the exporter's own."""
+        """Yield the text of all metrics, or only of the exporter's own metrics if `whole` is False."""
         lacking = dict[str, int]()
         if whole:
             states, cap = self.states.live(), self.settings.prometheus.max_series_per_metric
@@ -191,7 +191,10 @@ class Exporter:
         return self._facets[2]
 
     def _client(self, request: Request) -> Response:
-        """Dropped clients and clients of other exporters have pages, too, because an alert may link to them."""
+        """Return the page of the client that the request names, or redirect to the exporter that serves this client.
+
+        A client that this exporter does not serve, or has dropped, has a page, too, because an alert may link to it.
+        """
         service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
         names = service, instance, client_id
         for state in self.states.live():

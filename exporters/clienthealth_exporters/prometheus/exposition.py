@@ -119,7 +119,10 @@ def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) ->
 def _each(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """`index`: the metric's position in FAMILIES."""
+    """Yield at most `cap` lines of a metric, and add the number of lines left out to `dropped`.
+
+    `index`: the metric's position in FAMILIES.
+    """
     block: list[str] = []
     for one in shown:
         of_record = one.lines
@@ -143,7 +146,7 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Several clients and groups may report the same partition, so the last value in `shown` counts."""
+    """Yield a metric's lines per partition; if several clients or groups report one, the last in `shown` counts."""
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:
         for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:

@@ -86,7 +86,10 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
 
 
 def _versions(clients: Iterable[State]) -> list[Sample]:
-    """A service's rare versions count together, as library '' and version "other"."""
+    """Return the number of clients by service, kind, library, version and state.
+
+    A service's rare versions count together, as library '' and version "other".
+    """
     running: Counter[tuple[str, ...]] = Counter()
     by_service: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
     for state in clients:

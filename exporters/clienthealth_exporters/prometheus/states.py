@@ -308,7 +308,7 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """`written`: epoch s."""
+        """Keep what is needed of a record that another exporter serves. `written`: when it was written (epoch s)."""
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:

@@ -164,7 +164,7 @@ def missing(view: View, name: str, shard: str) -> str:
 
 
 def _causes(ill: Iterable[State]) -> Iterator[Cause]:
-    """The cause with the most confirmed clients comes first."""
+    """Yield each combination of mode and cause, the one with the most confirmed clients first."""
     found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     where: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for state in ill:
@@ -181,7 +181,7 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
 
 
 def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> list[Service]:
-    """The service with the most confirmed clients comes first."""
+    """Return the services with unhealthy clients, the one with the most confirmed clients first."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for state in ill:
         counts[state.client.service][state.status] += 1

@@ -92,7 +92,7 @@ class Webhook:
         self._thread.join(seconds)
 
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
-        """A failure that becomes unknown is `closed`."""
+        """Yield an event for each failure that begins, changes or ends; one that becomes unknown is `closed`."""
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before
         changed = [mode for mode in sorted(was | now) if was.get(mode) != now.get(mode)]
@@ -145,7 +145,7 @@ class Webhook:
                 return
 
     def _sent(self, event: Mapping[str, Any]) -> bool:
-        """Return False if the event must be sent again, True if it was accepted or refused."""
+        """Send the event. Return False if it must be sent again, True if it was accepted or refused."""
         body, stamp = json.dumps(event, ensure_ascii=False).encode(errors="replace"), str(int(time.time()))
         headers = {
             "Content-Type": "application/cloudevents+json; charset=utf-8",

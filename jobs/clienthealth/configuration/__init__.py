@@ -122,7 +122,10 @@ def _parse(section: str, name: str, text: str, variable: str) -> Any:
 
 
 def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable[[str, str], str]) -> dict[str, Any]:
-    """`where(section, key)` names the source of a value for error messages."""
+    """Return the values of a section, converted to the types of its keys.
+
+    Raises SettingsError for an unknown key or a wrong value; `where(section, key)` names the source of the value.
+    """
     fields = keys(section)
     for key in values:
         if key not in fields:
@@ -134,7 +137,7 @@ def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable
 
 
 def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
-    """`where`: the beginning of the error message if the values contradict each other."""
+    """Make a section, or all settings. If the values contradict each other, the error message begins with `where`."""
     try:
         return kind(**values)
     except SettingsError as error:

@@ -62,7 +62,7 @@ class _Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """An input without used lines and without a known reason for this gets the reason NOTHING_KNOWN."""
+        """Return all inputs; one of which no line was used, for no known reason, gets the reason NOTHING_KNOWN."""
         for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}
@@ -160,7 +160,7 @@ def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
 
 
 def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
-    """Times are converted only for a process with exactly one known time zone."""
+    """Convert local times to UTC, for each process with exactly one known time zone."""
     zoned = {(one.process, one.zone_ms) for one in inputs if one.zone_ms is not None and one.process is not None}
     zones = grouped(zoned, lambda zone: zone[0])
     known: dict[tuple[str, str] | None, int] = {process: its[0][1] for process, its in zones.items() if len(its) == 1}

@@ -91,7 +91,10 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """In a short report, merge stories that differ only in the client's name and have no finding or known issue."""
+        """Return the stories.
+
+        In a short report, merge stories that differ only in the client's name and have no finding or known issue.
+        """
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose
@@ -102,7 +105,10 @@ class _Report:
         return [replace(group[0], name=self._some([story.name for story in group])) for group in groups]
 
     def _inputs(self, inputs: Sequence[Input]) -> Iterator[str]:
-        """In a short report, several (SEVERAL) attachments of one kind that were read completely share one line."""
+        """Yield a line on each attachment.
+
+        In a short report, several (SEVERAL) attachments of one kind that were read completely share one line.
+        """
 
         def alike(attached: Input) -> object:
             whole = attached.used and attached.timed and not attached.left_out and not attached.unread
@@ -125,7 +131,7 @@ class _Report:
         return every if self.verbose else some
 
     def _facts(self, finding: Finding) -> Sequence[ShownFact]:
-        """A short report shows the first fact and the newest ones."""
+        """Return all facts in verbose mode, else at most FACTS: the first one and the newest ones."""
         facts = finding.facts
         return self._chosen(facts, facts if len(facts) <= FACTS else [facts[0], *facts[1 - FACTS :]])
 

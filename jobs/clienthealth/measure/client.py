@@ -134,14 +134,17 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Totals are unknown for clients that report deltas, because sums of deltas do not begin at the client's start."""
+    """Return, for each window, the last value of each published counter.
+
+    Counters of clients that report deltas are unknown, because sums of deltas do not begin at the client's start.
+    """
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})
 
 
 def _positive(values: Floats) -> Floats:
-    """Java clients before 1.0 report an average of 0 until they have sent a batch, so values ≤ 0 are unknown."""
+    """Replace values ≤ 0 by NaN: Java clients before 1.0 report an average of 0 until they have sent a batch."""
     return np.where(values > 0, values, np.nan)
 
 

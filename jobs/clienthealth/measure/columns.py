@@ -153,8 +153,9 @@ class Column:
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """`back`: 0 for the last known value of each span, 1 for the one before it; -1 in the result if there is
-        none.
+        """Return each span's last known value, as a position among the known values; -1 if there is none.
+
+        `back`: 1 for the value before the last one, and so on.
         """
         a, b = self.bounds(lo, hi)
         return np.where(b - a > back, b - 1 - back, -1)

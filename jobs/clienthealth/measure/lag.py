@@ -151,7 +151,7 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """The fields `lag` and `idle` of `known` are ignored, and computed from `history`."""
+    """Return a partition's lag at the end of `history`; `lag` and `idle` of `known` are ignored, and computed here."""
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)

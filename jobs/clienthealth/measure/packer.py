@@ -265,7 +265,7 @@ class _Open:
         return self.configs.setdefault(id(config), (len(self.configs), config))[0]
 
     def part(self, row: int, topic: str, partition: int | None, thread: str | None, values: Sequence[float]) -> None:
-        """The values are in the order of TOPIC_METRICS."""
+        """Add the values (in the order of TOPIC_METRICS) of a topic, partition or thread to the sample `row`."""
         number = -1 if partition is None else partition
         at = -1 if thread is None else self.names[thread]
         self.parts.append(_part(row, self.names[topic], number, at, *values))

@@ -90,7 +90,7 @@ def limits(w: Windows, option: str, windows: Ints) -> Floats:
 
 
 def _finite(ratio: Floats) -> Floats:
-    """A limit of 0 means that the queue has no limit, so an infinite ratio is unknown."""
+    """Replace infinite ratios by NaN: a limit of 0 means that the queue has no limit."""
     return np.where(np.isinf(ratio), np.nan, ratio)
 
 

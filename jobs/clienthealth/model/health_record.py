@@ -92,7 +92,7 @@ def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
 
 @functools.lru_cache(maxsize=1_000)
 def _bare(mode: str, status: Status) -> Verdict:
-    """All clients share one object per mode and status, because most verdicts have no details."""
+    """Return a verdict without details. All clients share one object per mode and status."""
     return Verdict(mode, status)
 
 

@@ -208,7 +208,7 @@ def unusable(parts: int) -> list[Snapshot]:
 
 
 def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Leave out metrics that only topics or partitions can have."""
+    """Return the metrics without those that only topics or partitions can have."""
     if metrics.keys() <= _CLIENT_METRICS:
         return dict(metrics)
     return {name: value for name, value in metrics.items() if name in _CLIENT_METRICS}

@@ -95,7 +95,7 @@ def _in_client(thread: Thread) -> bool:
 
 
 def _above_runtime(thread: Thread) -> str:
-    """Return the innermost frame that belongs neither to the JVM nor to a place where Python waits; '' if none does."""
+    """Return the innermost frame outside the JVM and Python's waiting functions (_RUNTIME); '' if there is none."""
     return next((frame for frame in thread.frames if not frame.startswith(_RUNTIME)), "")
 
 

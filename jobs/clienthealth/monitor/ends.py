@@ -150,9 +150,9 @@ def namesakes(bucket: Bucket, client: Client) -> Sequence[Life]:
 
 
 def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: int) -> bool:
-    """True if an entry comes from the process of a client without metrics.
+    """True if `entry` comes from the process of `client`, which sends no metrics, or none any more.
 
-    `departed_ms`: time of the client's last sample; 0 if the client never reported.
+    `departed_ms`: time of the client's last sample; 0 if the client never sent metrics.
     """
     if departed_ms:
         return _goes_on(bucket, entry, Silence(client, departed_ms, departed_ms, 0, 0))

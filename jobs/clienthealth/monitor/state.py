@@ -37,7 +37,7 @@ ProcessKey = tuple[str, str]
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
-#: The version of the format in which a state is saved, and the oldest version that this program reads.
+#: VERSION: version of the format in which a state is saved. OLDEST: the oldest version that this program reads.
 VERSION, OLDEST = 5, 4
 _MAGIC = b"KCH"
 

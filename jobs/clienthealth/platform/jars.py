@@ -134,7 +134,7 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """The JVM refuses an archive of another Java or of other files of the class path."""
+    """Return a hash of the Java and class path with which an archive is made; the JVM refuses it with any other."""
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
     # On macOS, /usr/bin/java is a launcher, without a file lib/modules beside it.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]

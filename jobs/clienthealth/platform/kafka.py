@@ -79,7 +79,7 @@ class Extent(NamedTuple):
 
 
 class Extents(NamedTuple):
-    """The extents of the partitions that could be read (`known`), and why the others could not be read (`unread`).
+    """First and end offsets of the partitions that could be read (`known`), and why others could not be (`unread`).
 
     A partition that is in neither mapping does not exist. `reconnect`: True if the caller should make a new client.
     """

@@ -186,7 +186,7 @@ def _typed(name: str, value: str) -> bool | int | str:
 
 
 def _tls(options: Mapping[str, str]) -> dict[str, Any]:
-    """kafka-python reads only PEM, so Java key stores are converted to PEM."""
+    """Return kafka-python's TLS options. It reads only PEM, so Java key stores are converted to PEM."""
     checked = options.get("ssl.endpoint.identification.algorithm")
     translated: dict[str, Any] = {} if checked is None else {"ssl_check_hostname": checked != ""}
     kinds = {
@@ -234,7 +234,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
 
 
 def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
-    """Java, too, accepts a JKS store if the configured type is PKCS12, and vice versa."""
+    """Return a key store as PEM. Like Java, accept a JKS store if the configured type is PKCS12, and vice versa."""
     data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
     if kind == "PEM":
         return data
@@ -269,7 +269,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
         }
 
     def token(self) -> str:
-        """Raises ServiceError if no token can be fetched; kafka-python then retries the connection."""
+        """Return a valid token. Raises ServiceError if there is none; kafka-python then retries the connection."""
         with self._lock:
             if time.time() >= self._until:
                 try:

@@ -123,7 +123,10 @@ class _Client:
             fastavro.parse_schema(_plain(json.loads(other["schema"])), named_schemas=named)
 
     def _ask(self, path: str) -> Mapping[str, Any]:
-        """Repeat a failed request for up to `patience_seconds`, unless the registry refuses it or lacks the schema."""
+        """Return the registry's response for a path.
+
+        A failed request is repeated for up to `patience_seconds`, unless the registry refuses it or lacks the schema.
+        """
         url, seconds = f"{self._settings.url.rstrip('/')}/{path}", self._settings.timeout_seconds
         deadline, pause = time.monotonic() + self._settings.patience_seconds, _FIRST_PAUSE
         while True:
@@ -158,7 +161,7 @@ _clients = cache(_Client)
 
 
 def _plain(schema: Any) -> Any:
-    """Remove logical types, because fastavro would return dates and decimals for them."""
+    """Return the schema without logical types, for which fastavro would return dates and decimals."""
     if isinstance(schema, dict):
         return {name: _plain(value) for name, value in schema.items() if name != "logicalType"}
     return [_plain(one) for one in schema] if isinstance(schema, list) else schema

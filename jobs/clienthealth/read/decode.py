@@ -324,7 +324,7 @@ def _foreign(client: Identity, topic: str, settings: Settings) -> str | None:
 
 
 def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str | None:
-    """Return the reject reason; None if the snapshot is usable."""
+    """Fill in missing fields. Return the reject reason; None if the snapshot is usable."""
     client = _identified(snapshot.client, record)
     if not client.service or not client.instance:
         instance = client.instance or client.host or ""
@@ -339,7 +339,7 @@ def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str |
 
 
 def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
-    """Return the reject reason; None if the line is usable."""
+    """Fill in missing fields. Return the reject reason; None if the line is usable."""
     line.client = client = _identified(line.client, record)
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms

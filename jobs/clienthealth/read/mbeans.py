@@ -194,7 +194,10 @@ def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """The Scala client's MBean names no client, so its version counts for the whole JVM."""
+    """Add the version in an MBean's attributes to `samples`.
+
+    The Scala client's MBean names no client, so its version counts for the whole JVM.
+    """
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.subject.client_id is not None:

@@ -43,7 +43,7 @@ def _minute_of(period: Period) -> Column:
 
 
 def _index(periods: Sequence[Period]) -> Column:
-    """All periods have the same length; the oldest has index 0."""
+    """Return the index of a minute's period. All periods have the same length; the oldest has index 0."""
     length = periods[0].minutes
     return F.floor(_minute_of(periods[0]) / length).cast("int")
 

@@ -127,7 +127,10 @@ def losses(touching: DataFrame) -> DataFrame:
 
 
 def _sums() -> list[Column]:
-    """A sum of upper bounds, or of bytes, is null if it is unknown for any incident with a loss."""
+    """Return the sums of the columns `lost_*`.
+
+    A sum of upper bounds, or of bytes, is null if it is unknown for any incident with a loss.
+    """
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
     has_bytes = lose == F.count("lost_bytes_1")
@@ -180,7 +183,7 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 
 
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
-    """A mode that this release does not know has the default: critical if confirmed, warning if suspected."""
+    """Return the severity of a mode's alert; for an unknown mode the default: critical if confirmed, else warning."""
     alertings = {mode.id: mode.confirmed if status == "confirmed" else mode.suspected for mode in modes().values()}
     known = F.create_map(*(F.lit(text) for mode, alerting in alertings.items() for text in (mode, alerting.severity)))
     return F.coalesce(known[F.col("mode")], F.lit("critical" if status == "confirmed" else "warning"))

@@ -69,7 +69,7 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
 
 
 def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> Column:
-    """`topic`, `seconds`: columns to add to the entry."""
+    """Return a client's entry in the ranking by the column `what`. `topic`, `seconds`: columns to add to the entry."""
     return F.struct(
         F.lit(what).alias("what"),
         F.col(what).cast("double").alias("value"),

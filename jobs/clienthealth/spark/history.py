@@ -51,7 +51,7 @@ KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
 
 def _schema(columns: Mapping[str, Any]) -> StructType:
-    """`columns`: maps the name of a column to its type; for an array of rows, to the columns of these rows."""
+    """Return a table's schema. `columns`: name → type; for an array of rows, name → columns of these rows."""
     schema = StructType()
     for name, kind in columns.items():
         schema.add(name, kind if isinstance(kind, str) else ArrayType(_schema(kind)))
@@ -149,7 +149,7 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 
 
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
-    """The names of the files show this at once, while a query would take seconds."""
+    """Return whether nothing was ever written to the table. The file names show this at once; a query takes seconds."""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
     # The first write after the creation adds 1.json, and only later writes make Delta delete old files such as 0.json.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
@@ -279,7 +279,10 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
 
 
 def _rows(name: str, written: DataFrame) -> DataFrame:
-    """`written`: the rows as JSON in the column `value`, which lacks the columns `schema_version` and `day`."""
+    """Return rows for the table `name`.
+
+    `written`: the rows as JSON in the column `value`, which lacks the columns `schema_version` and `day`.
+    """
     kinds = (f"`{f.name}` {_WRITTEN.get(f.name, f.dataType).simpleString()}" for f in TABLES[name])
     columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
     columns |= {f.name: f"timestamp_millis(row.{f.name})" for f in TABLES[name] if f.dataType == TimestampType()}

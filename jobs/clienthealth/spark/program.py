@@ -171,7 +171,7 @@ class _Run:
 
 
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
-    """Wait up to STOP_SECONDS for the end of one batch, so that a restart has little to repeat."""
+    """Stop the query, but first wait up to STOP_SECONDS for the end of a batch: a restart then repeats little."""
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:
         if time.monotonic() > deadline:
@@ -181,7 +181,10 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 
 
 def _archivable(settings: Settings) -> bool:
-    """False if `settings` change the class path, because `main` makes the archive with the default settings."""
+    """True if this JVM would use a class archive, but there is none yet.
+
+    False if `settings` change the class path, because `main` makes the archive with the default settings.
+    """
     possible = not submitted() and settings.monitor.class_archive and os.access(jars.cache(), os.W_OK)
     return possible and (paths := class_path(settings)) == class_path(Settings()) and jars.class_archive(paths) is None
 

@@ -182,7 +182,7 @@ class Together:
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
-        """Raises the error of the first job in the list that failed."""
+        """Run the jobs at the same time, until all have ended; then raise the error of the first one that failed."""
         # The Spark properties tie a job to the query, so that stopping the query also stops the job.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]
         wait(running)

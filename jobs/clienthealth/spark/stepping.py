@@ -204,7 +204,7 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
 
 
 def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[list[Row], Summary]:
-    """`most`: maximum size (bytes) of a record on the output topics."""
+    """Return a step's output rows and their summary. `most`: maximum size (bytes) of a record on the output topics."""
     from clienthealth.monitor.faults import REASON
 
     too_large = f"{REASON}: the record would take more than {most} bytes, [topics] max_message_bytes"
@@ -241,7 +241,9 @@ def fits(most: int, *parts: bytes | None) -> bool:
 
 
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
-    """If a row exceeds `most` bytes, its value is left out. If the row is still too large, so are the key and the
+    """Return a row for each rejected record, and a summary.
+
+    If a row exceeds `most` bytes, its value is left out. If the row is still too large, so are the key and the
     record's own headers.
     """
     rows: list[Row] = []

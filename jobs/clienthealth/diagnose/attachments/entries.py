@@ -189,7 +189,7 @@ class Splitter:
         yield from self._repeated()
 
     def _repeated(self) -> Iterator[Entry]:
-        """Yield one entry for each entry repeated since the last call; `repeats`: the number of repetitions."""
+        """For each entry repeated since the last call, yield a copy; its `repeats` is the number of repetitions."""
         for left_out in self._left_out.values():
             if left_out.repeats:
                 yield replace(left_out)

@@ -204,8 +204,9 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 
 
 def _launch(jar: Path, *arguments: str) -> str:
-    """The exit code is ignored, because it reports an error even if the agent is loaded and only does not answer
-    yet.
+    """Run the agent's launcher, and return its output.
+
+    The exit code is ignored, because it reports an error even if the agent is loaded and only does not answer yet.
     """
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:

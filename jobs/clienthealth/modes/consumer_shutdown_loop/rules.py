@@ -42,7 +42,7 @@ SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.So
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits from which look-ups count as an endless loop, and a shutdown or a close() as overdue."""
+    """Limits from which look-ups of the offset manager are an endless loop, and a shutdown() or close() is overdue."""
 
     pause_seconds: float
     gap_seconds: float
@@ -363,7 +363,7 @@ class Closing(NamedTuple):
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:
-        """Return a thread-dump fact that begins at the first dump inside close() and lasts until `last_ms`."""
+        """Return a thread-dump fact that lasts from the first dump with the thread in close() until `last_ms`."""
         return Fact("thread-dump", self.stay.since_ms, self.last_ms, text, direct, self.stay.dump.source, given)
 
 

@@ -73,7 +73,7 @@ class Bar:
             self._stream.flush()
 
     def __call__(self, name: str, done: int, size: int | None) -> None:
-        """`done`, `size`: bytes of the input that have been read, and its total number of bytes (None: unknown)."""
+        """Show progress: `done` bytes of the input `name` have been read, of `size` in total (None: unknown)."""
         now = time.monotonic()
         if now < self._due:
             return

@@ -128,7 +128,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Brokers before 2.3 do not report rights; for these nothing is yielded."""
+    """Report whether this user has the needed rights; nothing if the brokers (before 2.3) do not report rights."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return

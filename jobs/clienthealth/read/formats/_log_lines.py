@@ -96,7 +96,10 @@ def opened(line: LogLine) -> LogLine:
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
-    """The client's name is searched only outside the dumps, because a dump may name other clients of the process."""
+    """Return the line with `dumps`, and with the rest of the text as its message.
+
+    The client's name is searched only in the rest, because a dump may name other clients of the process.
+    """
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
     if rest:
@@ -110,7 +113,7 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
 
 
 def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
-    """`line` was parsed from a shipper's message; `below` has the fields of the shipper's record."""
+    """Merge a line from a shipper's message with the fields (`below`) of the shipper's record, which fill its gaps."""
     client = Identity(**_above(line.client, below.client, Identity.__struct_fields__))
     fields = _above(line, below, ("level", "logger", "thread", "message", "stack"))
     return msgspec.structs.replace(below, ts_ms=ts_ms, client=client, **fields)

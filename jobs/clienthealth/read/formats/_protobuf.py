@@ -157,7 +157,7 @@ def _pair(data: bytes) -> tuple[str, bytes]:
 
 
 def _message(name: str, data: bytes) -> Any:
-    """Invalid bytes give an empty message, so that the rest of the record is still used."""
+    """Parse an embedded message. Invalid bytes give an empty one, so that the rest of the record is still used."""
     try:
         return message_of(name, data)
     except ValueError:

@@ -42,7 +42,10 @@ def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
 
 
 def _getter(every: Iterable[str], names: Iterable[str]) -> Callable[[Any], tuple[float | None, ...]]:
-    """`every`: the metrics for which `_struct` created the struct's type."""
+    """Return a function that takes a struct and returns the values of `names`.
+
+    `every`: the metrics for which `_struct` created the struct's type.
+    """
     numbers = {name: n for n, name in enumerate(every)}
     fields = [f"f{numbers[name]}" for name in names]
     read: Callable[[Any], Any] = attrgetter(*fields)
@@ -195,5 +198,5 @@ def _filled(values: Iterable[float | None]) -> Values:
 
 
 def _named(names: Iterable[str], values: Values) -> dict[str, float]:
-    """`values`: one per name, NaN or negative if unknown."""
+    """Return the known values by name. `values`: one per name, NaN or negative if unknown."""
     return {name: value for name, value in zip(names, values, strict=True) if value >= 0}

@@ -62,9 +62,10 @@ def _key(head: str) -> tuple[str, Labels]:
 
 
 def _fields(written: str) -> dict[str, Any] | None:
-    """Numbers and booleans stay strings, without a number's type suffix (`i`, `u`).
+    """Return a line's fields; None if the text is invalid.
 
-    Fields with a text in quotes are left out.
+    Numbers and booleans stay strings, without a number's type suffix (`i`, `u`). Fields with a text in quotes are left
+    out.
     """
     fields: dict[str, Any] = {}
     at = 0

@@ -52,7 +52,10 @@ def _status(element: Any) -> float | None:
 
 
 def _read(process: Samples, request: Mapping[str, Any], value: Any) -> None:
-    """`value`: the attributes of each MBean of a pattern, those of one MBean, or the value of one attribute."""
+    """Add the values that answer a request to `process`.
+
+    `value`: the attributes of each MBean of a pattern, those of one MBean, or the value of one attribute.
+    """
     if type(value) is dict and any(map(MBEAN.match, value)):
         for name, attributes in value.items():
             read(process, name, mapping(attributes))

@@ -61,7 +61,7 @@ def _subject(kind: str, attributes: Attributes, ids: tuple[str, ...]) -> Subject
 
 
 def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
-    """`scopes`: the metrics of each scope. `ids`: the attributes that name a client."""
+    """Add data points to `into`. `scopes`: the metrics of each scope. `ids`: the attributes that name a client."""
     own: dict[str, dict[str, float]] = {}
     # Most data points of a record have the same times.
     last_end: Any = None

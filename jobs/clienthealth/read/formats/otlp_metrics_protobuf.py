@@ -149,7 +149,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Return False, and add nothing, if the bytes in the place of a time are not a time."""
+    """Add the numbers of a scope to `into`. Return False, and add nothing, if a time's bytes are no time."""
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
         if len(times) == _START_AND_END.size:

@@ -89,7 +89,10 @@ def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
 
 
 def _kind(name: str, fields: Iterable[str]) -> str | None:
-    """Users choose the names of measurements; if a name lacks the kind, a field that only one kind has shows it."""
+    """Return the kind of client that the measurement's name contains, else the kind that a field shows; else None.
+
+    Users choose the names of measurements. A field shows the kind if only one kind of client has such a metric.
+    """
     for kind in ("producer", "consumer"):
         if kind in name:
             return kind

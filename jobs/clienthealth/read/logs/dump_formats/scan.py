@@ -93,7 +93,7 @@ class _Scan:
         self.block: Block | None = None
         #: True after a line that belongs to no dump. The next blank line then ends the thread that is being read.
         self.foreign = False
-        #: Names of the threads in a report of deadlocks that comes before the threads of its dump.
+        #: Names of deadlocked threads, from a report of deadlocks that is above the threads of the same dump.
         self.announced: list[str] = []
         self.telling = [number for number, line in enumerate(text.lower().split("\n")) if "kafka" in line]
 
