@@ -442,6 +442,12 @@ STATED = (
     ),
     ("ERROR KafkaError (Message production error: PurgeQueue (Local: Purged in queue))\n", "delivery-stalled"),
     (LOGGED, CALLBACK),
+    # JSON that is no log record.
+    (
+        'Server: Jetty(9.2.12)\n{"offsets":[{"partition":null,"error_code":50003,"error":"Batch containing 1 record(s) '
+        'expired due to timeout while requesting metadata from brokers for orders-0"}]}\n',
+        "delivery-stalled",
+    ),
 )
 #: Texts like those in STATED that show no failure: for example a goroutine without a waiting time, or a normal wait.
 UNSTATED = (

@@ -25,8 +25,9 @@ from clienthealth.diagnose.attachments.text import Read
 from clienthealth.model.errors import InputError
 from clienthealth.read.recordings import second_process
 
-#: The reason that is shown for a text that may be incomplete.
-CUT = "the last line has no line end"
+#: CUT: the reason that is shown for a text that may be incomplete. EXPLAINED: the reason why lines of a text that
+#: explains an error are left out.
+CUT, EXPLAINED = "the last line has no line end", "quoted in an explanation"
 
 
 @dataclass

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from clienthealth.diagnose.attachments import exports, metrics
 from clienthealth.diagnose.attachments.archives import UnreadableError
 from clienthealth.diagnose.attachments.entries import METRICS, Entry, Splitter
-from clienthealth.diagnose.attachments.opening import CUT, Input, Stream, named
+from clienthealth.diagnose.attachments.opening import CUT, EXPLAINED, Input, Stream, named
 from clienthealth.diagnose.attachments.pastes import Context, context, restored
 from clienthealth.diagnose.attachments.text import Layout, Stripped, blocks, encoding_of, plain, unwrapper, utf8
 from clienthealth.model.clients import ClientProcess
@@ -381,7 +381,7 @@ class Reader:
 
     def _learned(self, lines: list[bytes]) -> Layout:
         layout = Layout.learned(lines, self._file_ms)
-        self._beside_kafka = any(b"afka" in line or b"arama" in line for line in lines)
+        self._beside_kafka = self.input.names_client or any(b"afka" in line or b"arama" in line for line in lines)
         if layout.shipped.names:
             self.input.what = ", ".join(filter(None, (self.input.what, *layout.shipped.names)))
         return layout
@@ -426,10 +426,11 @@ class Reader:
             yield from (self._record("any", entry.line, reading, entry.ts_ms, entry.key) for reading in in_entry)
             return
         document = parsed(value.strip()) if value.lstrip().startswith((b"{", b"[")) else None
-        if isinstance(document, dict | list):
-            own_ms = line_of(document, ANY_LAYOUT).ts_ms if isinstance(document, dict) else None
-            self.input.span(own_ms)
-            yield self._record("any", entry.line, value, entry.ts_ms if own_ms is None else own_ms, entry.key)
+        own = line_of(document, ANY_LAYOUT) if isinstance(document, dict) else LogLine()
+        # JSON in no known format is read as a line of text, because a value in it may be a client's message.
+        if own.message or (isinstance(document, dict | list) and self._is_recognised(value)):
+            self.input.span(own.ts_ms)
+            yield self._record("any", entry.line, value, entry.ts_ms if own.ts_ms is None else own.ts_ms, entry.key)
             return
         if value.startswith(b'{"'):
             self.input.cannot_read("truncated-json")
@@ -441,7 +442,7 @@ class Reader:
         bare = not logged and (not owned or "..." in text or "…" in text)
         line.beside_kafka, line.explained = self._beside_kafka, found == "explained" and not entry.stamp
         if line.explained:
-            self.input.leave_out("quoted in an explanation")
+            self.input.leave_out(EXPLAINED)
         line.quoted = found == "explained" or (found == "quoted" and bare)
         if entry.ts_ms is not None:
             line.ts_ms = entry.ts_ms

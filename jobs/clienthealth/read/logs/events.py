@@ -46,8 +46,8 @@ _TOLD = re.compile(r"\s*(?:\{|%\d\||(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S+\s+(?!
 #: the text after it.
 _QUOTED = re.compile(r"([\"`])(?!\d+\[)[^\"`]*\1")
 _OPENED = re.compile(r"(?<!\\)(?:\"|`(?!\d+\[))(?:[^\"`]|`(?=\d+\[))*\Z")
-#: Text right before a quoted value: `msg=`, `:message=>`, `"message": `, `[`.
-_KEY = re.compile(r"(?:=>?|[\[{(,]|'' ?: ?)\Z")
+#: Text right before a quoted value: `msg=`, `:message=>`, `"message": `, `[`, `string(50) `.
+_KEY = re.compile(r"(?:=>?|[\[{(,]|'' ?: ?|\bstring\(\d{1,6}\) )\Z")
 #: Text right before a string in source code: a call, as in `log.warn(`.
 _CALL = re.compile(
     r"(?:\b[a-z]\w{0,99}|\b(?:new|raise) [\w.]{1,99}|\(\w{1,99}=\w{1,99})\((?:\Z|'[^']{0,500}\Z)", re.ASCII
