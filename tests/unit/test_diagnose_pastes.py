@@ -202,7 +202,7 @@ PERMANENT = "MessageSet with 291 message(s) encountered error: Local: Timed out 
     [
         (" ".join(f"{REQUEST.format(number)}(after 991ms, timeout #{number})" for number in range(3)), "suspected"),
         (REQUEST.format(0) + "(after 60018ms, timeout #0)", "suspected"),
-        (REQUEST.format(0) + "(after 991ms, timeout #0)", "unknown"),
+        (REQUEST.format(0) + "(after 991ms, timeout #0)", "suspected"),
         (f"%7|1634047381.401|MSGSET|rdkafka#producer-1| [thrd:k:9093/2]: k:9093/2: {PERMANENT}", "suspected"),
     ],
 )
@@ -388,6 +388,18 @@ AWAITED = (
     "\tat org.apache.kafka.clients.producer.internals.FutureRecordMetadata.get(FutureRecordMetadata.java:78)\n"
 )
 FEW = "org.apache.kafka.common.errors.NotEnoughReplicasException: The size of the current ISR Set(1) is insufficient\n"
+AT, MEMBER = "2026-11-20 10:00:00,000", "[Consumer clientId=a, groupId=g]"
+THROWN_OUT = f"{AT} INFO {MEMBER} Attempt to heartbeat failed since member id a-1 with generation 7 is not valid.\n"
+PRODUCING = (
+    "[Producer clientId=p] Got error produce response with correlation id 9 on topic-partition orders-0, retrying (4 "
+    "attempts left). Error: "
+)
+RETRYING = "[sarama] 2026/11/20 10:00:00 producer/leader/orders/0 state change to [retrying-1]\n"
+STOPS = '{"level":"DEBUG","logger":"kafkajs","message":"[Runner] waiting for consumer to finish..."}\n'
+UNFLUSHED = (
+    f"{AT} ERROR WorkerSourceTask{{id=a-0}} Failed to flush, timed out while waiting for producer to flush outstanding "
+    "3 messages (org.apache.kafka.connect.runtime.WorkerSourceTask:509)\n"
+)
 #: The I/O thread logs a line, and the appender sends it with a producer that has no free memory.
 LOGGED = (
     '"kafka-producer-network-thread | logs" #19 daemon prio=5 os_prio=0 tid=0x1 nid=0x2 waiting on condition [0x3]\n'
@@ -442,10 +454,27 @@ STATED = (
     ),
     ("ERROR KafkaError (Message production error: PurgeQueue (Local: Purged in queue))\n", "delivery-stalled"),
     (LOGGED, CALLBACK),
+    # Lines that a monitored log must repeat before they count.
+    (f"{THROWN_OUT}{AT} INFO {MEMBER} (Re-)joining group\n", "consumer-stalled"),
+    (f"{AT} INFO {MEMBER} (Re-)joining group\n" * 3, "consumer-stalled"),
+    ('["message":protected]=>\n  string(22) "Broker: Unknown member"\n', "consumer-stalled"),
+    ("[WARN] KafkaConsumer poll is taking significantly longer (30000ms) to return from poll\n", "consumer-stalled"),
+    (f"{AT} ERROR Graceful stop of task orders-0 failed. (org.apache.kafka.connect.runtime.Worker)\n", LOOP),
+    (STOPS, LOOP),
+    ('CGRPTERM [thrd:main]: Group "g": waiting for rebalance_cb, 2 toppar(s), (state up) before terminating\n', LOOP),
+    (UNFLUSHED, "delivery-stalled"),
     # JSON that is no log record.
     (
         'Server: Jetty(9.2.12)\n{"offsets":[{"partition":null,"error_code":50003,"error":"Batch containing 1 record(s) '
         'expired due to timeout while requesting metadata from brokers for orders-0"}]}\n',
+        "delivery-stalled",
+    ),
+    (f"{AT} INFO Sending batch to Kafka failed. Will retry after a delay. {{:batch_size=>4}}\n", "delivery-stalled"),
+    (f"{AT} WARN {PRODUCING}NOT_ENOUGH_REPLICAS\n", "delivery-stalled"),
+    (RETRYING, "delivery-stalled"),
+    (
+        "%3|1763632800.123|PRODUCE|rdkafka#producer-1| k:9092/1: ProduceRequest failed: Local: Timed out: explicit "
+        "actions 0x2\n",
         "delivery-stalled",
     ),
 )
@@ -464,6 +493,22 @@ UNSTATED = (
     f"WARN [main] shop.Sender - {FEW}",
     "    when MaxRetries >= 0 -> exit({reached_max_retries, Reason});\n",
     "ERROR Local: Purged in queue\n",
+    # A fault that a later line shows to have ended.
+    f"{THROWN_OUT}{AT.replace(':00,', ':09,')} INFO {MEMBER} Adding newly assigned partitions: orders-0, orders-1\n",
+    f"{THROWN_OUT}{AT.replace(':00,', ':09,')} INFO {MEMBER} Setting offset for partition orders-0 to the committed "
+    "offset FetchPosition{offset=12}\n",
+    f"{STOPS}{STOPS.replace('[Runner] waiting for consumer to finish...', '[Consumer] Stopped')}",
+    f"{UNFLUSHED}{AT.replace('10:00', '10:01')} INFO WorkerSourceTask{{id=a-0}} Finished commitOffsets successfully in "
+    "12 ms (org.apache.kafka.connect.runtime.WorkerSourceTask:521)\n",
+    f"{AT} ERROR Graceful stop of task a-0 failed. (org.apache.kafka.connect.runtime.Worker)\n"
+    f"{AT.replace('10:00', '10:01')} INFO WorkerSourceTask{{id=a-0}} Committing offsets\n",
+    f"{RETRYING}{RETRYING.replace('retrying-1', 'flushing-1')}{RETRYING.replace('retrying-1', 'normal')}",
+    # A line in a long log.
+    f"{AT} WARN {PRODUCING}NOT_ENOUGH_REPLICAS\n" + f"{AT} INFO [main] shop.Orders - an order has come\n" * 500,
+    # A consumer that starts, and texts that explain.
+    "[WARN] KafkaConsumer poll is taking significantly longer (3000ms) to return from poll\n",
+    f"{AT} INFO {MEMBER} (Re-)joining group\n" * 2,
+    f"## Common errors\nIf you see this, check max.poll.interval.ms:\n```\n{THROWN_OUT.partition('INFO ')[2]}```\n",
 )
 
 

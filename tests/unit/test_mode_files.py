@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import clienthealth.modes
 from clienthealth.model.errors import CatalogueError
 from clienthealth.modes import Limits, mode_file
+from clienthealth.read.logs.also_seen import TROUBLES
 
 GOOD = """
 title = "Slow"
@@ -121,3 +123,10 @@ def test_a_mode_explains_modes_that_there_are(monkeypatch: pytest.MonkeyPatch) -
         CatalogueError, match="producer-callback-deadlock: `explains` names delivery-staled, which is no"
     ):
         clienthealth.modes.modes.__wrapped__()
+
+
+def test_a_log_event_suspects_modes_and_causes_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    issue = replace(TROUBLES[0], suspects={"consumer-stalled": "boredom"})
+    monkeypatch.setattr(clienthealth.modes, "TROUBLES", (issue,))
+    with pytest.raises(CatalogueError, match="no cause of the mode: consumer-stalled = boredom"):
+        clienthealth.modes.catalogue.__wrapped__()

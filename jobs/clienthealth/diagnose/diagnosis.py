@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from clienthealth.diagnose.attachments.opening import CUT, Input
-from clienthealth.diagnose.known import contexts, undated_topics
+from clienthealth.diagnose.known import contexts, stated, undated_topics
 from clienthealth.diagnose.outcome import Diagnosis
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.packed import Chunk, LogEntry, client_of, encode, process_of
@@ -194,9 +194,8 @@ def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Inpu
     clients.sort(key=lambda item: item[0].key)
     logs = bucket.log_entries
     clients = [(_with_version(client, logs.get(client.process, ())), verdicts) for client, verdicts in clients]
-    return clients, _also_seen(
-        bucket.state, [client for client, _ in clients], sum(attached.read for attached in inputs) <= EXCERPT_LINES
-    )
+    excerpt = sum(attached.read for attached in inputs) <= EXCERPT_LINES
+    return clients, _also_seen(bucket.state, [client for client, _ in clients], excerpt)
 
 
 def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
@@ -234,9 +233,7 @@ def _adds_failure(
 ) -> bool:
     """True if a client without an id has a failure that no client with an id of the same process and kind has."""
     place = client.service, client.host, client.kind
-    beside = [
-        of for other, of in judged_clients if other.client_id and (other.service, other.host, other.kind) == place
-    ]
+    beside = [of for one, of in judged_clients if one.client_id and (one.service, one.host, one.kind) == place]
     found = {verdict.mode for of_named in beside for verdict in of_named if verdict.unhealthy}
     return not beside or any(verdict.unhealthy and verdict.mode not in found for verdict in verdicts)
 
@@ -340,11 +337,12 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return `by_key` with verdicts changed by the adjustments of the stages "moment" and "shown"."""
+    """Return `by_key` with the suspicions of `stated`, then adjusted by the stages "moment" and "shown"."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
+    judged = {key: [stated(verdict, known[of], inputs) for verdict in every] for key, (of, every) in by_key.items()}
     return {
-        key: (client, adjust("shown", adjust("moment", verdicts, known[client]), known[client]))
-        for key, (client, verdicts) in by_key.items()
+        key: (client, adjust("shown", adjust("moment", judged[key], known[client]), known[client]))
+        for key, (client, _) in by_key.items()
     }
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from clienthealth.diagnose.attachments.opening import CUT, Input
+from clienthealth.diagnose.attachments.opening import CUT, EXPLAINED, Input
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, ThreadDump
-from clienthealth.model.wording import listing
-from clienthealth.modes import MIN_READINGS, Look
+from clienthealth.model.verdicts import Verdict
+from clienthealth.model.wording import listing, quoted
+from clienthealth.modes import MIN_READINGS, Look, catalogue, modes
+from clienthealth.modes._evidence import Fact, conclude
 from clienthealth.monitor import departures
 from clienthealth.monitor.adjust import Attached, Context
 from clienthealth.monitor.attribution import ProcessLog
@@ -26,6 +29,9 @@ PASTED = ("metrics (", "log", "JSON document")
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Parts of the metrics that were written at most this time (ms) apart belong to one sample.
 APART_MS = 500
+#: Maximum number of lines of an excerpt. A longer text may be a whole log, which repeats the lines of a failure that
+#: lasts, and which has single lines of that kind after each restart of a broker.
+MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
 
@@ -57,16 +63,9 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
             vanished=any(one.emptied >= MIN_READINGS for one in inputs if one.process == process),
             until_ms=until_ms,
         )
-        attached = Attached(
-            look,
-            samples=len(times),
-            last_ms=times[-1] if times else 0,
-            unread=_unread(process, inputs) or (NO_CLOCK if client.identity in unclocked else ""),
-            untimed=untimed,
-            undated=undated,
-            pasted=pasted,
-        )
-        known[client] = Context(attached=attached)
+        unread = _unread(process, inputs) or (NO_CLOCK if client.identity in unclocked else "")
+        last_ms = times[-1] if times else 0
+        known[client] = Context(attached=Attached(look, len(times), last_ms, unread, untimed, undated, pasted))
     return known
 
 
@@ -84,6 +83,31 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
     gaps = gaps[gaps > APART_MS]
     on_time = until_ms - times[-1] - LATE_MS <= LATE_INTERVALS * (float(np.median(gaps)) if len(gaps) else 0.0)
     return on_time or has_ended(bucket, bucket.state.all_clients[number], times[-1], True)
+
+
+def stated(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict:
+    """Return a suspicion if lines of an attached text suspect the verdict's mode (`Meaning.suspects`).
+
+    A person who attaches an excerpt shows few lines of a log, so one line is enough where a whole log must repeat the
+    line. The verdict is returned unchanged if it is unhealthy, if the client has samples, if the inputs are long
+    (MOST_LINES), if a later line shows relief, or if the lines stand in a text that explains an error.
+    """
+    attached, mode = known.attached, modes()[verdict.mode]
+    if attached is None or attached.samples or verdict.unhealthy or sum(one.read for one in inputs) > MOST_LINES:
+        return verdict
+    explained, logs = _topics(inputs, lambda one: EXPLAINED in one.left_out), attached.look.window.logs
+    over = [number for number, event in enumerate(logs, 1) if any(event in one for one in mode.lines if one.relief)]
+    left = [e for e in logs[max(over, default=0) :] if e.own or (e.source and e.source.topic) not in explained]
+    of_mode = [meaning for meaning in catalogue().meanings if mode.id in meaning.suspects]
+    shown = {meaning: [event for event in left if event in meaning] for meaning in of_mode}
+    enough = {meaning: lines for meaning, lines in shown.items() if sum(e.repeats for e in lines) >= meaning.enough}
+    if not enough:
+        return verdict
+    facts = [Fact.of("log", lines[-1], f"{one.says}: {quoted(lines[-1].text)}") for one, lines in enough.items()]
+    cause = next(iter(enough)).suspects[mode.id]
+    innocent = [one for one in mode.confusions if not one.causes or cause in one.causes]
+    left_open = tuple(f"{one.what} ({one.settled_by} would settle it)" for one in innocent)
+    return replace(conclude(mode.id, facts, {"cause": cause or None}), not_ruled_out=left_open, proofs=())
 
 
 def undated_topics(inputs: Iterable[Input]) -> frozenset[str]:

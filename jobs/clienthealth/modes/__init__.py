@@ -242,5 +242,12 @@ def modes() -> Mapping[str, Mode]:
 
 @cache
 def catalogue() -> Catalogue:
-    """Return all log events, compiled once per process: those of modes, known issues and clients' self-descriptions."""
-    return Catalogue([*(line for mode in modes().values() for line in mode.lines), *SELF_DESCRIPTIONS, *TROUBLES])
+    """Return all log events, compiled once per process: those of modes, known issues and clients' self-descriptions.
+
+    Raises CatalogueError if a log event suspects a mode or a cause that does not exist.
+    """
+    found = Catalogue([*(line for mode in modes().values() for line in mode.lines), *SELF_DESCRIPTIONS, *TROUBLES])
+    causes = {(mode.id, cause) for mode in modes().values() for cause in ("", *(cause.id for cause in mode.causes))}
+    if unknown := {suspected for meaning in found.meanings for suspected in meaning.suspects.items()} - causes:
+        raise CatalogueError(f"`suspects` names no failure mode, or no cause of the mode: {' = '.join(min(unknown))}")
+    return found

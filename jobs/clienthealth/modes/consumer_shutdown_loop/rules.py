@@ -32,7 +32,7 @@ from clienthealth.read.logs.wordings import Meaning
 FILE = mode_file(__file__)
 ID = FILE.id
 LOOKUPS, OUTAGE, BEGUN, COMPLETED, FAILED = map(FILE.reads, ("lookups", "outage", "begun", "completed", "failed"))
-CLOSING, CLOSED, DESTROYING = map(FILE.reads, ("closing", "closed", "destroying"))
+CLOSED, DESTROYING, *CLOSINGS = map(FILE.reads, ("closed", "destroying", "closing", "waiting"))
 CONNECTOR_CONFIG = FILE.reads("self-descriptions.connector-config")
 
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
@@ -68,7 +68,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         return _closes(window, thresholds)
     looping = _looping(_since_completed(window), thresholds)
     left = _left_behind(window, thresholds)
-    facts = looping or left or _overdue(window, thresholds, BEGUN, (COMPLETED, FAILED), "the connector")
+    facts = looping or left or _overdue(window, thresholds, (BEGUN,), (COMPLETED, FAILED), "the connector")
     lines = events(window, LOOKUPS)
     in_dumps = (t.name for d in reversed(window.dumps) for t in d.threads if _in_lookup(t))
     detail = {
@@ -83,14 +83,14 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     """Judge whether a consumer of the Java client stays inside close() longer than a healthy close() takes."""
     seen = closing(window)
     facts = _hanging(window, seen, limits) if seen else []
-    facts = facts or _overdue(window, limits, CLOSING, (CLOSED,), "the consumer") or stated(window, DESTROYING)
+    facts = facts or _overdue(window, limits, CLOSINGS, (CLOSED,), "the consumer") or stated(window, DESTROYING)
     if facts:
         where = {"thread": seen.stay.thread.name, "frame": innermost(seen.stay.thread)} if seen else {}
         return conclude(ID, facts, {"cause": "close-hangs", **where})
     if seen:
         text = f"'{seen.stay.thread.name}' is inside close(), which may take a while"
         return conclude(ID, [], doubts=[seen.fact(text)])
-    begun = events(window, CLOSING)
+    begun = events(window, *CLOSINGS)
     if begun and not any(event.ts_ms >= begun[-1].ts_ms for event in events(window, CLOSED)):
         return conclude(ID, [], doubts=[Fact("log", begun[-1].ts_ms, begun[-1].ts_ms, UNDER_WAY)])
     w = window.table
@@ -269,9 +269,9 @@ def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _overdue(
-    window: ClientWindow, limits: Thresholds, began: Meaning, ends: Sequence[Meaning], client: str
+    window: ClientWindow, limits: Thresholds, began: Sequence[Meaning], ends: Sequence[Meaning], client: str
 ) -> list[Fact]:
-    begun, ended = events(window, began), events(window, *ends)
+    begun, ended = events(window, *began), events(window, *ends)
     for event in begun:
         seconds = (window.newest_ms - event.ts_ms) / 1000
         if not any(e.ts_ms >= event.ts_ms for e in ended) and seconds >= limits.overdue_shutdown_seconds:

@@ -76,9 +76,7 @@ def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
             for key in keys(type(mode.thresholds)).values()
         ],
         "log_lines": [wording.id for line in mode.reads for wording in line.wordings],
-        "symptoms": [
-            wording.id for line in mode.lines for wording in line.wordings if line not in mode.reads and not line.relief
-        ],
+        "symptoms": [wording.id for line in mode.lines for wording in line.wordings if line not in mode.reads],
         "background": [" ".join(part.split()) for part in mode.background.split("\n\n")],
     }
 

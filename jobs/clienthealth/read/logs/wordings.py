@@ -83,6 +83,9 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
     otherwise  True if the event counts only in lines that match no other pattern, neither of its own file nor of an
                earlier one
+    suspects  maps a failure mode to its cause ('' for no cause): in a text that a person attached, the event suspects
+              this mode, unless a later line shows relief
+    enough    the minimum number of lines for such a suspicion
     """
 
     says: str
@@ -97,6 +100,8 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     away: bool = False
     unserved: bool = False
     otherwise: bool = False
+    suspects: Mapping[str, str] = {}
+    enough: int = 1
 
     @cached_property
     def ids(self) -> frozenset[str]:
