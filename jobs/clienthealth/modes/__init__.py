@@ -1,12 +1,10 @@
 """The documented failure modes: one folder each. The folder's name, with hyphens, is the mode's id.
 
-The id is also the value of the metric label, the name of the runbook and the argument on the command line. The program
-finds the modes by their folders; no list names them.
+The id is also the value of the metric label, the name of the runbook and the argument on the command line.
 
-A window is the data of one client from one span of time. Each condition on metrics is one function of many windows,
-which returns one value per window. The gate evaluates the function for the windows of all clients. A window for which
-the gate suspects the failure goes to the judge. The judge evaluates the same function for this one window and describes
-the evidence in words.
+A window is the data of one client from one span of time. The gate evaluates each condition on metrics for the windows
+of all clients at once. A window for which the gate suspects the failure goes to the judge. The judge describes the
+evidence in words.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ class Gate(Generic[T]):
     def reasons(self, w: Windows, thresholds: T) -> Texts:
         """Return, for each window, why metrics do not show whether the client has the failure; '' if they do.
 
-        For a window with too few samples this is FEW, otherwise the result of `blind`.
+        For a window with too few samples, the reason is FEW.
         """
 
         def made() -> Texts:
@@ -71,7 +69,7 @@ class Gate(Generic[T]):
         return w.once((self.blind, thresholds), made)
 
     def suspected(self, w: Windows, thresholds: T) -> Bools:
-        """Return `suspects`, computed once: for each window, True if the judge must examine it because of metrics."""
+        """For each window, True if the judge must examine the window because of its metrics."""
         return w.once((self.suspects, thresholds), lambda: self.suspects(w, thresholds))
 
     def reason(self, w: Windows, thresholds: T) -> str | None:
@@ -84,11 +82,9 @@ class Gate(Generic[T]):
 class Explanation:
     """What a verdict means for its reader.
 
-    title    the failure in a few words
     summary  one sentence: what is wrong with the client
     cause    one sentence: why the failure happens; '' if unknown
     first    what to do before `remedy`; '' for nothing
-    remedy   what to do
     """
 
     title: str
@@ -126,10 +122,7 @@ class FailureMode(Facts, Generic[T]):
 
     @property
     def symptoms(self) -> frozenset[str]:
-        """Return the ids of log patterns that show the failure.
-
-        While lines that match these patterns appear, the client's incident stays open.
-        """
+        """Return the ids of log patterns that show the failure."""
         return frozenset().union(*(meaning.ids for meaning in self.lines if not meaning.relief))
 
     @property
@@ -138,11 +131,7 @@ class FailureMode(Facts, Generic[T]):
         return f"{self.first} {self.action}".lstrip()
 
     def explanation(self, verdict: Verdict, library: str | None) -> Explanation:
-        """Return what a verdict means for a client. `library`: the name of the client's library, None if unknown.
-
-        If a mode has a `caution`, its action (for example, to end the process) cannot be undone. So the remedy is the
-        `caution` until the verdict is confirmed. `first` (take a dump) is '' if the evidence contains a thread dump.
-        """
+        """Return what a verdict means for a client. `library`: the name of the client's library, None if unknown."""
         cause = self.cause(verdict) or Cause("")
         remedy = cause.advice_for(library or "", verdict.detail) or self.action
         if cause.lasts and (until_then := of_library(self.until_then, library or "")):
@@ -175,8 +164,8 @@ class LiveMode(FailureMode[T]):
     gate       conditions on metrics that select the windows for the judge
     recovered  returns True if the client's newest window shows that the fault is over. None: the fault is over as soon
                as a window has no evidence of the fault
-    silence    judges a client that sends no more samples, from its last window and later log lines of its process;
-               returns None if these show nothing about the mode. Without `silence`, missing samples are never evidence
+    silence    judges a client that sends no more samples; returns None if nothing shows whether the client has the
+               failure. Without `silence`, missing samples are never evidence
     """
 
     absence: ClassVar[bool] = False
@@ -224,7 +213,7 @@ def _times(w: Windows) -> Column:
 
 
 def lasted(w: Windows) -> Floats:
-    """Return the time (s) from the first sample of each window to the last; NaN without samples."""
+    """Return, for each window, the time (s) from its first sample to its last; NaN without samples."""
     return w.grown(_times(w)) / 1000
 
 
@@ -244,7 +233,7 @@ def modes() -> Mapping[str, Mode]:
 def catalogue() -> Catalogue:
     """Return all log events, compiled once per process: those of modes, known issues and clients' self-descriptions.
 
-    Raises CatalogueError if a log event suspects a mode or a cause that does not exist.
+    Raises CatalogueError if `suspects` of a log event names a mode or a cause that does not exist.
     """
     found = Catalogue([*(line for mode in modes().values() for line in mode.lines), *SELF_DESCRIPTIONS, *TROUBLES])
     causes = {(mode.id, cause) for mode in modes().values() for cause in ("", *(cause.id for cause in mode.causes))}

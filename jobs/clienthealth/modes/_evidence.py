@@ -4,12 +4,11 @@ A judge collects facts. `conclude` makes the verdict from these facts, by the sa
 
 - With one direct fact the verdict is `confirmed`.
 - With indirect facts of one kind of evidence the verdict is `suspected`.
-- With indirect facts of two kinds of evidence the verdict is `confirmed`. `monitor/adjust.py` lowers a confirmed
-  verdict to `suspected` if the evidence does not refute all innocent explanations of the mode.
+- With indirect facts of two kinds of evidence the verdict is `confirmed`.
 
 A fact may have an innocent explanation. In that case the fact's field `given` is the circumstance that excludes this
-explanation. If data shows that the circumstance does not hold, the fact proves nothing. If no data decides whether it
-holds, the fact can make a verdict suspected but not confirmed.
+explanation. If data shows that the circumstance does not hold, the fact proves nothing. If no data decides whether the
+circumstance holds, the fact can make a verdict suspected but not confirmed.
 """
 
 from __future__ import annotations
@@ -35,7 +34,8 @@ from clienthealth.read.logs.wordings import Meaning
 SLOT_MS = 30_000
 #: Log lines at most this time (ms) apart count as one occurrence, because a client may log one exception twice.
 SAME_MOMENT_MS = 1000
-#: A metadata-age (s) above this means that the client never received metadata: until then the age counts from 1970.
+#: A metadata-age (s) above this means that the client never received metadata: without metadata, the age counts from
+#: 1970.
 NEVER_SECONDS = 1e8
 
 
@@ -45,7 +45,7 @@ class Circumstance:
 
     holds  True if data shows the condition, False if data shows the opposite, None if no data decides
     text   a clause: why the condition holds, why it does not hold, or what is unknown
-    name   its id, by which `unless` in `mode.toml` refers to a circumstance; '' without an id
+    name   the id that `unless` in `mode.toml` uses for the circumstance; '' for none
     """
 
     holds: bool | None
@@ -97,11 +97,10 @@ class Fact:
         since: Dated | int | None = None,
         given: Circumstance | None = None,
     ) -> Fact:
-        """Return the fact that a line, dump or sample shows.
+        """Return the fact that `shown`, a line, dump or sample, shows.
 
-        `shown`: that line, dump or sample. `since`: when the observed state began, as epoch ms or as the input that
-        shows it; by default the time of `shown`. If `given` is None, and `shown` is a line that may be about a
-        client other than the one judged, the fact gets the circumstance ANOTHERS.
+        `since`: when the observed state began, as epoch ms or as the input that shows the beginning; by default the
+        time of `shown`.
         """
         begun = since if isinstance(since, int) else (since or shown).ts_ms
         if given is None and isinstance(shown, LogEvent) and not shown.own:
@@ -110,7 +109,7 @@ class Fact:
 
     @property
     def proof(self) -> Proof:
-        """The fact's entry in `Verdict.proofs`: its kind, whether it is direct, and its circumstance."""
+        """The fact's entry in `Verdict.proofs`."""
         given = self.given or NOTHING_NEEDED
         return Proof(self.kind, self.direct, given.name, given.holds, given.text)
 
@@ -121,7 +120,7 @@ class Fact:
 
     @property
     def settled(self) -> bool:
-        """True if the fact has no innocent explanation, or if data excludes it."""
+        """True if the fact has no innocent explanation, or if data excludes the explanation."""
         return self.given is None or self.given.holds is True
 
 
@@ -134,11 +133,9 @@ def conclude(
 ) -> Verdict:
     """Return the verdict that the facts support.
 
-    Without facts and doubts the verdict is ok. `otherwise`: a reason why the verdict is then unknown instead.
-    `doubts`: facts that point to the failure but prove nothing; with only doubts the verdict is unknown. If there are
-    also facts, the doubts are only added to the evidence: they may show, for example, the code at fault. A fact becomes
-    a doubt if its circumstance does not hold. `detail`: values for the verdict's detail; values that are None are left
-    out.
+    Without facts and doubts the verdict is ok or, if `otherwise` gives a reason, unknown. `doubts`: facts that point to
+    the failure but prove nothing; with only doubts the verdict is unknown. `detail`: values for the verdict's detail;
+    values that are None are left out.
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -167,10 +164,7 @@ def conclude(
 
 
 def with_counts(verdict: Verdict, *counts: Count) -> Verdict:
-    """Return the verdict with these counts if it reports a failure, else unchanged.
-
-    Counts without occurrences (`slots` is empty) are left out.
-    """
+    """Return the verdict with these counts if the verdict reports a failure, else unchanged."""
     some = tuple(count for count in counts if count.slots)
     return replace(verdict, counts=some) if verdict.unhealthy else verdict
 
@@ -180,10 +174,9 @@ Happened = Sequence[tuple[int, float]]
 
 
 def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happened) -> Count:
-    """Return the number of occurrences in each slot (SLOT_MS) of a window.
+    """Return the number of occurrences in each slot (SLOT_MS) of a window. `name`: the counter's name in `detail`.
 
-    `name`: the counter's name in `detail`. `kind`: the kind of evidence that shows the occurrences. `happened`: the
-    occurrences; those in the window's first second are left out, because the previous window may have counted them.
+    Occurrences in the window's first second are left out, because the previous window may have counted them.
     """
     slots: dict[int, float] = defaultdict(float)
     for ts_ms, so_many in happened:
@@ -198,7 +191,7 @@ def number_of(*happened: Happened) -> int | None:
 
 
 def reported(readings: Sequence[Reading], name: str) -> list[tuple[int, float]]:
-    """Return (epoch ms, value) of each sample that has the metric, in order of the samples."""
+    """Return (epoch ms, value) of each sample that has the metric."""
     return [(reading.ts_ms, value) for reading in readings if (value := reading.get(name)) is not None]
 
 
@@ -231,7 +224,7 @@ class Run:
         return spanned(self.readings)
 
     def values(self, name: str) -> list[float]:
-        """Return the known values of a metric in these samples."""
+        """Return the known values of the metric `name`."""
         return [value for _, value in reported(self.readings, name)]
 
 
@@ -281,15 +274,14 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return a list with one indirect fact, from the line that matches `meaning` and states the longest wait.
+    """Return a list with one indirect fact, from the line that matches `meaning` and states the longest wait; [] if no
+    line matches `meaning`.
 
-    Returns [] if no line matches `meaning`. A line's wait is the number that its log pattern captures as `minutes`, or
-    0. If several lines state the longest wait, lines without a goroutine come first, then the newest line. The fact's
-    text is `meaning.says` and the line (or only the frame, if the pattern captures one). The fact begins when the wait
-    began: the earliest of (time of the line - minutes) over all lines with the same goroutine and frame.
+    A line's wait is the number that its log pattern captures as `minutes`, or 0. The fact begins when the wait began.
 
-    If the line is about a goroutine and captures no minutes, the fact counts only if another line shows the
-    goroutine in the same frame at least 9 s (APART_MS) earlier, or an undated text shows it there twice (`repeats`).
+    If the line is about a goroutine and captures no minutes, one line proves nothing. Then another line must show the
+    goroutine in the same frame at least 9 s (APART_MS) earlier, or an undated text must show the goroutine there twice
+    (`repeats`).
     """
     if not (said := events(window, meaning)):
         return []
@@ -303,9 +295,9 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
 
 
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
-    """Return the log lines that report a failed send of this client. `meaning`: the log event of a failed send.
+    """Return this client's lines that match `meaning`, the log event of a failed send.
 
-    A line without a client id is left out if this client's `record-error-total` did not rise at that time.
+    A line without a client id is left out if this client's `record-error-total` did not rise at the line's time.
     """
     lines = events(window, meaning)
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
@@ -321,10 +313,9 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
-    """Return the occurrences of the log event `meaning`: pairs of time (epoch ms) and number.
+    """Return (time in epoch ms, number) for each occurrence of the log event `meaning`.
 
-    A line at most 1 s after another belongs to the same occurrence. But if all lines of the window have the same time,
-    the lines are undated; then each line counts as many occurrences as its `repeats`.
+    If all lines of the window have the same time, the lines are undated. Then each line counts `repeats` times.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]
@@ -341,7 +332,7 @@ def spanned(dated: Sequence[Dated]) -> float:
 
 
 def has_frame(thread: Thread, *parts: str) -> bool:
-    """True if each of these texts occurs in at least one frame of the thread."""
+    """True if each of `parts` occurs in at least one frame of the thread."""
     return all(any(part in frame for frame in thread.frames) for part in parts)
 
 

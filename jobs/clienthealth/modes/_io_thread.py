@@ -47,8 +47,8 @@ def on_io_thread(event: LogEvent) -> bool:
 def is_own(window: ClientWindow, thread: Thread) -> bool:
     """True if the thread is this client's I/O thread.
 
-    Normally the client id in the thread's name must be the client's. A thread without a client id in its name always
-    matches. A client without a client id matches every producer's I/O thread, but only if the client reports metrics.
+    A thread without a client id in its name always matches. A client without a client id matches every producer's I/O
+    thread, but only if the client reports metrics.
     """
     owner = thread.name.partition(" | ")[2]
     named = owner == window.client.client_id or not owner or (not window.client.client_id and bool(window.readings))
@@ -73,10 +73,7 @@ def in_callback(thread: Thread) -> bool:
 
 
 def in_foreign_code(thread: Thread) -> bool:
-    """True if the thread is outside the client's code, as in a callback or a logger.
-
-    The innermost frame decides, without frames of the JVM and of places where Python waits (_RUNTIME).
-    """
+    """True if the thread is outside the client's code, as in a callback or a logger."""
     return bool(_above_runtime(thread)) and not _in_client(thread)
 
 
@@ -95,7 +92,6 @@ def _in_client(thread: Thread) -> bool:
 
 
 def _above_runtime(thread: Thread) -> str:
-    """Return the innermost frame outside the JVM and Python's waiting functions (_RUNTIME); '' if there is none."""
     return next((frame for frame in thread.frames if not frame.startswith(_RUNTIME)), "")
 
 
@@ -115,14 +111,15 @@ def waits(thread: Thread) -> bool:
 
 
 def places(dumps: Iterable[ThreadDump]) -> Set[tuple[str, tuple[str, ...]]]:
-    """Return (name, frames) of each application thread in these dumps."""
+    """Return (name, frames) of each application thread in `dumps`."""
     return {(thread.name, thread.frames) for dump in dumps for thread in dump.others}
 
 
 def where_they_were(window: ClientWindow) -> bool:
     """True if each application thread in the window's dumps has the same frames as in an earlier dump.
 
-    Idle threads and threads inside the client's own code are ignored. False if the window's dumps show only these.
+    Idle threads and threads inside the client's own code are ignored. False if the window's dumps show no other
+    threads.
     """
     before = places(window.earlier_dumps)
     since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]

@@ -57,19 +57,12 @@ class Look:
 
 
 def unmeasured(look: Look) -> str:
-    """Return why metrics do not rule out a mode; '' if metrics do.
-
-    Metrics do not rule out a mode if there are too few samples, or if a consumer has stopped polling.
-    """
+    """Return why metrics do not rule out a mode; '' if metrics do."""
     return unpolled(look) if look.measured else UNMEASURED
 
 
 def unpolled(look: Look) -> str:
-    """Return why a consumer's last samples do not show health, '' if the samples do.
-
-    The samples do not show health if the time from the last poll() to the last sample is at least 9 s (APART_MS), and
-    at least as long as the longest earlier time between two polls.
-    """
+    """Return why a consumer's last samples do not show health, '' if the samples do."""
     window = look.window
     if window.client.kind != "consumer" or not window.readings:
         return ""
@@ -80,10 +73,10 @@ def unpolled(look: Look) -> str:
 
 
 def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
-    """Return (dumps, a clause on what they show). From these, `Look.twice` decides whether the producer is healthy.
+    """Return (the dumps that show the client's I/O thread at work, a clause on what they show).
 
-    The dumps are those that show the client's I/O thread at work. If any dump shows the thread inside a callback, only
-    the window's last dump is returned, which alone proves no health.
+    If any dump shows the thread inside a callback, only the window's last dump is returned, because one dump proves no
+    health.
     """
     sightings = list(network_threads(window))
     if any(in_callback(thread) for _, thread in sightings):

@@ -34,9 +34,7 @@ HEARTBEAT_SECONDS = 8.0
 
 
 def seconds_away(w: Windows) -> Floats:
-    """Return, for each window, the longest time (s) outside poll(): between two polls, or since the last; NaN if
-    unknown.
-    """
+    """Return, for each window, the longest time (s) that the application was outside poll(); NaN if unknown."""
     reported = np.fmax(w.max("last-poll-seconds-ago"), w.max("time-between-poll-max") / 1000)
     return _or_by_selector(w, reported, lambda windows, seconds: windows.reduced(np.fmax, seconds))
 
@@ -51,7 +49,7 @@ def seconds_since(w: Windows) -> Floats:
 
 
 def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats], Floats]) -> Floats:
-    """Return `reported` (one value per window), with missing values (NaN) computed from selector metrics by `how`.
+    """Return `reported` (one value per window), with each missing value (NaN) computed by `how`.
 
     `how`: takes the windows, and for each sample the time (s) since the client last waited in the selector; returns one
     value per window.
@@ -97,10 +95,7 @@ def longest_between(readings: Sequence[Reading]) -> float:
 
 
 def has_polled(window: ClientWindow, since_ms: int) -> bool:
-    """True if samples show that the application polled this consumer after this time (epoch ms).
-
-    If True, a thread that has stayed outside poll() since then belongs to another consumer.
-    """
+    """True if samples show that the application polled this consumer after `since_ms` (epoch ms)."""
     after = [reading for reading in window.readings if reading.ts_ms > since_ms]
     # `last-poll-seconds-ago` has whole seconds, so the poll may be up to 1 s earlier.
     if any((at := polled_ms(reading)) is not None and at - 1000 > since_ms for reading in after):
@@ -126,11 +121,12 @@ class Spell(NamedTuple):
 
 
 def outside(window: ClientWindow) -> Spell | None:
-    """Return how long the application has been outside poll(); None if the application may be inside.
+    """Return how long the application has been outside poll(); None if the application may be inside, or if its pace is
+    unknown.
 
     Only poll() sends fetches. So the application was outside poll() if no fetch was sent for at least half of the time
     since its last poll. Heartbeats must continue, because otherwise a broker that does not answer may explain the
-    missing fetches. Returns None, too, if the application's pace is unknown because it has handled no records yet.
+    missing fetches.
     """
     w, readings = window.table, window.known_readings
     polled = polled_ms(readings[-1]) if window.readings else None
@@ -158,8 +154,7 @@ def reports_in_poll(library: str | None) -> bool:
 def reports_only_in_poll(window: ClientWindow) -> bool:
     """True if the client sends samples only while it polls.
 
-    librdkafka's statistics come only in poll(). librdkafka's KIP-714 pushes do not depend on poll(), because a thread
-    of the library sends them.
+    librdkafka's KIP-714 pushes do not depend on poll(), because a thread of the library sends them.
     """
     return reports_in_poll(window.client.library) and not pushes(window)
 
@@ -170,7 +165,7 @@ def pushes(window: ClientWindow) -> bool:
 
 
 def pushes_on(window: ClientWindow) -> bool:
-    """True if a Java client pushes again after its connection broke: from 4.1.2 on (KAFKA-19747)."""
+    """True if a Java client pushes again after its connection broke."""
     return (version(window) or (0,)) >= PUSHES_ON_SINCE
 
 

@@ -1,7 +1,7 @@
 """Versions of client libraries with known bugs that cause a failure mode or look like one, from `advisories.toml`.
 
 A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains patches of the vendor. Such a build counts as the newest patch
-release of its minor version. So a bug is not reported if any patch release of this version fixed the bug.
+release of its minor version. So a bug is not reported if any patch release of this minor version fixed the bug.
 """
 
 from __future__ import annotations
@@ -132,8 +132,7 @@ class Advised:
 def advised(name: str | None, version: str | None, kind: str | None = None) -> Advised:
     """Return the known bugs of a library's version for one kind of client (None: any).
 
-    Bugs that cause a failure mode come first. `name`, `version`: as the client reports them. The result is empty if the
-    library or the version is unknown.
+    `name`, `version`: as the client reports them. The result is empty if the library or the version is unknown.
     """
     named = (name or "").lower()
     library = next((one for one in libraries().values() if any(part in named for part in one.parts)), None)

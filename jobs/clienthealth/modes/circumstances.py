@@ -1,4 +1,4 @@
-"""Circumstances that modes check before they accuse an application. A client's data shows whether a circumstance holds.
+"""Circumstances that modes check before they accuse an application.
 
 While brokers do not answer, calls of a Kafka client wait: for example a commit or a flush, also if a framework makes
 the call. Meanwhile the application cannot poll, and is not at fault. So a mode accuses an application of a delay only
@@ -22,13 +22,12 @@ from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
 #: Maximum time (ms) until a call inside a client returns after brokers are back: request.timeout.ms is 30 s by default.
 SETTLES_MS = LEAD_MS
-#: Maximum age (ms) of a broker's answer that counts as current. Heartbeats come every 3 to 5 s, so three to five of
-#: them fit into this time.
+#: Maximum age (ms) of a broker's answer that counts as current. Heartbeats come every 3 to 5 s.
 FRESH_MS = 15_000
 #: Maximum time (ms) until a healthy broker answers a request. By design it answers a fetch up to 0.5 s late, and a
 #: heartbeat at once.
 ANSWER_MS = 10_000
-#: A thread with a frame that contains one of these texts is inside a call of a Java client, and waits for brokers.
+#: A thread with a frame that contains one of these texts is inside a call of a Java client.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
 #: If dumps over at least this time (ms) show no thread inside a call of the client, no such call holds up the
 #: application.
@@ -79,8 +78,8 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that the client's process ran until the moment `at_ms`, neither frozen nor in a garbage collection.
 
     Two kinds of data prove that the process ran: a thread dump at most 30 s before or after the moment (SETTLES_MS), or
-    regular samples. Of the last four samples before the moment (READINGS), the longest interval must be at most three
-    times the shortest (UNEVEN). Without such data the circumstance is unknown.
+    regular samples. Samples are regular if, of the last four before the moment (READINGS), the longest interval is at
+    most three times the shortest (UNEVEN). Without such data the circumstance is unknown.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump of the process was taken", "process-runs")
@@ -94,9 +93,8 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
 def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that a producer's I/O thread worked around the moment `at_ms`; unknown if no data shows that.
 
-    The thread worked if it logged a line in the 30 s before the moment (SETTLES_MS), or if select-total has risen in a
-    sample from that time or later. If the thread did not work, brokers may have stored records that still count as
-    pending, so such records are not certainly lost.
+    The thread worked if it logged a line in the 30 s before the moment (SETTLES_MS), or if select-total rose in that
+    time or later.
     """
     name, since_ms = "io-thread-works", at_ms - SETTLES_MS
     if any(since_ms < one.ts_ms <= at_ms and (_unserved(one) or on_io_thread(one)) for one in window.known_logs):
@@ -120,7 +118,6 @@ def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def _stays_outside(window: ClientWindow) -> bool:
-    """True if complete dumps, over at least 10 s (STANDS_MS), show no thread inside a call of a Java client."""
     dumps = window.dumps
     if not dumps or dumps[-1].ts_ms - dumps[0].ts_ms < STANDS_MS or reports_in_poll(window.client.library):
         return False
@@ -152,7 +149,6 @@ INSIDE = "the thread is inside the Kafka client, and no data shows that brokers 
 
 
 def _logged(window: ClientWindow) -> Iterator[_Sign]:
-    """Yield the evidence in the client's own log lines that brokers or its coordinator fail."""
     for event in window.known_logs:
         if _unserved(event):
             yield _Sign(event.ts_ms, event.ts_ms, False, f"the brokers do not serve the client: {quoted(event.text)}")
@@ -163,11 +159,6 @@ def _unserved(event: LogEvent) -> bool:
 
 
 def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
-    """Yield what samples show about brokers. Each sign covers the time since the previous sample.
-
-    If requests stay unanswered, and the last answer is at least 10 s old (ANSWER_MS), a further sign covers the time
-    since that answer.
-    """
     answered_ms, asks = readings[0].ts_ms if readings else 0, False
     for before, reading in itertools.pairwise(readings):
         since_ms, ts_ms, both = before.ts_ms, reading.ts_ms, TwoReadings(before, reading, {})

@@ -75,9 +75,8 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeless: bool = False
 
     def why(self, detail: Mapping[str, Any]) -> str:
-        """Return why the failure happens: `sentence`, with the detail's values in place of the names in braces.
-
-        If the detail lacks one of these names, `vague` is returned.
+        """Return why the failure happens: `sentence` with its names replaced or, if the detail lacks a name,
+        `vague`.
         """
         values = {
             name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
@@ -141,7 +140,6 @@ class Facts:
     caution        what to do instead while the failure is only suspected, if the action is irreversible
     kinds          the kinds of client that can have the failure; other kinds are not judged
     evidence       the kinds of evidence that can show the failure
-    confusions     the innocent explanations of the failure
     background     how the failure comes about, what proves it, and known gaps of the rules; printed by `explain`
     causes         the possible causes; the verdict names one of them in `detail.cause`
     until_then     maps a part of a library's name to what to do with this library until the remedy works
@@ -212,9 +210,8 @@ class ModeFile:
     def reads(self, name: str) -> Meaning:
         """Return the log event with this name, for use by the mode's judge.
 
-        `name` is `NAME` (of this mode), `MODE.NAME`, `also-seen.ID` or `self-descriptions.NAME`. The command `explain`
-        lists, for each mode, the events that its rules requested from this method. Raises CatalogueError if there is no
-        such event.
+        `name` is `NAME` (of this mode), `MODE.NAME`, `also-seen.ID` or `self-descriptions.NAME`. Raises CatalogueError
+        if there is no such event.
         """
         line = self._line(name)
         self._reads[line] = None

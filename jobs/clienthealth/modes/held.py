@@ -57,7 +57,7 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """For each thread in each dump, return the unbroken series of dumps, up to this one, that show the thread at its
+    """For each thread in each dump, return the unbroken series of dumps, up to that dump, that show the thread at its
     place. A dump that shows the thread elsewhere, or not at all, breaks a series. `dumps` are in order of time.
 
     where    returns a thread's place in a dump; None if the thread is left out

@@ -60,10 +60,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Judge by the rules in `background` of mode.toml.
-
-    To find a loop, only log lines and dumps after the last completed shutdown are used.
-    """
+    """Judge by the rules in `background` of mode.toml."""
     if window.client.kind == "consumer":
         return _closes(window, thresholds)
     looping = _looping(_since_completed(window), thresholds)
@@ -80,7 +77,6 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
-    """Judge whether a consumer of the Java client stays inside close() longer than a healthy close() takes."""
     seen = closing(window)
     facts = _hanging(window, seen, limits) if seen else []
     facts = facts or _overdue(window, limits, CLOSINGS, (CLOSED,), "the consumer") or stated(window, DESTROYING)
@@ -128,7 +124,6 @@ def _since_completed(window: ClientWindow) -> ClientWindow:
 
 
 def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts, from log lines and dumps, on the thread that has looped longest; [] if none looped for long."""
     longest: tuple[float, list[Fact]] = (0.0, [])
     spinning = _spinning(window, limits)
     for name in sorted({e.thread or "" for e in events(window, LOOKUPS)} | spinning.keys()):
@@ -149,11 +144,8 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
-    """True if the lines (`storm`) and dumps (`stay`) of a thread prove a loop, although they cover only a short time.
-
-    They prove it if the dumps show the thread looking up the offset manager inside shutdown(), or if there are at least
-    `min_excerpt_repeats` lines in a window of less than `suspect_seconds`. Returns False if the window has metrics, or
-    log lines about an outage.
+    """True if the lines (`storm`) and dumps (`stay`) of a thread prove a loop, although they cover only a short
+    time.
     """
     if window.readings or events(window, OUTAGE):
         return False
@@ -181,11 +173,9 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return the lines of a thread's longest series of bursts. A burst is many lines a second about
-    failed searches for the offset manager.
+    """Return the lines of a thread's longest series of bursts. `thread`: its name; '' for lines without a thread.
 
-    `thread`: its name; '' for lines without a thread. A log shipper that limits the rate of lines causes gaps between
-    bursts. Gaps shorter than `gap_seconds` count as time in the loop.
+    A log shipper that limits the rate of lines causes gaps between bursts. So short gaps count as time in the loop.
     """
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
@@ -193,7 +183,6 @@ def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEve
 
 
 def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEvent]]:
-    """Join neighbouring lists of events (`parts`) if the gap between them is shorter than `pause_seconds`."""
     rows: list[list[LogEvent]] = []
     for part in parts:
         if rows and part[0].ts_ms - rows[-1][-1].ts_ms < 1000 * pause_seconds:
@@ -204,7 +193,6 @@ def _rows(parts: list[list[LogEvent]], pause_seconds: float) -> list[list[LogEve
 
 
 def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
-    """True if there are at least `min_rate_lines` lines per second, and `min_repeats` of them name the same broker."""
     by_address: Counter[str | None] = Counter()
     for event in lines:
         by_address[event.captures.get("address")] += event.repeats
@@ -213,11 +201,6 @@ def _is_burst(lines: list[LogEvent], limits: Thresholds) -> bool:
 
 
 def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
-    """Return, by thread name, the newest unbroken row of dumps that show a thread looking for the offset manager.
-
-    A thread that used less than `spin_cpu_share` of a CPU between the dumps is left out, unless its frames change
-    (`_moves`).
-    """
     looking = held(window.dumps, lambda _, thread: LOOKUP_FRAME if has_frame(thread, LOOKUP_FRAME) else None)
     runs = [tuple((dump, thread) for dump, thread in stay.seen if _in_lookup(thread)) for stay in looking]
     newest = {stay.thread.name: stay for stay in map(Held, filter(None, runs))}
@@ -230,10 +213,7 @@ def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
 
 
 def _moves(stay: Held, limits: Thresholds) -> bool:
-    """True if at least `min_repeats` dumps show the thread looking for the offset manager, in differing frames.
-
-    Such a thread loops, however little CPU time it gets.
-    """
+    """True if the thread's frames change between dumps: then the thread loops, however little CPU time it gets."""
     return len(stay.seen) >= limits.min_repeats and len({thread.frames for _, thread in stay.seen}) > 1
 
 
@@ -243,12 +223,7 @@ def _in_lookup(thread: Thread) -> bool:
 
 
 def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts on a failed shutdown: its log line, and the fetcher threads that keep the JVM alive after it.
-
-    After the log line, a dump must show the JVM waiting to exit (DestroyJavaVM), or must be taken at least
-    `overdue_shutdown_seconds` later. Without the log line, three conditions must hold: two dumps show the JVM waiting
-    to exit, the fetcher thread used no CPU between these dumps, and the consumer reports no metrics.
-    """
+    """Return facts on a failed shutdown: its log line, and the fetcher threads that keep the JVM from exiting."""
     errors = events(window, FAILED)
     facts = []
     if errors:
@@ -316,9 +291,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Return the flags of `silent` (one per window), but False for old Scala consumers. Missing polls alone do not
-    confirm the failure.
-    """
+    """For each window, True if a Java consumer is `silent`; always False for old Scala consumers."""
     return silent(w, thresholds) if w.kind == "consumer" else np.zeros(len(w), np.bool_)
 
 
@@ -326,11 +299,7 @@ GATE = Gate(blind, suspects)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if the consumer was closed, or if it consumes again.
-
-    An old Scala consumer was closed if its shutdown completed without an exception after the last search for its offset
-    manager. It consumes again if it fetches, and no log line in the window reports such a search.
-    """
+    """True if the consumer was closed, or consumes again."""
     w = window.table
     if window.client.kind == "consumer":
         polled = w.last("last-poll-seconds-ago")[0] < thresholds.silent_poll_seconds
@@ -383,16 +352,7 @@ def closing(window: ClientWindow) -> Closing | None:
 
 
 def doubt(look: Look) -> str:
-    """Return why the mode cannot be ruled out, '' if it can.
-
-    Any of three observations rules the mode out:
-
-    - A shutdown completed.
-    - Metrics continue to the end of the data. A Java consumer must also have polled until then.
-    - There are two dumps, and neither shows a thread that looks for the offset manager.
-
-    The mode stays possible if a shutdown or a look-up began, and no data shows how it ended.
-    """
+    """Return why the mode cannot be ruled out, '' if it can."""
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:
         return "the connector began to shut down, and the data ends before the shutdown completed"

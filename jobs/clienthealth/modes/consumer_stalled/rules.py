@@ -113,12 +113,11 @@ def interval(w: Windows) -> Floats:
 
 
 def idle(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if the consumer need not poll, because it has no partitions, or has no lag and never
-    consumed a record.
+    """For each window, True if the consumer need not poll.
 
-    Always True for a restore consumer of Kafka Streams (_RESTORES). A client without partitions must poll all the same
-    if it has stopped its heartbeats (`left`): with the protocol of KIP-848, a client that polls too rarely loses its
-    partitions.
+    A consumer need not poll if it has no partitions, or if it has no lag and never consumed a record. A client without
+    partitions must poll all the same if it has stopped its heartbeats (`left`): with the protocol of KIP-848, a client
+    that polls too rarely loses its partitions.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -128,7 +127,7 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
 
 
 def takes(w: Windows) -> Bools:
-    """For each window, True if the application takes records from a librdkafka consumer, or none wait for it."""
+    """For each window, True if the application takes records from a librdkafka consumer, or if no records wait."""
     positions = w.once_for_rows("consumer: positions", lambda: Column(w.summed("position")))
     taken: Bools = w.reported(positions) & (w.rose(positions) | (w.last(lags(w)) == 0))
     return taken
@@ -156,8 +155,7 @@ def left(w: Windows, limits: Thresholds) -> Bools:
     """For each window, True if the client stopped its heartbeats, and missing polls may be the cause.
 
     A client stops its heartbeats when max.poll.interval.ms has passed without a poll, but also while its coordinator
-    does not answer; the judge finds out which was the cause. False if missing polls cannot be the cause: heartbeats
-    ended together with the polls, or the last poll is less than `suspect_share` of max.poll.interval.ms ago.
+    does not answer.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
@@ -167,12 +165,11 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 
 
 def circling(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if the consumer joins its group again and again, is long outside poll() in between, and its
-    lag grows.
+    """For each window, True if the group removes the consumer again and again because the consumer is too long outside
+    poll().
 
-    A group removes a member that is outside poll() for too long, and the member then joins again. False if the joins
-    follow each other so fast that the longest time outside poll() does not fit in between: then other members cause
-    the rebalances.
+    Three signs show that: the consumer joins its group repeatedly, its longest time outside poll() fits between two
+    joins, and its lag grows. If the joins follow each other faster, other members cause the rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -181,10 +178,8 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
 
 
 def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if a share consumer is outside poll() for at least the shortest duration of a record's lock
-    (`shortest_lock_seconds`), and brokers refuse its acknowledgements.
-
-    The locks on its records may then have expired before it acknowledged the records.
+    """For each window, True if brokers refuse a share consumer's acknowledgements, perhaps because its locks on records
+    expired while it was outside poll().
     """
     refused: Bools = w.grown("acknowledgements-error-total") > 0
     return refused & (seconds_away(w) >= limits.shortest_lock_seconds)
@@ -215,10 +210,7 @@ BLIND_POLLS = "the consumer's metrics do not include the time of its polls (a Ja
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return, for each window, why metrics do not show whether the consumer has the failure; '' if they do.
-
-    Metrics show this only if they show when the application polled, or (librdkafka) that the application takes records.
-    """
+    """Return, for each window, why metrics do not show whether the consumer has the failure; '' if they do."""
     return first_reason(len(w), (BLIND_POLLS, np.isnan(seconds_away(w)) & ~takes(w)))
 
 
@@ -259,10 +251,6 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _unless_away(window: ClientWindow, seconds: float, text: str) -> list[Fact]:
-    """Return a list with one fact: what the metrics have shown for `seconds`, in the words of `text`.
-
-    The fact counts as evidence only if brokers answered the client around the last sample.
-    """
     last = window.readings[-1]
     given = coordinator_answers(window, last.ts_ms)
     return [Fact.of("metric", last, text, since=round(last.ts_ms - 1000 * seconds), given=given)]
@@ -286,8 +274,8 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return facts on missing polls or fetches.
 
-    A client that does not report its polls may poll without fetching, with all partitions paused. So the result is []
-    for such a client if it waited in its selector in the last 10 s (WAITED_SECONDS), and brokers answer.
+    A client that does not report its polls may poll without fetching, if all its partitions are paused. Such a client
+    waits in its selector.
     """
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
@@ -346,7 +334,7 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 
     A polling thread is a thread that a framework runs to poll, or that an earlier dump found inside poll(). If another
     polling thread moves and the client does not report polls, the thread that stays may belong to another consumer of
-    the process. Then it is evidence only if its name states the consumer, or if the window describes the whole process.
+    the process.
     """
     if idle(w, limits)[0]:
         return {}, []
@@ -373,12 +361,7 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 def _standing(
     window: ClientWindow, stays: Iterable[Held], limits: Thresholds, where: str = "", last_poll_ms: int | None = None
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (entries for the verdict's detail, facts) on threads that stay at one place for too long.
-
-    Too long is `waits_seconds` for a wait without a time limit, else `same_frames_seconds`. The entries are `thread`
-    and `frame` of the last fact. `where`: words before "at the same place" in the fact's text. The onset of a fact is
-    the first dump that shows the thread at its place, or `last_poll_ms` if that is earlier.
-    """
+    """Return (entries for the verdict's detail, facts) on threads that stay at one place for too long."""
     detail: dict[str, str] = {}
     facts: list[Fact] = []
     for stay in stays:
@@ -397,10 +380,7 @@ def _standing(
 def _ended(
     window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) on a polling thread that ended; ({}, []) if none did, or if the last poll is recent.
-
-    `pollers`: names of the polling threads (see `_dumped`).
-    """
+    """Return (detail, facts) on a polling thread that ended; ({}, []) if none did, or if the last poll is recent."""
     if not silent(w, limits)[0]:
         return {}, []
     seconds, last = float(seconds_since(w)[0]), window.readings[-1]
@@ -428,10 +408,7 @@ def _ended(
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     """Judge a client that stopped sending samples. Returns None if the missing samples show nothing about its polls.
 
-    librdkafka delivers its statistics only inside poll(). So a librdkafka client is suspected if its process lives and
-    one of three signs exists: records wait for the client, a thread stays at one place, or the log reports a missed
-    poll(). Without a sign the verdict is unknown. It is also unknown for a Java client that stopped pushing (KIP-714)
-    without announcing a close.
+    librdkafka delivers its statistics only inside poll(). So their end may mean that the application does not poll.
     """
     if window.departed_ms is None:
         return None
@@ -482,8 +459,7 @@ def _cause(window: ClientWindow, w: Windows, limits: Thresholds) -> str:
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """True if the application polls throughout the window.
 
-    A single poll is not enough: a member that is removed again and again polls once each time it returns. A client
-    that does not report polls must have consumed records from each sample to the next.
+    A single poll is not enough: a member that is removed again and again polls once each time it returns.
     """
     w = window.table
     away_now = w.max("last-poll-seconds-ago")[0]

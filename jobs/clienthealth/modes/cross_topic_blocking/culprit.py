@@ -3,9 +3,9 @@
 Java. One poll loop handles the records of all topics. So the time between two polls is the sum of the handlers' times
 for the records of the first poll. If one handler is slow, the time between polls is proportional to the number of
 records of this handler's topic. So the time per record (time between polls / the topic's records) is nearly constant
-for the slow topic; for other topics it is several times as long at some polls as at others. The number of records in a
-poll is computed from the position in the partition (`records-lead` grows with the position). `records-consumed-total`
-is of no use, because this counter rises only after the application has received all records of a fetch.
+for the slow topic; for other topics it varies from poll to poll. The number of records in a poll is computed from the
+position in the partition (`records-lead` grows with the position). `records-consumed-total` is of no use, because this
+counter rises only after the application has received all records of a fetch.
 
 librdkafka. All topics may share one queue to the application. Then each topic reports the length of the whole queue,
 and no topic is fetched while the queue is full. If the position of only one topic still moves, this topic has the slow
@@ -117,8 +117,7 @@ def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str,
 def positions(reading: Reading, metric: str = "records-lead") -> dict[str, float]:
     """Return the position that the application has reached in each topic: the sum over the topic's partitions.
 
-    `metric`: the metric that holds the position, `records-lead` (Java) or `position` (librdkafka). The difference
-    between the positions in two samples is a number of records.
+    `metric`: the metric that holds the position, `records-lead` (Java) or `position` (librdkafka).
     """
     by_topic: dict[str, float] = {}
     for topic in reading.topics:

@@ -118,7 +118,7 @@ def stays_away(w: Windows, limits: Thresholds) -> Bools:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """For each window, True if fetches, queues or polls suggest this failure. The judge then examines each topic."""
+    """For each window, True if fetches, queues or polls suggest this failure."""
     if w.kind == "legacy-consumer":
         return flagged(w, without_fetches(w, thresholds).window)
     unfetched = flagged(w, without_records(w, thresholds).window)
@@ -130,10 +130,7 @@ BLIND_POLLS = "the consumer reports neither the time of its polls (Java clients 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return, for each window, why metrics do not show whether the consumer has the failure; '' if they do.
-
-    Metrics show this only if the client reports its queues per topic, or its polls.
-    """
+    """Return, for each window, why metrics do not show whether the consumer has the failure; '' if they do."""
     if w.kind == "legacy-consumer":
         return first_reason(len(w), (BLIND_QUEUES, ~w.has_topics))
     return first_reason(len(w), (BLIND_POLLS, np.isnan(seconds_away(w)) & ~w.last_knows("queue-records")))
@@ -163,10 +160,8 @@ def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Return (facts, detail) on a stretch without fetches in which one topic's queue is full and others are empty.
-
-    At least one topic with an empty queue must have had records (`_is_victim`). If there are several such stretches,
-    the longest one is used; if there is none, the result is None.
+    """Return (facts, detail) on the longest stretch without fetches in which one topic's queue is full and the queue of
+    another topic is empty; None if there is none.
     """
     configured = option(window, CHUNKS)
     limit = configured or QUEUE_DEFAULTS[CHUNKS]
@@ -194,11 +189,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
 
 
 def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, limits: Thresholds) -> bool:
-    """True if the topic had records to consume before the sample `start`.
-
-    A topic had records if its `messages-total` rose until then, or exceeds `victim_share` times the culprit's total.
-    `culprit`: the topic with the full queue.
-    """
+    """True if the topic had records to consume before the sample `start`."""
     totals = [_topics(r, "messages-total").get(topic) for r in window.readings if r.ts_ms <= start.ts_ms]
     counted = [total for total in totals if total is not None]
     if any(later > earlier for earlier, later in itertools.pairwise(counted)):
@@ -208,11 +199,7 @@ def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, l
 
 
 def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: Thresholds) -> list[Fact]:
-    """Return facts on fetcher threads that dumps show parked in `put` while consumer threads wait for data.
-
-    `several_topics`: True if the consumer may read several topics. `measured`: True if metrics show the failure. If
-    metrics do not, a dump counts only if `several_topics` is True and each connector in it has a parked fetcher.
-    """
+    """Return facts on fetcher threads that dumps show parked in `put` while consumer threads wait for data."""
     facts: list[Fact] = []
     in_put = held(
         window.dumps,
@@ -255,10 +242,7 @@ def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a librdkafka client with one queue per topic. Returns (facts, detail), or None if there is no failure.
-
-    The failure: in all samples one topic's queue is full, and another topic's queue is empty although records wait.
-    """
+    """Judge a librdkafka client with one queue per topic. Returns (facts, detail), or None if there is no failure."""
     if not held_up(w, limits)[0]:
         return None
     over_time, now = queues(w.apart()), queues(w)
@@ -288,11 +272,7 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
 
 
 def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a librdkafka client with one shared queue. Returns (facts, detail), or None if there is no failure.
-
-    The failure: nothing is fetched while the application handles the records of only one topic, spends at least
-    `slow_record_seconds` on each of them, and records of other topics wait.
-    """
+    """Judge a librdkafka client with one shared queue. Returns (facts, detail), or None if there is no failure."""
     runs = without_records(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         alone = handled_alone(window.readings[: runs.last[at] + 1], window.readings[runs.first[at]].ts_ms)
@@ -311,10 +291,7 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if an application slowly takes records of several topics from one librdkafka queue; else [].
-
-    The fact is indirect, because metrics do not show whether one topic holds up the others or all topics are slow.
-    """
+    """Return a fact if an application slowly takes records of several topics from one librdkafka queue; else []."""
     positioned = [(reading, at) for reading in window.readings if (at := positions(reading, "position"))]
     if not in_one_queue(w)[0] or len(positioned) < MIN_READINGS:
         return []
@@ -333,7 +310,6 @@ def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _away(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if a Java application stayed outside poll() and got no record of one of its topics; else []."""
     topics = _with_records(window) if stays_away(w, limits)[0] else []
     first, last = (_topics(window.readings[at], "records-consumed-total") if topics else {} for at in (0, -1))
     stood = [topic for topic in topics if topic in last and last[topic] == first.get(topic)]
@@ -344,17 +320,12 @@ def _away(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 
 def _with_records(window: ClientWindow) -> list[str]:
-    """Return the names of the topics that have, or had, records for the consumer."""
     records = ("records-consumed-total", "records-lag")
     return sorted({t.topic for r in window.readings for t in r.topics if any(t.metrics.get(n, 0) > 0 for n in records)})
 
 
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a Java client. Returns (facts, detail), or None if there is no failure.
-
-    The failure: an application that reads several topics stays outside poll(), and either their records pile up or it
-    stays outside for at least `hanging_poll_seconds`.
-    """
+    """Judge a Java client. Returns (facts, detail), or None if there is no failure."""
     if not stays_away(w, limits)[0]:
         return None
     away = float(seconds_away(w)[0])
@@ -366,7 +337,8 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
     # An old client does not report its last poll. So use the longest time outside poll() that its selector metrics
-    # show. It may be too long, because these metrics do not show a single poll between two long times outside poll().
+    # show. That time may be too long, because these metrics do not show a single poll between two long times outside
+    # poll().
     reported = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):
@@ -384,7 +356,6 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _seconds_away(reading: Reading) -> float:
-    """Return how long (s) the application was outside poll(): since the last poll, or between two polls if longer."""
     between = (reading.get("time-between-poll-max") or 0.0) / 1000
     return max(reading.get("last-poll-seconds-ago") or 0.0, between)
 

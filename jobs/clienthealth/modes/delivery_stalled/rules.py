@@ -157,11 +157,7 @@ def net(w: Windows) -> Floats:
 
 @per_windows
 def refused(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if brokers refuse every record until it expires.
-
-    That is so if the samples span at least `suspect_stalled_seconds`, records fail, the client counts at least as many
-    retries as failed records, and the number of delivered records (`net`) is 0 or less.
-    """
+    """For each window, True if brokers refuse every record until it expires."""
     failed, retried = (or_zero(w.grown(name)) for name in ("record-error-total", "record-retry-total"))
     lasting = (w.samples >= MIN_READINGS) & (lasted(w) >= limits.suspect_stalled_seconds)
     return lasting & (failed > 0) & (retried >= failed) & (net(w) <= 0)
@@ -181,7 +177,7 @@ NO_WAIT, LIVING, STUCK = 0, 1, 2
 
 @per_windows
 def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return NO_WAIT, LIVING or STUCK for each window, by how long records wait and whether the I/O thread runs."""
+    """Return NO_WAIT, LIVING or STUCK for each window."""
     waits = stalled(w, limits)
     state = waits.astype(np.int8)
     if waits.any():
@@ -204,11 +200,7 @@ BLIND_FROZEN = "nothing is delivered, but the I/O thread is stuck: see producer-
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return, for each window, why metrics do not show whether the producer has the failure; '' if they do.
-
-    Metrics show this only if sent and waiting records are reported, the I/O thread works, and no record has failed
-    since the last delivery.
-    """
+    """Return, for each window, why metrics do not show whether the producer has the failure; '' if they do."""
     load = w.reported("buffer-available-bytes") | w.reported("queue-records") | w.reported("waiting-threads")
     since = stalls(w).since
     return first_reason(
@@ -261,7 +253,6 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
     Records that expire at times far apart prove a stall. Lines on failed attempts or on waiting records do not: they
     only add to a stall that other data shows, or raise suspicion.
-    `stalls_by_metrics`: True if metrics show a stall. `delivers`: True if metrics show deliveries.
     """
     expired = events(window, EXPIRED)
     apart = spanned(expired) >= limits.expiries_apart_seconds
@@ -283,11 +274,10 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return for how long (s) a batch has waited at least, according to log events of failed attempts (`refused`).
+    """Return for how long (s) a batch has waited at least; infinite if no attempt to send it is left.
 
-    An event about a request states the wait as `waitMs`. If `retries` has its default, an event that states how many
-    attempts are left shows how many were made; the attempts were at least 0.1 s (retry.backoff.ms) apart. The longest
-    of these times is used. If an event shows that no attempt is left, the result is infinite.
+    If `retries` has its default (ENDLESS), the number of attempts that are left shows how many were made. Attempts are
+    at least 0.1 s apart (retry.backoff.ms).
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):
@@ -315,10 +305,6 @@ def _batches(expired: Sequence[LogEvent]) -> Happened:
 
 
 def _given_up(window: ClientWindow, w: Windows, limits: Thresholds) -> Happened:
-    """Return (time in epoch ms, number of records) for each rise of `record-error-total` since the last delivery.
-
-    Without a stall, the result is all rises in the window if brokers refuse every record (`refused`), else [].
-    """
     since, seconds = stalls(w)
     if not seconds[0] and not refused(w, limits)[0]:
         return []
@@ -341,10 +327,9 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
-    """Return log events of failed connections to brokers that metadata names.
+    """Return log events of failed connections to brokers that metadata names, or else those that name no broker.
 
-    Connections to bootstrap addresses are left out: their node ids are negative. Without events on named brokers, the
-    result is the events of failed connections that name no broker.
+    Bootstrap addresses have negative node ids.
     """
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
@@ -369,10 +354,7 @@ def _detail(window: ClientWindow, w: Windows, lost: int | None) -> dict[str, obj
 
 
 def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
-    """Return entries for the verdict's detail: why acknowledgements are missing, and the address or node to examine.
-
-    `since`: for each window, the row of the sample with the last delivery.
-    """
+    """Return entries for the verdict's detail: why acknowledgements are missing, and the address or node to examine."""
     if _refused(window):
         return {"cause": "not-enough-replicas"}
     for cause, lines, names in (

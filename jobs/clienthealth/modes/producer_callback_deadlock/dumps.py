@@ -50,8 +50,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
     """Return (facts, doubts) on an I/O thread in foreign code, such as a callback.
 
     Facts show that the thread does not return. Doubts are dumps after which nothing shows whether the thread returned.
-    Any earlier dump with the thread at the same place counts, however old it is. `overdue_seconds`: a wait that has
-    lasted for this time does not end by itself.
+    `overdue_seconds`: a wait that has lasted for this time does not end by itself.
     """
 
     def place(dump: ThreadDump, thread: Thread) -> Hashable:
@@ -75,7 +74,6 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
     """Return a fact on an I/O thread that the newest dumps show in one callback.
 
-    At least three dumps in a row (MIN_READINGS) must show the thread there, over at least `suspect_inside_seconds`.
     Returns [] if select-total is reported, because select-total then shows whether the thread returned.
     """
 
@@ -97,7 +95,6 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
     """Return what a dump proves about a thread in foreign code; None if no data shows whether the thread returns.
 
-    `stay`: the dumps up to this one that show the thread at the same place. `cause`: id of the cause (`_cause_of`).
     A lock, queue or loop without a time limit that holds the thread beyond `overdue_seconds` holds the thread for ever.
     Only CPU times or select-total prove that, because without them the thread may have left its place and come back.
     """
@@ -145,10 +142,7 @@ def _inside(thread: Thread) -> str:
 
 
 def _cause_of(thread: Thread) -> str | None:
-    """Return the id of the cause that the thread's frames show.
-
-    None if the thread is neither in a callback nor waits in other code that is not the client's, such as a logger.
-    """
+    """Return the id of the cause that the thread's frames show; None if they show none."""
     if has_frame(thread, "ProduceRequestResult.await"):
         return "flush-in-callback" if has_frame(thread, "KafkaProducer.flush") else "get-in-callback"
     if any(has_frame(thread, wait) for wait in WAITS):
@@ -164,16 +158,15 @@ def _came_back(window: ClientWindow, dump: ThreadDump) -> bool:
 
 
 def _rises(window: ClientWindow, since_ms: int) -> bool:
-    """True if select-total rises from the first sample at or after `since_ms` to the last sample."""
     counts = [count for ts_ms, count in reported(window.readings, SELECTS) if ts_ms >= since_ms]
     return bool(counts) and counts[-1] > counts[0]
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if at least three samples (MIN_READINGS) with select-total followed the dump, and select-total did not rise.
+    """True if select-total is the same in at least three samples (MIN_READINGS) after the dump, or if no such sample
+    can follow.
 
-    The caller has left out dumps after which select-total rose (`_came_back`). Also True if no such sample can follow,
-    because the client does not report select-total, or because its samples ended before the dump.
+    The caller has left out dumps after which select-total rose (`_came_back`).
     """
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
@@ -181,7 +174,6 @@ def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
 
 
 def _is_unchanged(window: ClientWindow, stay: Held) -> bool:
-    """True if select-total did not change from the first dump in `stay` (a thread at one place) to the last."""
     known = reported(window.readings, SELECTS)
     before = [count for ts_ms, count in known if ts_ms <= stay.since_ms]
     after = [count for ts_ms, count in known if ts_ms >= stay.dump.ts_ms]
@@ -200,7 +192,7 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
     """Return what the thread did between the dumps, in words that follow "at the same place".
 
     '' if the dumps lack CPU times. None if the dumps are too close together, or if the thread may have been elsewhere
-    in between, because select-total rose or the CPU time fits neither a waiting nor a busy thread.
+    in between.
     """
     if stay.seconds < APART_SECONDS or _rises(window, stay.since_ms):
         return None
@@ -216,9 +208,8 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
 
 def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
-    """True if the client's samples ended before the first dump in `stay`, the dumps with the thread at one place.
-
-    At least two more samples must have been due by the time of the last dump in `stay`.
+    """True if the client's samples ended before the first dump in `stay`, and two more were due before the last
+    dump.
     """
     times = [reading.ts_ms for reading in window.known_readings]
     due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)
@@ -249,9 +240,7 @@ def died(window: ClientWindow) -> tuple[Caused, str | None]:
 
 
 def deadlocked(window: ClientWindow) -> Caused:
-    """Return a fact if the JVM itself reports that the I/O thread is deadlocked with other threads, else []. Such a
-    deadlock never ends.
-    """
+    """Return a fact for each dump in which the JVM itself reports a deadlock of the I/O thread."""
     facts = []
     for dump, thread in network_threads(window):
         if thread.name in dump.deadlocked:

@@ -148,7 +148,6 @@ class Frozen(NamedTuple):
 
 @per_windows
 def _still(w: Windows) -> Runs:
-    """Return the stretches of samples with an unchanged `select-total`. They are computed once per set of windows."""
     return w.still("select-total")
 
 
@@ -173,9 +172,6 @@ def frozen(w: Windows, limits: Thresholds) -> Frozen:
 
 @per_rows
 def _while_counted(w: Windows) -> tuple[Column, Column, Column]:
-    """Return three columns: free bytes; 1.0 if records or callers wait, else NaN; 1.0 if none wait, else NaN. All are
-    NaN for samples without select-total.
-    """
     counted, works = ~np.isnan(w.col("select-total")), _work_waits(w)
     return (
         Column(np.where(counted, w.col("buffer-available-bytes"), np.nan)),
@@ -243,10 +239,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
-    """Return stretches of unchanged `select-total` up to a window's last sample, if records wait at that sample.
-
-    A stretch lasts at least linger.ms plus the threshold `unmoved_seconds`.
-    """
+    """Return stretches of unchanged `select-total` up to a window's last sample, if records wait at that sample."""
     runs = _still(w)
     runs = runs.at((runs.last == w.last_row[runs.window]) & _work_waits(w)[runs.last])
     linger = or_zero(w.option("linger.ms", runs.window)) / 1000
@@ -425,10 +418,9 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 
 
 def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
-    """Judge a client that stopped pushing, by its last samples and later data of its process.
+    """Judge a client that stopped pushing. Returns None if the client closed or ended, or had nothing to send.
 
-    A client pushes on its I/O thread, so a stuck thread ends the pushes. Returns None if the client closed, if its log
-    reports its end, or if its last push shows an empty buffer and no sent records.
+    A client pushes on its I/O thread, so a stuck thread ends the pushes.
     """
     before, last = window.readings[-2:] if window.readings[1:] else (window.readings[-1], window.readings[-1])
     if last.get(CLOSES) or events(window, CLOSING, CLOSED_PRODUCER, DIED):
@@ -466,10 +458,7 @@ FULL = "send() found no room in the buffer; no metric or dump shows whether the 
 
 
 def doubt(look: Look) -> str:
-    """Return why the evidence does not rule the mode out, '' if it does.
-
-    Samples that continue until the end of the data suffice. So do two dumps in which the I/O thread works.
-    """
+    """Return why the evidence does not rule the mode out, '' if it does."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)
@@ -477,7 +466,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield reasons to take a dump: work waits but select-total did not rise; threads wait; the buffer has filled."""
+    """Yield reasons to take a thread dump: work waits, or the buffer is nearly full."""
     metrics, used = readings.now.metrics, readings.used_bytes
     threads = metrics.get("waiting-threads", 0.0)
     if (used > 0 or threads > 0) and readings.risen("select-total") == 0:

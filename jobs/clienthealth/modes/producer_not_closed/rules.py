@@ -44,7 +44,7 @@ class Thresholds(Limits, of=FILE):
 class _Pending:
     """The undelivered records at one sample (see `_pending`): bytes, number, and used share of the buffer.
 
-    `bytes` and `records` are None if the client does not report them. `reading`: that sample, None without samples.
+    `bytes` and `records` are None if the client does not report them.
     """
 
     reading: Reading | None = None
@@ -89,10 +89,7 @@ class _Pending:
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Judge by the rules in `background` of mode.toml.
-
-    The verdict is unknown while the client still reports, or while its process still logs.
-    """
+    """Judge by the rules in `background` of mode.toml."""
     terminating, died = events(window, TERMINATING), events(window, DIED)
     if window.departed_ms is None:
         return Verdict(ID, "unknown", reason="the client still reports")
@@ -150,11 +147,7 @@ def _closing_at_the_end(pending: _Pending) -> Verdict:
 
 
 def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdict:
-    """Judge a close() that waits for records.
-
-    Such a close() is a fault only if the last sample came at least `closing_seconds` after close() began, and still
-    shows undelivered records.
-    """
+    """Judge a close() that waits for records."""
     cause = {"cause": "killed", **pending.loss()}
     if events(window, CLOSED):
         return conclude(ID, [], cause)
@@ -175,10 +168,7 @@ def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdi
 def _missed(
     window: ClientWindow, pending: _Pending, forced: LogEvent | None, unclosed: list[Fact], limits: Thresholds
 ) -> Verdict:
-    """Judge a client that ended with undelivered records because no close() waited for them.
-
-    `forced`: a line on a forced close, if there is one. `unclosed`: facts from lines that report a missing close().
-    """
+    """Judge a client that ended with undelivered records because no close() waited for them."""
     nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
     is_logged = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
     died, pushed, large = events(window, DIED), pushes(window), pending.large(limits)
@@ -206,11 +196,7 @@ def _missed(
 
 
 def _may_live_on(window: ClientWindow) -> bool:
-    """True if the client may be alive although it pushes no more metrics.
-
-    That is so if its version may stop all pushes after a broken connection, or if its last two samples do not show that
-    it had stopped sending.
-    """
+    """True if the client may be alive although it pushes no more metrics."""
     if not pushes_on(window):
         return True
     sent = [reading.get("record-send-total") for reading in window.readings[-2:]]
@@ -218,10 +204,10 @@ def _may_live_on(window: ClientWindow) -> bool:
 
 
 def _pending(window: ClientWindow) -> _Pending:
-    """Return the undelivered records at the last sample.
+    """Return the undelivered records at the last sample or, if the log shows a forced close, at the last sample before
+    close() began.
 
-    Samples after a forced close no longer count these records. So if the log shows a forced close, the last sample
-    before close() began is used.
+    Samples after a forced close no longer count these records.
     """
     ends = events(window, CLOSING, FORCED, ABORTED) if events(window, FORCED, ABORTED) else []
     before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms] or window.readings
@@ -305,10 +291,7 @@ UNREAD = (
 
 
 def doubt(look: Look) -> str:
-    """Return why the mode cannot be ruled out, '' if it can.
-
-    The mode cannot be ruled out if a close() began, and the data ends before it completed.
-    """
+    """Return why the mode cannot be ruled out, '' if it can."""
     if not look.measured and look.window.logs and look.window.logs[-1] in CLOSING:
         return "the producer's close() had begun, and the data ends before close() completed"
     return ""

@@ -128,10 +128,8 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
     """Return the threads that wait for this client's metadata, according to thread dumps.
 
-    If a process has several producers, a dump does not show on which one a caller waits: then samples or log lines
-    must show that this client may be waiting. Dumps taken while this client sends are left out, because callers then
-    wait for another producer or topic. But if the process has no other producer, threads that wait in two dumps
-    9 s apart (STAYS_SECONDS) are always included. A later dump without waiting threads ends all waits.
+    If a process has several producers, a dump does not show on which one a caller waits. Then samples or log lines must
+    show that this client may be waiting. A later dump without waiting threads ends all waits.
     """
     dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):
@@ -152,7 +150,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
 
 
 def _is_marked(window: ClientWindow, w: Windows) -> bool:
-    """True if callers may wait for this client: it has no id, reports its sent records, or logged a metadata error."""
+    """True if callers may wait for this client."""
     own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
     marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
     return marked or bool(w.reported("record-send-total")[0])
@@ -163,11 +161,8 @@ def _is_waiting(thread: Thread) -> bool:
 
 
 def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alone: bool) -> bool:
-    """True if the client sent nothing after `ts_ms`, and nothing for at least `min_unsent_seconds` around `ts_ms`.
-
-    Also True if records failed in the window. A client without metrics counts as idle, unless it had just started.
-    `alone`: True if the process has no other producer. Otherwise a later sample must show that this client may still
-    wait for metadata.
+    """True if the client sent nothing around `ts_ms`, or if its records fail. `alone`: the process has no other
+    producer.
     """
     if w.rose("record-error-total")[0]:
         return True
@@ -181,7 +176,9 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """False if no send() waits for metadata: no renewal is going on, a connection is open, no request is in flight."""
+    """True if a send() may wait for metadata: metadata is new or unknown, no connection is open, or a request is in
+    flight.
+    """
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
     return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
@@ -347,7 +344,6 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def _while_counted(w: Windows, values: Floats) -> Column:
-    """Return `values` as a column, with NaN for samples without `record-error-total`."""
     return Column(np.where(np.isnan(w.col("record-error-total")), np.nan, values))
 
 
@@ -388,10 +384,7 @@ BLIND_ASKS = "nothing was sent since the client began to renew its metadata repe
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return, for each window, why metrics do not show whether the producer has the failure; '' if they do.
-
-    Metrics show this only if the client sends records, or if they show why it sends none.
-    """
+    """Return, for each window, why metrics do not show whether the producer has the failure; '' if they do."""
     silent = ~sent_any(w)
     # Examine only the few clients that sent nothing between the last two samples.
     asks = ~(w.last("record-send-total") > w.from_last("record-send-total", 1))
@@ -476,10 +469,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def doubt(look: Look) -> str:
-    """Return why the evidence does not rule the mode out, '' if it does.
-
-    Samples until the end of the data rule it out. So do two dumps in which the I/O thread works and no caller waits.
-    """
+    """Return why the evidence does not rule the mode out, '' if it does."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)
