@@ -1,7 +1,6 @@
 """Known issues outside the failure modes: recognised by log lines or options, counted, and never judged or paged.
 
-`also_seen.toml` lists the issues, each with log patterns per library, a sentence, and what to do. Two of the issues,
-authentication and TLS, are also causes of failure modes. These modes read the same lines as the issues.
+`also_seen.toml` lists the issues.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
     @property
     def hint(self) -> bool:
-        """True if options of the client show the issue, not lines or measurements. Reports list such issues last."""
+        """True if options of the client show the issue, not lines or measurements."""
         return bool(self.when) and not any(one.option.startswith(MEASURED) for one in self.when)
 
 
@@ -125,8 +124,7 @@ def _coded(error: str) -> dict[str, object]:
 def _described(library: str, text: str) -> dict[str, object]:
     """Return the log pattern (as in TOML) that recognises an error by a library's description of it (`text`).
 
-    A description by librdkafka or sarama begins with a text such as `Broker: `. This text is the pattern's `literal`:
-    the regular expression is tried only in lines that contain it.
+    A description by librdkafka or sarama begins with a text such as `Broker: `. This text is the pattern's `literal`.
     """
     shared = library in ("librdkafka", "sarama")
     return {
@@ -139,10 +137,7 @@ def _described(library: str, text: str) -> dict[str, object]:
 
 
 def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the TOML table of a known issue (`entry`) with all its log patterns under the key `wordings`.
-
-    First come the patterns that the table has there, then those made from its keys `errors` and `texts`.
-    """
+    """Return the TOML table of a known issue (`entry`) with all its log patterns under the key `wordings`."""
     rest = {key: value for key, value in entry.items() if key not in ("errors", "texts")}
     errors = entry.get("errors", ())
     reported = (_described(library, text) for library, texts in entry.get("texts", {}).items() for text in texts)
@@ -162,9 +157,8 @@ TROUBLES = tuple(BY_ID.values())
 def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
     """Return (known issue, text) for each issue that a client's options or measurements show.
 
-    The text lists the options that show the issue: `name = value, …`. `options`: options by name, and measurements
-    by name with the prefix `measured.`. `kind`: kind of the client; issues of other kinds of client are not returned.
-    Issues that measurements show come first.
+    The text lists the options that show the issue: `name = value, …`. `options`: options by name, and measurements by
+    name with the prefix `measured.`. Issues that measurements show come first.
     """
     found = []
     for trouble in TROUBLES if options else ():

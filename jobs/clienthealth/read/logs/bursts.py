@@ -16,15 +16,13 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
 
-#: For each log pattern, client, thread, address and goroutine, one event per SAMPLING_MS (ms) is kept. Its `repeats`
-#: is the number of events for which it is kept, itself included. So 100,000 equal lines a second need as much
-#: state as ten.
+#: For each log pattern, client, thread, address and goroutine, one event per SAMPLING_MS (ms) is kept. Its `repeats` is
+#: the number of events for which it is kept, itself included.
 SAMPLING_MS = 100
-#: A file is divided into slots of SLOT_BYTES bytes; their numbers begin again at 0 after SLOTS slots. Equal lines of
-#: dumps count as one line if their slots have the same number and their times are in the same interval of
-#: LINE_SAMPLING_MS (ms). So a frame that many threads share is kept once per slot, and of a dump of up to SLOTS ×
-#: SLOT_BYTES (256 KiB) hardly any frame is lost. Of a burst of stack traces, at most SLOTS copies of a line are kept
-#: per half minute.
+#: Equal lines of dumps in one file count as one line if their slots have the same number and their times are in the
+#: same interval of LINE_SAMPLING_MS (ms). A slot has SLOT_BYTES bytes of the file; the numbers begin again at 0 after
+#: SLOTS slots. So of a dump of up to SLOTS × SLOT_BYTES (256 KiB) hardly any frame is lost. Of a burst of stack traces,
+#: at most SLOTS copies of a line are kept per half minute.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")
@@ -54,11 +52,8 @@ E = TypeVar("E", bound=Entry)
 def sample_key(event: LogEvent) -> tuple[str, ...]:
     """Return a key that is equal for all events of a process that are merged into one event.
 
-    These events have the same log pattern, client, thread, address and goroutine, and times in the same interval of
-    100 ms (SAMPLING_MS). But events of a client that has no attempts left (capture `left` is 0) are merged with each
-    other even if their addresses differ, and with no other events. Lines of dumps are merged if they have the same
-    text, come from the same slot of 512 bytes of one file (SLOT_BYTES), and have times in the same half minute. The key
-    stays the same when the monitor restarts.
+    Events of a client that has no attempts left (capture `left` is 0) are merged even if their addresses differ. The
+    key stays the same when the monitor restarts.
     """
     named = (event.captures.get(name, "") for name in ("address", "goroutine", "minutes"))
     detail = "given up" if event.captures.get("left") == "0" else "".join(named)
@@ -107,10 +102,7 @@ def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
-    """Return how many items of each sort may be kept so that all sorts together keep at most `most`; at least 1.
-
-    `sizes`: number of items of each sort.
-    """
+    """Return how many items of each sort may be kept so that all sorts together keep at most `most`; at least 1."""
     left = most
     for position, size in enumerate(sorted(sizes.values())):
         each = left // (len(sizes) - position)

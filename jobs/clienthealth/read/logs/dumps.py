@@ -46,7 +46,6 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
     first = line.dumps[0].ts_ms if line.dumps else None
     return [
         ThreadDump(
-            # The record's time, plus the time (ms) between the first dump and this dump.
             (line.ts_ms or 0) + (dump.ts_ms - first if dump.ts_ms is not None and first is not None else 0),
             tuple(Thread(t.name, t.state, tuple(frame.method for frame in t.frames), t.cpu_ms) for t in dump.threads),
             source,
@@ -60,9 +59,8 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    Such lines are: a dump's title, time and last line; a thread's header and state; the line above the frames of a
-    mounted virtual thread; frames that failure modes use; the title of a report of deadlocks, and its lines with the
-    holder of a lock. Lines of an exception's stack trace may look like such frames; then the result is True, too.
+    Of frames, only those that failure modes use count. Lines of an exception's stack trace may look like such frames;
+    then the result is True, too.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -111,8 +109,8 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 #: Parts of frames that show the kind of a client. Kinds are tried in the order of this table.
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
-#: Frameworks poll consumers in their own threads, and call the application's handler between two polls. These are parts
-#: of the frames in such threads.
+#: Parts of frames in threads in which a framework polls a consumer, and calls the application's handler between two
+#: polls.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
 #: In some frameworks the name of a thread shows which consumer the thread polls. A row has: a pattern of the thread's
 #: name; a pattern of the client ids to which the row applies; the client id of the polled consumer, with {} for group 1

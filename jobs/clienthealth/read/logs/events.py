@@ -37,9 +37,8 @@ _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.
 #: Prefix of lines that librdkafka itself writes. A logger that writes such a line forwards the line of another program.
 _OF_RDKAFKA = re.compile(r"%\d\|")
 #: _NAMES: the prefix `[Producer clientId=…` of a Java client, or librdkafka's prefix. If an application's line has such
-#: a prefix before the match, the application copied a client's line. A library's logger in the text would not prove
-#: that. _TOLD: how a copied line begins: with JSON, with librdkafka's prefix, or with two words before the Java
-#: client's prefix.
+#: a prefix before the match, the application copied a client's line. _TOLD: how a copied line begins: with JSON, with
+#: librdkafka's prefix, or with two words before the Java client's prefix.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _TOLD = re.compile(r"\s*(?:\{|%\d\||(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S+\s+(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S)")
 #: _QUOTED: text between two quotation marks or backticks. _OPENED: a quotation mark or backtick that is not closed, and
@@ -134,10 +133,9 @@ def events_and_dumps(
     """Return (events, dumps) of a valid log line with a time: one event per matching log pattern.
 
     `source`: the input record. `attached`: True for a line of an attached file. Only there, patterns for any program's
-    own words count (`Wording.loose`), because a monitored log has such words on healthy days, too. If several patterns
-    of one known issue match, only the first makes an event. A match in source code makes no event. A line in a text
-    that explains an error (`LogLine.explained`) makes only events of known issues. If a dump was sent line by line,
-    each line becomes an event DUMP_LINE; later `dumps.rejoin` makes a dump of these events.
+    own words count (`Wording.loose`), because a monitored log has such words on healthy days, too. A match in source
+    code makes no event. A line in a text that explains an error (`LogLine.explained`) makes only events of known
+    issues. If a dump was sent line by line, each line becomes an event DUMP_LINE.
     """
     events, reported = [], set()
     body = body_of(line)
@@ -217,9 +215,9 @@ def _is_bare(line: LogLine) -> bool:
 
 
 def _of_another_time(before: str, ts_ms: int) -> bool:
-    """True if the text before a match contains a time that differs from the line's own time (`ts_ms`) by over 26 h.
+    """True if the text before a match contains another time than the line's own (`ts_ms`).
 
-    Time zones differ by at most 26 h, so the line is a copy of a line that was written at another time.
+    Then the line is a copy of a line that was written at another time.
     """
     stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode())
     return stamp is not None and stamp.ts_ms is not None and abs(stamp.ts_ms - ts_ms) > FAR_MS
@@ -229,7 +227,7 @@ def _is_reported(sentence: str, quotation: str, after: str) -> bool:
     """True if a person reports what happened: the sentence quotes a whole message and is not a question.
 
     `sentence`: the text before the quotation. `quotation`: the text from the opening quotation mark up to the text that
-    a log pattern matches. `after`: the text behind that.
+    a log pattern matches. `after`: the text behind the match.
     """
     whole = any(begin.search(quotation[1:]) for begin in (_BEGINNING, _EXCEPTION, _AFTER_LAYOUT, _AFTER_WORDS))
     reported = (_REPORTED_IN_TICKS if quotation[0] == "`" else _REPORTED_IN_QUOTES).match(sentence)
@@ -254,7 +252,7 @@ def _event(line: LogLine, text: str, source: Source, signature: str, captures: M
 
 
 def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]) -> tuple[str, Source]:
-    """Return (text, input record) of the line in which a match begins. `body`: the searched text (`body_of`).
+    """Return (text, input record) of the line in which a match begins.
 
     A long line is cut to the text around the match; a prefix `[Producer clientId=…]` is kept: it names the client.
     """

@@ -61,8 +61,7 @@ def body_of(line: LogLine) -> str:
 def named_client(message: str | None, thread: str | None) -> str | None:
     """Return the client id that a library's line (`message`) or thread names; None if neither names a client.
 
-    The id is in the prefix of Kafka's or kafka-python's lines, in librdkafka's handle, or in the thread's name. The
-    name of a heartbeat thread contains the group, not the client.
+    The id is in the prefix of Kafka's or kafka-python's lines, in librdkafka's handle, or in the thread's name.
     """
     return (_client_in(message[:MAX_BODY]) if message else None) or (_client_of(thread) if thread else None)
 

@@ -145,10 +145,7 @@ def _by_layout(text: str) -> tuple[re.Match[str] | None, dict[str, str]]:
 
 
 def _loose(rest: str) -> dict[str, str] | None:
-    """Return the fields (name → text) in the text after a line's time; None if there is no level.
-
-    The fields are in brackets, in columns (separated by tabs) or between bars.
-    """
+    """Return the fields (name → text) in the text after a line's time; None if there is no level."""
     _, fields = _by_layout(rest)
     if "level" in fields and "logger" in fields:
         return fields

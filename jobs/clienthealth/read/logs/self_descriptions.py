@@ -38,7 +38,7 @@ def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
     """Return the client options among the captures of a log pattern, under the names that Kafka gives them.
 
     A capture `requestTimeoutMs` becomes the option `request.timeout.ms`. The captures `address` and `client` are left
-    out, because they are not options.
+    out.
     """
     return {
         "".join(f".{c.lower()}" if c.isupper() else c for c in name): text

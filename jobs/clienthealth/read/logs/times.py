@@ -259,9 +259,8 @@ class Times:
     def _followed(self, parts: dict[str, str]) -> datetime | None:
         """Return the time of the file's next line, from the groups of a match (`parts`); None for an impossible time.
 
-        A time without a date gets the date of the previous time or, after midnight, the next date. The first such time
-        gets the date of the file's last modification, or the day before if it would otherwise be later than the
-        modification.
+        The first time without a date gets the date of the file's last modification, or the day before if it would
+        otherwise be later than the modification.
         """
         if "a" in parts:
             parts |= zip(self.order, (parts["a"], parts["b"], parts["c"]), strict=True)
@@ -286,10 +285,7 @@ class Times:
 
 
 def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
-    """Return a list with the first form in _ANYWHERE that more than half of the lines contain; [] if there is none.
-
-    This form is used if no line begins with a time.
-    """
+    """Return a list with the first form in _ANYWHERE that more than half of the lines contain; [] if there is none."""
     own = [line for line in lines if line.strip() and not line.startswith((b" ", b"\t", b"Caused by"))]
     for name, pattern in _ANYWHERE:
         if own and 2 * sum(pattern.match(line, 0, 300) is not None for line in own) > len(own):
@@ -320,7 +316,7 @@ def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tup
 
 
 class TimeInName(NamedTuple):
-    """A time in the name of a file: epoch ms. `dated`: True if the name also contains the date."""
+    """A time (epoch ms) in the name of a file. `dated`: True if the name also contains the date."""
 
     ts_ms: int
     dated: bool

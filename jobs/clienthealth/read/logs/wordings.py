@@ -2,7 +2,6 @@ r"""Log events of client libraries, each with the log patterns by which it is re
 
 Patterns match only a library's own words, never an application's words for the library's errors. The patterns are in
 TOML files: `mode.toml` of each failure mode, and `also_seen.toml` and `self_descriptions.toml` beside this file.
-`modes.catalogue` compiles all log patterns once per process, and passes them to `logs.events`.
 
 Log text can be hostile. So every repetition in a pattern is bounded or cannot overlap what follows it, and no pattern
 backtracks catastrophically. Classes like `\d` match only ASCII.

@@ -1,9 +1,7 @@
 """Parse thread dumps in all formats that tools write, as text or as JSON.
 
-`scan.py` reads text. Each format of text is a `Shape` in `shapes.py`: the JVM's own dump with or without title,
-`Thread.dump_to_file`, JConsole, `jstack -F`, OpenJ9's javacore, `Thread.getAllStackTraces`, Python's `faulthandler`,
-`py-spy`. `scan.py` also reads the frames of a single stack without a thread's header above them. `threads.py` reads
-the JSON of `Thread.dump_to_file` and `py-spy`, and lists of ThreadInfo from Spring Boot or Jolokia.
+`scan.py` reads text, also the frames of a single stack without a thread's header above them. Each format of text is a
+`Shape` in `shapes.py`. `threads.py` reads JSON.
 
 What a dump does not contain stays unknown: its time (`Dump.ts_ms` is None, so only the order of dumps in the text is
 known), a thread's state or name. No function of this package raises an error, whatever the text.

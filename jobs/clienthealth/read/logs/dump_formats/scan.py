@@ -47,9 +47,8 @@ _ENTRY = re.compile(
 
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
-#: Texts in reports of deadlocks. In a deadlock each thread waits for a lock that another thread holds. The report names
-#: these threads and repeats their frames. In the JVM's own dumps the report is below the threads; in dumps of
-#: `jstack -F` and OpenJ9 it is above the threads.
+#: Texts in reports of deadlocks. Such a report names the deadlocked threads and repeats their frames. In the JVM's own
+#: dumps the report is below the threads; in dumps of `jstack -F` and OpenJ9 it is above the threads.
 DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
 _REPORT_FIRST = "Deadlock Detection:"
 _SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
@@ -113,8 +112,7 @@ class _Scan:
     def _passed_by(self, number: int) -> int:
         """Skip the thread that begins at line `number` if it runs only the JVM's code: return its last line's number.
 
-        If the thread runs other code, or if no thread begins there, return `number`. The lines of a skipped thread
-        count as lines of the dump.
+        If the thread runs other code, or if no thread begins there, return `number`.
         """
         dump, block = self.dump, self.block
         if dump is None or dump.shape is not HOTSPOT or block is None or block.line != number or block.name == EXITING:

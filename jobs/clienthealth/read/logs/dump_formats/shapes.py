@@ -1,6 +1,6 @@
 """The formats of dumps in text (shapes): for each tool, patterns of the lines in its dumps.
 
-`shapes.toml` lists the shapes. A shape names the patterns of its frames; `threads.py` defines these patterns.
+`shapes.toml` lists the shapes.
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ _MODULE = re.compile(r"(?:.*[/\\])?((?:kafka|confluent_kafka|aiokafka)[/\\][\w/\
 
 
 def _add_python(block: Block, match: re.Match[str]) -> None:
-    """Add a Python frame to its thread. The match has the groups `file`, `line` and `method`."""
     _add_function(block, match["file"], match["method"].strip(), match["line"])
 
 
@@ -43,7 +42,6 @@ def _add_function(block: Block, file: str, function: str, line: object) -> None:
 
 
 def _short(file: str) -> str:
-    """Return the path of a Python file without everything up to `site-packages/` or `dist-packages/`."""
     return re.split(r"(?:site|dist)-packages[/\\]", file)[-1]
 
 
@@ -120,7 +118,6 @@ class Block:
 
 
 def _state_by_frames(frames: Sequence[Frame]) -> str:
-    """Return the state that a thread's six innermost frames show: TIMED_WAITING, WAITING or '' (unknown)."""
     for frame in frames[:6]:
         if any(limited in frame.method for limited in _LIMITED):
             return "TIMED_WAITING"
@@ -189,7 +186,7 @@ MAX_DEPTH = 8
 
 
 def is_dump_document(text: str) -> bool:
-    """True if the names of fields in this JSON text are those of a thread dump. The text is not parsed."""
+    """True if the names of fields in this JSON text are those of a thread dump."""
     return (
         '"threadContainers"' in text
         or ('"stackTrace"' in text and '"threadState"' in text)
