@@ -51,7 +51,7 @@ def packing(head: bytes) -> Packing | None:
 
 
 def no_evidence(name: str, head: bytes) -> str | None:
-    """Return what a file is, in words, if it cannot be evidence and is not read. None if it may be evidence."""
+    """Return what a file is, in words, if the file cannot be evidence, else None."""
     known = _FILES["names"].get(name.lower()) or _begun(head, "begins")
     return known or _BY_ENDING.get(name.lower().rpartition(".")[2] if "." in name else "")
 
@@ -81,7 +81,7 @@ _UNSAFE = re.compile(r"[^\w.+@=, -]")
 
 
 class UnreadableError(InputError):
-    """A part of an input cannot be read. The text gives the reason."""
+    """A part of an input cannot be read."""
 
 
 class Readable(Protocol):
@@ -132,7 +132,6 @@ class _Zstd:
         self._raw, self._engine, self._held = raw, self._frame(), b""
 
     def read1(self, _size: int, /) -> bytes:
-        """Return the next bytes, b'' at the end. Raises EOFError for data that is cut off, ValueError for damage."""
         data = b""
         while not data:
             if self._engine.eof:
@@ -226,8 +225,7 @@ def _member(
 ) -> Generator[tuple[str, str, bool], None, int]:
     """Write a member of an archive to the folder. If the member is left out, yield one tuple as `extract` does.
 
-    Returns the number of bytes written. Raises UnreadableError if the member has more than `left` bytes. `written`:
-    time of the member's last modification (epoch s), None if unknown.
+    Returns the number of bytes written. `written`: time of the member's last modification (epoch s), None if unknown.
     """
     path = folder / safe(name)
     size = 0

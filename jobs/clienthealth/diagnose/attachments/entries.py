@@ -189,7 +189,6 @@ class Splitter:
         yield from self._repeated()
 
     def _repeated(self) -> Iterator[Entry]:
-        """For each entry repeated since the last call, yield a copy; its `repeats` is the number of repetitions."""
         for left_out in self._left_out.values():
             if left_out.repeats:
                 yield replace(left_out)
@@ -211,8 +210,7 @@ class Splitter:
     def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
         """Parse the lines in a part of a block and yield its entries.
 
-        `begin`, `end`: where in the block the part begins and ends. `hits`: where texts begin that only Kafka's clients
-        log. `number`: number of the part's first line in the file.
+        `hits`: where texts begin that only Kafka's clients log. `number`: number of the part's first line in the file.
         """
         next_hit, at = bisect_left(hits, begin), begin
         for line in block[begin:end].removesuffix(b"\n").split(b"\n"):
@@ -245,10 +243,7 @@ class Splitter:
         return True
 
     def _remember(self, key: bytes | tuple[bytes, bytes, int], entry: Entry) -> Iterator[Entry]:
-        """Remember the entry, so that equal ones are left out.
-
-        If 20,000 entries (_REMEMBERED) are remembered already, first yield their repetitions and forget all of them.
-        """
+        """Remember the entry, so that equal ones are left out."""
         if len(self._left_out) >= _REMEMBERED:
             yield from self._repeated()
             self._left_out.clear()
@@ -297,11 +292,10 @@ class Splitter:
         return Entry(entry.line, entry.ts_ms, text, stamp, writer, entry.dump, numbers=entry.numbers[:])
 
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
-        """Return a line's own time in UTC, else its shipper's time, else the time of the line before it (epoch ms).
+        """Return a line's own time in UTC, else its shipper's time, else the last time of its writer or of any writer
+        (epoch ms).
 
-        `key`: the line's writer. "The line before" is the last dated line of this writer. If the writer has none yet,
-        returns the newest time of all writers; above the first dated line, that line's time (`take`); None without any
-        time.
+        `key`: the line's writer. Returns None if no time is known.
         """
         own = stamp.ts_ms if stamp is not None else None
         if shipped:

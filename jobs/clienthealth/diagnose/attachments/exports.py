@@ -1,7 +1,7 @@
 """Read the log messages in JSON (such as the result of a search in Kibana, Loki or Splunk), in tables and in XML.
 
 A row has a message and a time, under names that differ by tool. Rows become lines of text, the oldest first if all rows
-have a time. A line begins with the row's time if the time is known. All later steps treat this text as a log.
+have a time. A line begins with the row's time if the time is known.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def of_table(text: str) -> list[Row] | None:
 
 
 def _events(content: bytes) -> Iterator[Mapping[str, str]]:
-    """Yield the fields of each log event in XML. If an event is not valid XML, its text is the field `message`."""
+    """Yield the fields of each log event in XML."""
     end = 0
     for begin in _EVENT.finditer(content):
         if begin.start() < end:
@@ -116,10 +116,7 @@ def _events(content: bytes) -> Iterator[Mapping[str, str]]:
 
 
 def of_documents(documents: Iterable[Any]) -> list[Row]:
-    """Return the rows in JSON documents, down to MAX_DEPTH levels; [] if there are none.
-
-    Reading stops after the document with which the number of rows exceeds MAX_ROWS.
-    """
+    """Return the rows in JSON documents, down to MAX_DEPTH levels; [] if there are none."""
     rows = list[Row]()
     for document in documents:
         rows += _rows(document, None, 0)
@@ -129,7 +126,6 @@ def of_documents(documents: Iterable[Any]) -> list[Row]:
 
 
 def _lines(rows: Sequence[Row]) -> bytes:
-    """Return the rows as text: the oldest first if all have a time, else in the given order."""
     if not rows:
         return b""
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
@@ -189,10 +185,7 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
 
 
 def _text(fields: Mapping[str, object]) -> str | None:
-    """Return the row's message with its stack trace; None if the row has no message.
-
-    Level, thread and logger precede the message if level and logger are known and the message does not name the level.
-    """
+    """Return the row's message with its stack trace; None if the row has no message."""
     message = next((text for name in _MESSAGES if isinstance(text := fields.get(name), str) and text), None)
     if message is None:
         return None

@@ -316,8 +316,7 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the index after the brace that closes the brace at `at`; 0 if there is none within 4 million characters
-    (MAX_TEXT).
+    """Return the index after the brace that closes the brace at `at`; 0 if none is within MAX_TEXT characters.
 
     Assumes that the names in the text contain no braces.
     """

@@ -44,8 +44,8 @@ class Input:
     named      'day' if the input's name contains the items' date and time, 'clock' if only the time of day, else ''
     local      True if the items' times name no zone, so that these times are read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
-    emptied    number of consecutive records at the input's end that name no client any more, though earlier ones did
-    timed      False if times are made up: the order is known, but durations are not
+    emptied    number of consecutive records at the input's end that name no client any more, though earlier records did
+    timed      False if the items' times are made up: the order is known, but durations are not
     left_out   number of lines that were left out, by reason; lines that are not about Kafka are not counted
     unread     number of lines that may be evidence but could not be read, by reason
     process    the process that wrote the input: (service, instance or host); None if unknown
@@ -114,7 +114,7 @@ _ROLLED = re.compile(r"\.log\.\d+\b|\d{4}[-_.]?\d\d[-_.]?\d\d(?:[-_.T]?\d+)*", r
 def own_processes(names: Sequence[str]) -> dict[str, str]:
     """Map the name of each log, and of each file named after a log, to its process.
 
-    {} if there is only one process, or if a file is named after no log.
+    Returns {} if there is only one process, or if a file is named after no log.
     """
     words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
     logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}
@@ -278,10 +278,7 @@ class Opener(ExitStack):
     def _content(
         self, head: bytes, raw: Readable, shown: str, parent: _Parent, file_ms: int | None, size: int | None
     ) -> Iterator[Stream]:
-        """Yield the streams in a file: the file itself, or its unpacked content.
-
-        A file that cannot be evidence, or an archive that cannot be opened, is only noted in `inputs`.
-        """
+        """Yield the streams in a file: the file itself, or its unpacked content."""
         name = shown.rpartition("/")[2]
         # A file that the user names is read whatever its name is.
         if what := archives.no_evidence("" if parent.given else name, head):
@@ -376,8 +373,7 @@ class _Joined:
 def _head(read: Read) -> bytes:
     """Return the first bytes of a file, enough to recognise its kind.
 
-    Raises UnreadableError if a packed file is so damaged that no byte can be read. If some bytes can be read, the next
-    read raises this error.
+    Raises UnreadableError only if no byte can be read.
     """
     head = b""
     try:

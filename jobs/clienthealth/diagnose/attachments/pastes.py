@@ -90,11 +90,9 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> Callable[[int], Context]:
     """Return a function from a line's number to the line's context. `content`: a pasted text, cleaned by `restored`.
 
-    Only a text with Markdown, or in Chinese, Japanese or Korean, has `explained` lines. These are the rows of tables,
-    and lines near which words that explain ("usually") weigh at least as much as words that report ("crashed"). A
-    program's output nearby counts as words that report. Words in quotations and code do not count, but a command for
-    the reader counts as a word that explains. The first line of a stack is never `explained`. Other lines are `quoted`
-    if no line near them has a time, else `logged`. In a text of more than 256 KiB (_PAGE) all lines are `logged`.
+    Only a text with Markdown, or in Chinese, Japanese or Korean, has `explained` lines. A line is `explained` if the
+    lines around it explain ("usually") at least as much as they report ("crashed"). Other lines are `quoted` if no line
+    near them has a time, else `logged`. In a text of more than 256 KiB (_PAGE) all lines are `logged`.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
@@ -107,8 +105,8 @@ def context(content: bytes) -> Callable[[int], Context]:
     def weights(number: int) -> tuple[int, ...]:
         """Return four numbers about a line's words outside quotations and code.
 
-        These numbers are the weight of words that explain (such as "usually"), the weight of words that report (such
-        as "crashed"), the size of all words in bytes, and the number of common English words.
+        These numbers are the weight of words that explain, the weight of words that report, the size of all words in
+        bytes, and the number of common English words.
         """
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):
@@ -173,7 +171,7 @@ def _unlinked(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    r"""Split lines that contain a whole stack with line ends written as `\n`. Lines of JSON stay as they are."""
+    r"""Split lines that contain a whole stack with line ends written as `\n`."""
     if "\\n" not in text:
         return text
     lines = text.split("\n")

@@ -134,7 +134,6 @@ class Reader:
         return read_blocks, size <= WHOLE
 
     def _protobuf(self, head: bytes) -> Iterator[Recorded]:
-        """Yield the single record of a file of OTLP protobuf."""
         content, small = self._begin(blocks(self._read, head))
         if not small:
             self.input.cannot_read("oversized")
@@ -255,7 +254,6 @@ class Reader:
         yield from (self._document(number, line) for number, line in self._filled(what, lines))
 
     def _filled(self, what: str, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        """Yield (number, line) for each line that is not blank. `what`: the kind of the input, which is noted in it."""
         self._what(what)
         self._cut = False  # The decoder already reports a record that is cut off, because its JSON is invalid.
         for number, line in enumerate(lines):
@@ -341,7 +339,7 @@ class Reader:
     def _local(self, last_ms: int) -> None:
         """Note in the input that its times name no zone, and guess the zone from the file's time.
 
-        `last_ms`: the newest time in the input; if this is 0 (no time), nothing is noted.
+        `last_ms`: the newest time in the input; 0 if there is none.
         """
         if last_ms:
             self.input.local = True
@@ -453,10 +451,10 @@ class Reader:
     def _record(
         self, stream: _Topic, number: int, value: _Value, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
     ) -> Recorded:
-        """Return a record with the content `value` (bytes, or parsed already).
+        """Return a record with the content `value`.
 
         `writer`: the pod or program that a log shipper's prefix names, or ''. `ts_ms`: the record's time; 0 if `value`
-        contains it, None if it is unknown. `repeats`: number of equal records, this one included.
+        contains a time, None if the time is unknown.
         """
         service, instance = self._stream.process
         if writer:
@@ -475,7 +473,7 @@ class Reader:
 
 
 def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
-    """Return the dump, with its lines numbered as in the file. `numbers[n]`: the number in the file of line n."""
+    """Return the dump, with its lines numbered as in the file. `numbers[n]`: the number that line n has in the file."""
     for thread in dump.threads:
         thread.line = numbers[thread.line]
     dump.taken = frozenset(numbers[at] for at in dump.taken)

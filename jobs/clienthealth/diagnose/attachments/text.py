@@ -2,8 +2,7 @@
 
 An envelope is an encoding, colours, JSON that wraps each line, or the prefixes of shippers. Container runtimes,
 orchestrators and syslog write *prefixes*, up to three in a row, for example if the output of `docker compose logs
---timestamps` went through syslog. A prefix may name the time and the writer of the line; lines of several writers are
-then separated.
+--timestamps` went through syslog. A prefix may name the time and the writer of the line.
 
 Every block ends with a line end, except perhaps the last block of a file. At most one block and one line are in memory.
 """
@@ -40,7 +39,9 @@ Read = Callable[[int], bytes]
 
 
 def encoding_of(head: bytes) -> tuple[str, int] | None:
-    """Return a text's encoding by its first bytes, and the length of its byte order mark; None if it is no text."""
+    """Return the encoding that a file's first bytes show, and the length of the byte order mark; None if the file is no
+    text.
+    """
     for mark, name in _BOMS:
         if head.startswith(mark):
             return name, len(mark)
@@ -328,14 +329,13 @@ def _count(pattern: re.Pattern[bytes], matches: Sequence[re.Match[bytes]]) -> in
 
 
 def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if a tool wrote the time before each line, or if the prefixes name few programs."""
     few = len({match["key"] for match in matches}) <= max(3, len(matches) // 20)
     timed = 2 * _count(_TIMED_OR_LEVELLED, matches) > len(matches)
     return few or timed or bool(re.match(rb"[A-Z<]", matches[0].string)) or _count(_GOES_ON, matches) > 0
 
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if the prefixes name few containers, and the bars (`|`) after the names are in few different columns.
+    """True if `docker compose` wrote the prefixes.
 
     Some versions of `docker compose` pad all names to the same width, others write one blank after each name.
     """
@@ -346,7 +346,6 @@ def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if the prefixes name few pods, and most texts after them begin with a time or level or continue an entry."""
     few = len({match["key"] for match in matches}) <= max(2, len(matches) // 20)
     return few and 2 * _count(_BEGINS_OR_GOES_ON, matches) > len(matches)
 
