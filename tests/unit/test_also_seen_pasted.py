@@ -164,7 +164,6 @@ def test_a_pasted_issue_is_reported_with_its_count_and_advice(
 
 @pytest.mark.parametrize(("line", "times"), EVERYDAY)
 def test_everyday_lines_are_not_reported(line: str, times: int, tmp_path: Path) -> None:
-    """Lines at WARN are reported if the log has no other lines."""
     around = "2026-11-20 10:59:00,000 INFO [main] shop.Orders - an order has come\n" * 60
     (tmp_path / "pasted.log").write_text(pasted(line, times) + around)
     assert not examine([tmp_path], Settings()).also_seen

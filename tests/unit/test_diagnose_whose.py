@@ -74,7 +74,6 @@ Full thread dump OpenJDK 64-Bit Server VM (17.0.15+6 mixed mode):
 
 @pytest.mark.parametrize(("seconds", "status"), [(31, "ok"), (45, "unknown")])
 def test_metrics_that_end_before_the_log_show_no_health_at_the_end(tmp_path: Path, seconds: int, status: str) -> None:
-    """The samples end at 30 s."""
     (tmp_path / "metrics.jsonl").write_text("".join(map(reading, range(31))))
     (tmp_path / "app.log").write_text("".join(line(at, "main", "order accepted") for at in range(seconds)))
     (of_client,) = verdicts(examine([tmp_path], Settings())).values()

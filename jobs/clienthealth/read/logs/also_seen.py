@@ -27,7 +27,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     option  the option's name; names that begin with `measured.` are the client's own measurements
     one_of  `is` in TOML: the texts, in lower case; the case of the option's value does not matter
     like    regular expression; the condition also holds if the expression matches the whole value
-    of      name of another option: `below` and `above` are multiples of its value. '': they are plain numbers
+    of      name of another option: `below` and `above` are multiples of its value; '' if they are plain numbers
     """
 
     option: str

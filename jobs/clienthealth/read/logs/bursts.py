@@ -1,9 +1,7 @@
 """Limit bursts of log lines in three steps: skip similar lines, merge equal entries, limit the entries per process.
 
-1. Of many similar lines only a few are read, and each of these also counts for the similar lines that are skipped
-(`spark/decoding.py`, `to_read`). 2. Of equal entries one is kept, with the number of all of them (`is_new`). 3. At most
-a fixed number of entries is kept per process: all entries of rare log patterns, and the newest entries of frequent log
-patterns (`of_each_process`, `newest`).
+`to_read` in `spark/decoding.py` skips similar lines, `is_new` merges equal entries, and `of_each_process` limits the
+entries per process.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def in_container(thread: Thread) -> bool:
 
 
 def polls_for(thread: Thread, client_id: str) -> bool | None:
-    """True if the thread polls this consumer, False if not; None if the names of thread and client do not show it."""
+    """True if the thread polls this consumer, False if not; None if the names of thread and client do not show that."""
     for of_thread, of_client, called in _POLLERS:
         if (match := of_thread.fullmatch(thread.name)) and of_client.fullmatch(client_id):
             return client_id == called.format(match[1])
@@ -135,12 +135,12 @@ def polls_for(thread: Thread, client_id: str) -> bool | None:
 
 
 def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
-    """Yield (client id, kind) of each client with threads in a dump. The id is None if the dump does not show it.
+    """Yield (client id, kind) of each client with threads in a dump. The id is None if the dump does not show the id.
 
     A thread that waits for metadata inside send() belongs to the only producer that the dump names. If the dump names
-    several producers, the thread may wait in any of them, so a producer without an id is yielded, too.
-    A dump rarely names a Java consumer of 0.9 or newer. So such a consumer is yielded only if a framework's thread
-    polls it, or if there is no other client.
+    several producers, the thread may wait in any of them, so a producer without an id is yielded, too. A dump rarely
+    names a Java consumer of 0.9 or newer. So such a consumer is yielded only if a framework's thread polls it, or if
+    there is no other client.
     """
     named = dict.fromkeys(
         name for thread in dump.threads if (name := thread.name.removeprefix(PRODUCER_THREAD)) != thread.name

@@ -26,7 +26,7 @@ from clienthealth.read.logs.times import Times
 from clienthealth.read.logs.wordings import Catalogue
 
 MAX_TEXT = 500
-#: The values that an event's `kind` can have; it is None for all other kinds of client.
+#: The values that an event's `kind` can have; `kind` is None for all other kinds of client.
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
 #: Assumed size (bytes) of a dump's line. For a line without an offset in a file, the offset is estimated as the Kafka
 #: offset of its record times this size.

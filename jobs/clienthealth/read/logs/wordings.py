@@ -36,9 +36,8 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     """A log pattern.
 
     id         hyphenated, unique; stored as `LogEvent.signature`, also in the state on disk
-    source     maps a library to the versions that log the line, and the place in the library's source. `any` stands for
-               programs that log the line in their own words. Such a line counts only if it is attached, its file names
-               Kafka, and it matches no other pattern of a failure mode; it never confirms a failure
+    source     maps a library to the versions that log the line, and the place in the library's source; `any` stands for
+               programs that log the line in their own words
     literal    a text that every match contains: a cheap test before the pattern (case matters)
     or_literals  further texts: every match contains `literal` or one of these
     pattern    regular expression for a part of the message, or of the exception below the message; named groups become
