@@ -27,7 +27,8 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import DumpedThread, RawRecord
 from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import STATUS_ORDER, Seen, Verdict
-from clienthealth.modes import catalogue
+from clienthealth.modes import LiveMode, catalogue, modes
+from clienthealth.modes._evidence import conclude
 from clienthealth.monitor import also_seen, client_verdicts, departures, process_log, readings
 from clienthealth.monitor.adjust import adjust
 from clienthealth.monitor.attribution import kind_of
@@ -181,11 +182,11 @@ def _shifted(logged: _Logged, shifts: Mapping[str, int]) -> _Logged:
 _Examined = tuple[list[tuple[Client, list[Verdict]]], dict[Client, list[Seen]]]
 
 
-def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Input]) -> _Examined:
+def _examined(chunks: Sequence[Chunk], settings: Settings, inputs: Sequence[Input]) -> _Examined:
     bucket = bucket_of(chunks, settings)
     by_key = judged(bucket, undated_topics(inputs))
     add_ends(bucket, by_key)
-    by_key = settled(bucket, by_key, inputs)
+    by_key = settled(bucket, by_key | of_groups(chunks), inputs)
     clients = [
         (client, sorted(verdicts, key=lambda v: v.mode))
         for client, verdicts in by_key.values()
@@ -196,6 +197,17 @@ def _examined(chunks: Iterable[Chunk], settings: Settings, inputs: Sequence[Inpu
     clients = [(_with_version(client, logs.get(client.process, ())), verdicts) for client, verdicts in clients]
     excerpt = sum(attached.read for attached in inputs) <= EXCERPT_LINES
     return clients, _also_seen(bucket.state, [client for client, _ in clients], excerpt)
+
+
+def of_groups(chunks: Iterable[Chunk]) -> dict[str, tuple[Client, list[Verdict]]]:
+    """Return (group, verdicts) by `client_key` for the consumer groups in the chunks."""
+    by_group = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client)
+    judges = {m.id: m.of_group for m in modes().values() if isinstance(m, LiveMode) and m.of_group is not None}
+    found = {of: [(mode, *judge(samples)) for mode, judge in judges.items()] for of, samples in by_group.items()}
+    return {
+        client_key(of): (of, [conclude(mode, facts, otherwise=reason) for mode, facts, reason in judged])
+        for of, judged in found.items()
+    }
 
 
 def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
@@ -269,8 +281,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
     or `before` if the record contains no line.
     """
     for snapshot in decoded.snapshots:
-        if snapshot.client.kind != "group":
-            packer.snapshot(snapshot, client_of(snapshot.client), source)
+        packer.snapshot(snapshot, client_of(snapshot.client), source)
     for line in decoded.lines:
         process = process_of(line.client)
         events, dumps = events_and_dumps(line, source, catalogue(), attached=True)

@@ -10,7 +10,7 @@ evidence in words.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Bools, Column, Floats, Ints
+from clienthealth.measure.packed import GroupReading
 from clienthealth.measure.view import MIN_READINGS as MIN_READINGS
 from clienthealth.measure.view import Windows, per_rows
 from clienthealth.model.errors import CatalogueError
 from clienthealth.model.verdicts import Verdict
+from clienthealth.modes._evidence import Fact
 from clienthealth.modes._looks import Look as Look
 from clienthealth.modes._looks import TwoReadings as TwoReadings
 from clienthealth.modes._looks import unmeasured
@@ -166,6 +168,7 @@ class LiveMode(FailureMode[T]):
                as a window has no evidence of the fault
     silence    judges a client that sends no more samples; returns None if nothing shows whether the client has the
                failure. Without `silence`, missing samples are never evidence
+    of_group   returns (facts, a reason for no verdict) from the samples of a consumer group; None: no groups are judged
     """
 
     absence: ClassVar[bool] = False
@@ -173,6 +176,7 @@ class LiveMode(FailureMode[T]):
     gate: Gate[T]
     recovered: Callable[[ClientWindow, T], bool] | None = None
     silence: Callable[[ClientWindow, T], Verdict | None] | None = None
+    of_group: Callable[[Sequence[GroupReading]], tuple[list[Fact], str]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ ten times a second, without waiting. A client that does not poll sends no fetche
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -14,9 +15,10 @@ import numpy as np
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.columns import Column, Floats
+from clienthealth.measure.packed import GroupReading
 from clienthealth.measure.view import Windows, per_rows
 from clienthealth.model.readings import Reading, Sign
-from clienthealth.model.wording import elapsed
+from clienthealth.model.wording import count_of, elapsed, listing
 from clienthealth.modes._evidence import Fact, increases, reported, version
 
 #: A Java client that closes sets this metric to 1 in its last push.
@@ -31,6 +33,9 @@ PUSHES_ON_SINCE = (4, 1, 2)
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between two heartbeats of a client that knows its coordinator: the usual interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
+#: A partition is behind if at least BEHIND of its records are unread, and level if at most LEVEL are unread.
+BEHIND, LEVEL = 1_000, 10
+APART = f"at least {BEHIND:,} records are unread, while other partitions of the topic are level"
 
 
 def seconds_away(w: Windows) -> Floats:
@@ -195,3 +200,25 @@ SILENT = (
     "which of the two"
 )
 UNREPORTED = "its threads have not moved since it polled, so perhaps only the collection of the statistics stopped"
+
+
+def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
+    """Return (facts on partitions that their owners do not consume, what the samples show if there are no facts).
+
+    `readings`: samples of one group, in order of time. A partition that has an owner stands if its committed offset
+    stayed the same while records came. It also seems to stand if it is behind, while at least as many partitions of
+    its topic are level. If all partitions are behind, the group may only be slow.
+    """
+    last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
+    unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]
+    owned = [(p, lag, first.get((p.topic, p.partition), p)) for p, lag in unread if p.member is not None]
+    stays = [(p, lag, (p.end or 0) - (before.end or 0)) for p, lag, before in owned if before.committed == p.committed]
+    behind = Counter(p.topic for p, lag, _ in stays if lag >= BEHIND)
+    level = Counter(p.topic for p, lag in unread if p.committed and lag <= LEVEL)
+    stand = [p for p, lag, came in stays if 0 < came < lag]
+    apart = [p for p, lag, _ in stays if lag >= BEHIND and behind[p.topic] <= level[p.topic]]
+    shown = {"the committed offset stayed the same while records came": stand, APART: apart}
+    texts = [f"{listing(f'{p.topic}-{p.partition}' for p in some)}: {text}" for text, some in shown.items() if some]
+    facts = [Fact("metric", readings[0].ts_ms, last.ts_ms, text, source=last.source) for text in texts]
+    most = f"up to {count_of(max((lag for _, lag in unread), default=0), 'record')} of a partition are unread, and "
+    return facts, most + ("the samples do not show that consumption stands" if owned else "no member owns a partition")

@@ -2,9 +2,10 @@
 
 Three forms have one value per line: a Prometheus exposition, scraped once or often; `attribute = value`, which JMX
 shells print after or below the name of an MBean; and `group:name:{tags} : value`, which Kafka's tools print. JmxTool's
-CSV has one sample per line. Three forms occur within a line of a log: librdkafka's statistics, answers of Jolokia, and
+CSV has one sample per line. A listing of a consumer group, as `kafka-consumer-groups --describe` prints it, has one
+partition per line. Three forms occur within a line of a log: librdkafka's statistics, answers of Jolokia, and
 `print(producer.metrics())` of kafka-python. A sample ends where one of its series occurs again, or at the next
-timestamp in the text.
+timestamp or heading of a listing in the text.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ import ast
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.samples import Samples
-from clienthealth.model.telemetry import Identity, Snapshot
-from clienthealth.model.values import epoch, number
+from clienthealth.model.tables import table
+from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetrics
+from clienthealth.model.values import epoch, integer, number
 from clienthealth.read.formats import _prometheus
 from clienthealth.read.logs.times import Times
 from clienthealth.read.mbeans import snapshots
@@ -30,36 +33,13 @@ UNNAMED = "unnamed"
 MAX_TEXT = 1 << 22
 _BRACES = 40
 
-_SAMPLE = re.compile(
-    r"(?P<name>[a-zA-Z_:][\w:]{0,300})(?:\{(?P<labels>[^\n]{0,4000}?)\})?[ \t]+(?:=>[ ])?"
-    r"(?P<value>[-+]?(?:\d[\d.eE+-]{0,40}|Inf|NaN))(?:[ \t]+(?:@\[)?(?P<ts>-?\d{10,16}(?:\.\d{1,9})?)\]?)?[ \t]*\Z",
-    re.ASCII,
-)
-_LABEL = re.compile(r'([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"', re.ASCII)
-_NUMBER = r"(?P<value>[-+]?(?:\d[\d.eE+-]{0,40}|[Ii]nf(?:inity)?|[Nn]a[Nn]))[;,]?\s*\Z"
-_MBEAN = r"(?P<mbean>kafka\.(?:producer|consumer|server):[^\n{}]{1,600}?)"
-#: Lines that contain one value each. Named groups: `name` and `value` of the metric, with `mbean`, or with `group` and
-#: `tags`.
-_LINES = tuple(
-    re.compile(pattern, re.ASCII)
-    for pattern in (
-        r"\s*\"?(?P<group>[\w-]{3,80}-metrics):(?P<name>[\w.-]{1,120}):\{(?P<tags>[^}\n]{0,600})\}\"?\s*[:=]\s*"
-        + _NUMBER,
-        r"\s*\"?(?P<group>[\w-]{3,80}-metrics)/(?P<name>[\w.-]{1,120})\{(?P<tags>[^}\n]{0,600})\}\"?\s*[:=]?\s*"
-        + _NUMBER,
-        r".{0,80}?MetricName \[name=(?P<name>[\w.-]{1,120}), group=(?P<group>[\w-]{3,80}-metrics), .{0,400}?"
-        r"tags=\{(?P<tags>[^}\n]{0,600})\}\]\s*[:=,]?\s*" + _NUMBER,
-        r"\s*\"?" + _MBEAN + r"[:/](?P<name>[\w-]{1,120})\"?\s*[=:\t ]\s*" + _NUMBER,
-    )
-)
-_HEADING = re.compile(
-    r"[\s#]*(?:mbean\s*[:=]\s*|ObjectName\s*[:=]\s*)?\"?" + _MBEAN + r"\"?[\s:]*\Z", re.ASCII | re.IGNORECASE
-)
-_ATTRIBUTE = re.compile(r"\s*\"?(?P<name>[a-z][\w-]{2,120})\"?\s*[=:\t ]\s*" + _NUMBER, re.ASCII)
-_BEFORE_TIME = re.compile(
-    r"(?:Every [\d.,]+s: .{0,300}?(?=(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ))?[\s#=*$>-]*"
-    r"(?:[Dd]ate|[Tt]ime(?:stamp)?|[Ss]craped?(?: at)?)?\s*[:=]?\s*"
-)
+#: Our names of the columns with offsets, and of those about members, in a listing of a consumer group.
+_OFFSETS, _OF_MEMBER = ("committed-offset", "end-offset", "records-lag"), ("client_id", "consumer_id", "host")
+_TABLES = table(Path(__file__).with_suffix(".toml"))
+_TEXTS = {name: "".join(text).replace("%number%", _TABLES["number"]) for name, text in _TABLES["patterns"].items()}
+_RE = {name: re.compile(text.replace("%mbean%", _TABLES["mbean"]), re.ASCII) for name, text in _TEXTS.items()}
+#: Lines that contain one value each.
+_LINES = tuple(find for name, find in _RE.items() if name.startswith("line_"))
 #: The beginning of a JSON object or list: _ANYWHERE, or _AT_LINE (at the beginning of a line). _PARTED: the text
 #: between two JSON objects or lists.
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
@@ -86,19 +66,28 @@ def kind_of(head: str) -> str | None:
     if any(_is_csv(line) for line in rows[:20]):
         return "JmxTool (CSV)"
     data_rows = [line for line in rows if not line.startswith("#")]
-    samples = [line for line in data_rows if _SAMPLE.match(line) and ("{" in line or "_" in line.split()[0])]
+    samples = [line for line in data_rows if _RE["sample"].match(line) and ("{" in line or "_" in line.split()[0])]
     if samples and len(samples) * 2 > len(data_rows):
         return "Prometheus exposition"
-    if any(_of_client(_SAMPLE.match(line)) or any(pattern.match(line) for pattern in _LINES) for line in rows):
+    if any(map(_columns, rows)):
+        return "listing of a consumer group"
+    if any(_of_client(_RE["sample"].match(line)) or any(pattern.match(line) for pattern in _LINES) for line in rows):
         return "metrics as text"
-    heading = next((n for n, line in enumerate(rows) if _HEADING.match(line)), None)
-    if heading is not None and any(_ATTRIBUTE.match(line) for line in rows[heading + 1 : heading + 40]):
+    heading = next((n for n, line in enumerate(rows) if _RE["heading"].match(line)), None)
+    if heading is not None and any(_RE["attribute"].match(line) for line in rows[heading + 1 : heading + 40]):
         return "MBeans as text"
     return None
 
 
 def _of_client(sample: re.Match[str] | None) -> bool:
     return sample is not None and _prometheus.kind_of(sample["name"]) is not None
+
+
+def _columns(line: str) -> list[str]:
+    """Return our names of the columns in the heading of a group's listing; [] for any other line."""
+    heading = line.upper().replace("CURRENT OFFSET", "CURRENT-OFFSET").replace("LOG END OFFSET", "LOG-END-OFFSET")
+    names = [_TABLES["columns"].get(cell, "") for cell in _RE["cell"].findall(heading)] if "TOPIC" in heading else []
+    return names if {"topic", "partition", *_OFFSETS[:2]}.issubset(names) else []
 
 
 def _is_csv(line: str) -> bool:
@@ -163,7 +152,8 @@ class _Pile:
         self.jvm, self.file_ms = jvm, file_ms
         self.times = Times.all()
         self.ts_ms: int | None = None
-        self.heading = ""
+        self.heading = self.group = ""
+        self.columns: list[str] = []
         self._clear(0)
 
     def _clear(self, line: int) -> None:
@@ -171,9 +161,10 @@ class _Pile:
         self.sampled_ms: int | None = None
         self.mbeans: dict[str, dict[str, str]] = {}
         self.series: dict[tuple[str, str], str] = {}
+        self.listed: dict[str, dict[tuple[str, int], TopicMetrics]] = {}
 
     def take(self, count: int, line: str) -> Iterator[Reading]:
-        match = _SAMPLE.match(line)
+        match = _RE["sample"].match(line)
         if match and _of_client(match):
             key = match["name"], match["labels"] or ""
             ts = epoch(number(match["ts"]))
@@ -186,12 +177,19 @@ class _Pile:
             parts = attribute.groupdict()
             mbean = parts.get("mbean") or f"kafka.{parts['group'].split('-')[0]}:type={parts['group']},{parts['tags']}"
             yield from self._value(count, mbean, parts["name"], parts["value"])
-        elif heading := _HEADING.match(line):
+        elif heading := _RE["heading"].match(line):
             self.heading = heading["mbean"]
-        elif self.heading and (attribute := _ATTRIBUTE.match(line)):
+        elif self.heading and (attribute := _RE["attribute"].match(line)):
             yield from self._value(count, self.heading, attribute["name"], attribute["value"])
+        elif columns := _columns(line):
+            yield from self.close(count)
+            self.columns = columns
+        elif self.columns and len(cells := _RE["cell"].findall(line)) > self.columns.index("end-offset"):
+            yield from self._partition(count, dict(zip(self.columns, cells, strict=False)))
         elif line.strip() and not match:
-            stamp = self.times.stamp(_BEFORE_TIME.sub("", line, count=1).encode())
+            if named := _RE["group_named"].search(line):
+                self.group = named[1] or named[2]
+            stamp = self.times.stamp(_RE["before_time"].sub("", line, count=1).encode())
             if stamp is not None and stamp.ts_ms is not None and stamp.end > 7:
                 yield from self.close(count)
                 self.ts_ms, self.heading = stamp.ts_ms, ""
@@ -201,11 +199,27 @@ class _Pile:
             yield from self.close(count)
         self.mbeans.setdefault(mbean, {})[name] = value
 
+    def _partition(self, count: int, row: Mapping[str, str]) -> Iterator[Reading]:
+        """Add a row of a group's listing to the sample. If no column names members, each partition has some owner."""
+        group, partition = row.get("group") or self.group or UNNAMED, integer(row["partition"])
+        metrics = {name: value for name in _OFFSETS if (value := number(row.get(name))) is not None}
+        if partition is None or "end-offset" not in metrics:
+            return
+        if (row["topic"], partition) in self.listed.get(group, ()):
+            yield from self.close(count)
+        owner = {name: row[name] for name in _OF_MEMBER if row.get(name, "-") not in ("-", "none")}
+        member = Member(**owner) if owner or not {*_OF_MEMBER} & {*self.columns} else None
+        topic = TopicMetrics(row["topic"], partition, member=member, metrics=metrics)
+        self.listed.setdefault(group, {})[row["topic"], partition] = topic
+
     def close(self, count: int = 0) -> Iterator[Reading]:
         """Yield the collected sample, if there is one. `count`: number of the line that begins the next sample."""
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
-        if collected := self._exposed(at) + snapshots(self.mbeans, self.jvm, at):
+        process = self.jvm.service, self.jvm.host, self.jvm.instance
+        groups = {group: Identity(*process, group, "group", "broker", group=group) for group in self.listed}
+        listed = [Snapshot(at, groups[group], topics=[*rows.values()]) for group, rows in self.listed.items()]
+        if collected := [*self._exposed(at), *snapshots(self.mbeans, self.jvm, at), *listed]:
             yield Reading(self.line, ts_ms, collected)
             self.ts_ms = None
         self._clear(count)
@@ -214,7 +228,7 @@ class _Pile:
         jvm = self.jvm
         process = Samples(ts_ms, Identity(jvm.service, jvm.host, jvm.instance, library="java"))
         for (name, text), value in self.series.items():
-            labels = tuple((key, re.sub(r"\\(.)", r"\1", quoted)) for key, quoted in _LABEL.findall(text))
+            labels = tuple((key, re.sub(r"\\(.)", r"\1", quoted)) for key, quoted in _RE["label"].findall(text))
             spellings = (name, name.removesuffix("_total"))
             described = [one for spelled in spellings if (one := _prometheus.series(spelled, labels)) is not None]
             subject, ours = described[0][1], described[0][2] or described[-1][2]

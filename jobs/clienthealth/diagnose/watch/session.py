@@ -17,7 +17,7 @@ import msgspec
 
 from clienthealth.diagnose.diagnosis import add_ends, client_key, pack, settled
 from clienthealth.diagnose.frames import decisive, is_application
-from clienthealth.measure.packed import Chunk, client_of, encode
+from clienthealth.measure.packed import Chunk, encode
 from clienthealth.measure.packer import Packer
 from clienthealth.model import canonical, health_record
 from clienthealth.model.clients import Client
@@ -156,9 +156,6 @@ class Session:
                 for reading in [value] if value is not None else map(canonical.written, decoded.snapshots):
                     self._recorder.readings(reading)
             pack(decoded, source, packer)
-            for snapshot in decoded.snapshots:
-                if snapshot.client.kind == "group":
-                    packer.snapshot(snapshot, client_of(snapshot.client), source)
             self._keep(source, decoded.lines, now_ms)
         chunk = packer.chunks().get(0, Chunk())
         chunk.clocks = [packer.clock] if packer.clock else []

@@ -28,8 +28,7 @@ from clienthealth.modes._evidence import (
     stated,
     with_counts,
 )
-from clienthealth.modes._io_thread import idles, in_foreign_code, places, where_they_were
-from clienthealth.modes._io_thread import waits as _waits
+from clienthealth.modes._io_thread import idles, in_foreign_code, places, waits, where_they_were
 from clienthealth.modes._polls import (
     CLOSED,
     CLOSES,
@@ -38,6 +37,7 @@ from clienthealth.modes._polls import (
     SILENT,
     UNREPORTED,
     has_polled,
+    listed,
     outside,
     polled_ms,
     pushes,
@@ -366,7 +366,7 @@ def _standing(
     facts: list[Fact] = []
     for stay in stays:
         thread, dump = stay.thread, stay.dump
-        for_good = thread.state != "TIMED_WAITING" and _waits(thread)
+        for_good = thread.state != "TIMED_WAITING" and waits(thread)
         if dump in window.dumps and stay.seconds >= (limits.waits_seconds if for_good else limits.same_frames_seconds):
             frame, apart = innermost(thread), elapsed(stay.seconds)
             detail = {"thread": thread.name, "frame": frame}
@@ -471,4 +471,6 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     return bool(goes_on) and not stalls and not events(window, POLL_EXPIRED, COMMIT_REFUSED)
 
 
-MODE = LiveMode(**FILE.facts(Thresholds()), judge=judge, gate=GATE, recovered=recovered, silence=silence)
+MODE = LiveMode(
+    **FILE.facts(Thresholds()), judge=judge, gate=GATE, recovered=recovered, silence=silence, of_group=listed
+)
