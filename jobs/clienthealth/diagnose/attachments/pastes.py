@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -64,10 +64,9 @@ _FRAME = r"at [\w$.<>@/+-]{3,600}\("
 _ENTRIES, _SHIPPED = 2, 45
 #: Minimum length of a line that may be an unfinished sentence.
 _LONG = 40
-#: The patterns of `pastes.toml`.
-_RE: Mapping[str, re.Pattern[str]] = {
-    name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__).with_suffix(".toml")).items()
-}
+#: The patterns of `pastes.toml`. Its table `stacks` has the replacements for matches of some patterns.
+_FILE = table(Path(__file__).with_suffix(".toml"))
+_RE = {name: re.compile("".join(pieces)) for name, pieces in _FILE.items() if name != "stacks"}
 
 
 def restored(content: bytes) -> bytes:
@@ -78,6 +77,11 @@ def restored(content: bytes) -> bytes:
     if text.startswith(">") or "\n>" in text or "\n >" in text:
         text = _RE["quotes"].sub("", text)
     text = _unlinked(text)
+    if "oroutine " in text or "frame #" in text:
+        # If no goroutine has an age, and the program did not crash, the ages are unknown. Else all others are young.
+        unknown = _RE["aged"].search(text) is None
+        for name, stack in _FILE["stacks"].items():
+            text = _RE[name].sub(stack, text) if unknown or name != "ageless" else text
     if "`" in text:
         text = _RE["ticks"].sub("", _RE["fence"].sub("", text))
     text = _undecorated(text)

@@ -20,7 +20,17 @@ from clienthealth.model.readings import LogEvent, Thread
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import MIN_READINGS, Gate, Limits, LiveMode, Texts, first_reason, mode_file
-from clienthealth.modes._evidence import Circumstance, Fact, conclude, events, has_frame, innermost, spanned, stated
+from clienthealth.modes._evidence import (
+    Circumstance,
+    Fact,
+    captured,
+    conclude,
+    events,
+    has_frame,
+    innermost,
+    spanned,
+    stated,
+)
 from clienthealth.modes._io_thread import in_foreign_code
 from clienthealth.modes._looks import NOTHING, Look, TwoReadings, unpolled
 from clienthealth.modes._polls import has_polled, polled_ms
@@ -79,7 +89,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     seen = closing(window)
     facts = _hanging(window, seen, limits) if seen else []
-    facts = facts or _overdue(window, limits, CLOSINGS, (CLOSED,), "the consumer") or stated(window, DESTROYING)
+    facts = facts or _overdue(window, limits, CLOSINGS, (CLOSED,), "the consumer") or stated(window, DESTROYING, ID)
     if facts:
         where = {"thread": seen.stay.thread.name, "frame": innermost(seen.stay.thread)} if seen else {}
         return conclude(ID, facts, {"cause": "close-hangs", **where})
@@ -248,7 +258,7 @@ def _overdue(
 ) -> list[Fact]:
     begun, ended = events(window, *began), events(window, *ends)
     for event in begun:
-        seconds = (window.newest_ms - event.ts_ms) / 1000
+        seconds = max((window.newest_ms - event.ts_ms) / 1000, 60 * captured(event, "minutes"))
         if not any(e.ts_ms >= event.ts_ms for e in ended) and seconds >= limits.overdue_shutdown_seconds:
             text = f"{client} began to shut down {elapsed(seconds)} ago, and the shutdown has not completed"
             given = coordinator_answers(window, window.newest_ms) if window.client.kind == "consumer" else None

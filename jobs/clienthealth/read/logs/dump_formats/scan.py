@@ -23,6 +23,7 @@ from clienthealth.read.logs.dump_formats.threads import (
     dump_of,
     dumps_of_document,
     is_dump_document,
+    pattern,
 )
 from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_THREAD
 from clienthealth.read.logs.times import time_ms
@@ -39,11 +40,7 @@ _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", r
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
 #: A line of the surrounding log, or the first line of an exception. Frames below such a line do not belong to the
 #: thread above the line.
-_ENTRY = re.compile(
-    r".{0,60}?\d\d:\d\d:\d\d|.{0,40}?\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b|"
-    r".{0,200}?(?:\b[\w.$]{0,200}(?:Exception|Error|Throwable)\b|Caused by: |Suppressed: )",
-    re.ASCII,
-)
+_ENTRY = pattern(TABLES["lines"]["entry"])
 
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
@@ -256,14 +253,8 @@ class _Scan:
 
 MIN_FRAMES = 3
 #: The first line of an exception. The frames below it show where the exception was thrown, not where a thread is now.
-_THROWN = re.compile(
-    r".{0,200}?(?:\b[\w.$]{0,200}(?:Exception|Error|Throwable|Failure)\b|Caused by: |Suppressed: )", re.ASCII
-)
-_KAFKA_NAME = re.compile(
-    r"[ \t\"'*`#]*(?:Name: |Thread )?(?P<name>(?:kafka-|ConsumerFetcherThread-)[^\"\n]{0,300}?)"
-    r"[\"'*`: \t]*(?:<--- [^\n]{0,80}|\[\d{1,9}\] \([A-Z_]{3,20}\))?[ \t]*\Z",
-    re.ASCII,
-)
+_THROWN = pattern(TABLES["lines"]["thrown"])
+_KAFKA_NAME = pattern(TABLES["lines"]["named"])
 _LOCK = re.compile(r"[ \t]*- ", re.ASCII)
 WHAT = "stack of one thread"
 
