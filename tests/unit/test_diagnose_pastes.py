@@ -20,6 +20,7 @@ CALLBACK, METADATA, LOOP, CLOSED = (
     "consumer-shutdown-loop",
     "producer-not-closed",
 )
+STALLED = "consumer-stalled"
 DUMP = (RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt").read_text()
 THREAD = next(block for block in DUMP.split("\n\n") if '"kafka-producer-network-thread' in block)
 HEALTHY = (RECORDINGS / "healthy-3.9" / "jstack-before1-083042.txt").read_text()
@@ -411,6 +412,41 @@ LOGGED = (
     "\tat org.apache.kafka.common.network.Selector.poll(Selector.java:276)\n"
     "\tat org.apache.kafka.clients.producer.internals.Sender.run(Sender.java:191)\n"
 )
+#: A goroutine in a profile (debug=1), and as delve lists it.
+SENT = "github.com/IBM/sarama.(*syncProducer).SendMessage"
+PROFILED = (
+    f"goroutine profile: total 9\n{{}} @ 0x43a1c5 0x406a8f\n#\t0x8a3f4d\t{SARAMA}.{{}}+0x8d\t/go/sarama.go:96\n\n"
+)
+DELVE = "  Goroutine 45 - User: /go/sync_producer.go:96 {} (0x8a3f4e) [{}]\n"
+#: A thread below which stands the code that sends with the producer of Kafka 0.8, and a warning of Vert.x.
+SCALA = (
+    '"shop-1" daemon prio=10 tid=0x1 nid=0x2 waiting on condition [0x3]\n   java.lang.Thread.State: WAITING (parking)\n'
+    "\tat sun.misc.Unsafe.park(Native Method)\n"
+    "\tat java.util.concurrent.LinkedBlockingQueue.put(LinkedBlockingQueue.java:349)\n"
+    "\tat kafka.producer.Producer$$anonfun$asyncSend$1.apply(Producer.scala:91)\n"
+    "\tat kafka.producer.Producer.{}(Producer.scala:73)\n\tat shop.Orders.publish(Orders.java:12)\n"
+)
+VERTX = (
+    "WARN Thread Thread[vert.x-eventloop-thread-0,5,main] has been blocked for 5023 ms, time limit is 2000 ms\n"
+    "io.vertx.core.VertxException: Thread blocked\n\tat java.lang.Object.wait(Native Method)\n"
+    "\tat org.apache.kafka.clients.producer.internals.ProducerMetadata.awaitUpdate(ProducerMetadata.java:119)\n"
+    "\tat org.apache.kafka.clients.producer.KafkaProducer.{}(KafkaProducer.java:1029)\n"
+)
+#: A single thread of the application, in a call of the Java client.
+CALLER = (
+    '"shop-1" #21 prio=5 tid=0x1 nid=0x2 waiting on condition [0x3]\n'
+    "   java.lang.Thread.State: TIMED_WAITING (parking)\n"
+    "\tat jdk.internal.misc.Unsafe.park(Native Method)\n\tat org.apache.kafka.clients.{}(Client.java:1)\n"
+    "\tat shop.Orders.publish(Orders.java:12)\n"
+)
+#: Lines that begin a flush or a stop, and a line of Faust while a consumer that is being stopped waits.
+FLUSHING = "2024-01-01 10:00:00 INFO app: flushing ... (kafka)\n"
+STOPPING = "2024-01-01 10:00:00 INFO app: Stopping kafka consumer\n"
+WAIT_EMPTY = "[2024-01-01 {},000] [7] [WARNING] [^--Consumer]: wait_empty: Waiting for tasks [(1, <ConsumerMessage>)]\n"
+#: Listings of a consumer group: heading, and a row for (partition, committed offset, end offset, lag, owner).
+LISTING = "TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST  CLIENT-ID\n"
+ROW = "orders {} {} {} {} {} /10.0.0.4 shop\n"
+OWNED = f"{LISTING}{ROW.format(0, 8120, 8160, 40, 'shop-1')}{ROW.format(1, 500, 530, 30, 'shop-2')}"
 #: Texts that show a failure by themselves (for example a stack, or a framework's message), and the mode that they show.
 STATED = (
     (f"goroutine 215 [chan send, 215 minutes]:\n{UNREAD}", CALLBACK),
@@ -420,10 +456,10 @@ STATED = (
     ),
     (f"1462 goroutine 215 [chan send, 215 minutes]:\n1463 {UNREAD.replace(chr(10), chr(10) + '1464 ', 1)}", CALLBACK),
     (f"goroutine 215 [chan send, 215 minutes]:\n{UNREAD.replace(chr(9), '')}", CALLBACK),
-    (f"goroutine 77 [select, 31 minutes]:\n{FEEDER}", "consumer-stalled"),
+    (f"goroutine 77 [select, 31 minutes]:\n{FEEDER}", STALLED),
     (
         f"goroutine 80 [syscall, 8 minutes]:\n{GO}._Cfunc_rd_kafka_rebalance_protocol(0x7efe6c005a90)\n",
-        "consumer-stalled",
+        STALLED,
     ),
     (f"goroutine 80 [syscall, 8 minutes]:\n{GO}._Cfunc_rd_kafka_consumer_close(0x7efe6c005a90)\n", LOOP),
     (f"goroutine 1 [semacquire, 4 minutes]:\n{WAIT}{KAFKA_GO}.(*Reader).Close(0xc0000f8000)\n", LOOP),
@@ -434,13 +470,13 @@ STATED = (
     (
         f"goroutine 81 [semacquire, 181 minutes]:\n{WAIT}jc/vendor/{SARAMA}.(*brokerConsumer).(jc/sarama.step)-fm()\n"
         f"/go/src/consumer.go:157 +0x2a\njc/vendor/{SARAMA}.(*brokerConsumer).subscriptionConsumer(0xc4521e3ec0)\n",
-        "consumer-stalled",
+        STALLED,
     ),
     ("PHP Fatal error: Uncaught RuntimeException: Was unable to flush, messages might be lost!\n", "delivery-stalled"),
     (
         f"goroutine 61 [semacquire, 9 minutes]:\n{WAIT}{SARAMA}.(*Broker).Open(0xc00028a1b0)\n\t/go/b.go:1\n"
         f"{SARAMA}.(*offsetManager).flushToBroker(0xc0003fa000)\n",
-        "consumer-stalled",
+        STALLED,
     ),
     (LOCKED, "delivery-stalled"),
     (f"Thread 99 (Thread 0x7ff303fff700 (LWP 21783)):\n{LOCKED}", "delivery-stalled"),
@@ -477,10 +513,49 @@ STATED = (
         "actions 0x2\n",
         "delivery-stalled",
     ),
+    (f"goroutine 215 [chan send]:\n{UNREAD}", CALLBACK),
+    (PROFILED.format(400, "(*syncProducer).SendMessage"), "delivery-stalled"),
+    (DELVE.format(SENT, "chan receive 840823"), "delivery-stalled"),
+    (SCALA.format("asyncSend"), "delivery-stalled"),
+    (VERTX.format("waitOnMetadata"), "send-blocked-on-metadata"),
+    (CALLER.format("producer.KafkaProducer.flush"), "delivery-stalled"),
+    (CALLER.format("consumer.KafkaConsumer.commitSync"), STALLED),
+    (CALLER.format("consumer.KafkaConsumer.close"), LOOP),
+    (CALLER.replace("clients.{}", "streams.KafkaStreams.close"), LOOP),
+    ("(lldb) bt\n  * frame #3: 0x00000001050f4c71 tail`rd_kafka_destroy_app + 977\n", LOOP),
+    (f"{FLUSHING}2024-01-01 10:00:31 WARN app: kafka is slow\n", "delivery-stalled"),
+    (f"{STOPPING}2024-01-01 10:00:31 WARN app: kafka is slow\n", LOOP),
+    (WAIT_EMPTY.format("10:00:00") + WAIT_EMPTY.format("10:04:00"), LOOP),
+    (
+        f"{OWNED}later\n{LISTING}{ROW.format(0, 8120, 8190, 70, 'shop-1')}{ROW.format(1, 560, 560, 0, 'shop-2')}",
+        STALLED,
+    ),
+    (f"{LISTING}{ROW.format(0, 20, 5020, 5000, 'shop-1')}{ROW.format(1, 560, 560, 0, 'shop-2')}", STALLED),
+    ("Group Topic Pid Offset logSize Lag Owner\na orders 0 120 120 0 h-0\na orders 1 20 5120 5100 h-1\n", STALLED),
+    (
+        "GROUP, TOPIC, PARTITION, CURRENT OFFSET, LOG END OFFSET, LAG, OWNER\n"
+        "a, orders, 0, 20, 5120, 5100, h-1\na, orders, 1, 5120, 5120, 0, h-2\n",
+        STALLED,
+    ),
 )
 #: Texts like those in STATED that show no failure: for example a goroutine without a waiting time, or a normal wait.
 UNSTATED = (
-    f"goroutine 215 [chan send]:\n{UNREAD}",
+    f"goroutine 9 [select, 2 minutes]:\nmain.wait()\n\ngoroutine 215 [chan send]:\n{UNREAD}",
+    f"panic: no such order\n\ngoroutine 215 [chan send]:\n{UNREAD}",
+    f"goroutine 1 [chan receive]:\n{KAFKA_GO}.(*Reader).Close(0xc0000f8000)\n\t/go/reader.go:770 +0xe5\n",
+    PROFILED.format(12, "(*Broker).responseReceiver") + PROFILED.format(4, "(*partitionConsumer).responseFeeder"),
+    DELVE.format(f"{SARAMA}.(*Broker).responseReceiver", "chan receive"),
+    SCALA.format("send").replace("$$anonfun$asyncSend$1.apply", ".initialize"),
+    VERTX.format("partitionsFor"),
+    CALLER.format("consumer.KafkaConsumer.poll"),
+    f"{CALLER.format('producer.KafkaProducer.flush')}\n" * 2,
+    f"{FLUSHING}2024-01-01 10:00:02 INFO app: kafka flush done\n2024-01-01 10:00:31 WARN app: kafka is slow\n",
+    f"{STOPPING}2024-01-01 10:00:29 WARN app: kafka is slow\n",
+    f"{STOPPING.replace('kafka consumer', '1 kafka listeners')}2024-01-01 10:00:31 WARN app: kafka is slow\n",
+    f"{STOPPING}2024-01-01 10:00:01 INFO app: consumer stopped\n2024-01-01 10:00:31 WARN app: kafka is slow\n",
+    f"{OWNED}later\n{LISTING}{ROW.format(0, 8150, 8190, 40, 'shop-1')}{ROW.format(1, 560, 560, 0, 'shop-2')}",
+    f"{LISTING}{ROW.format(0, 20, 5020, 5000, 'shop-1')}{ROW.format(1, 60, 5060, 5000, 'shop-2')}",
+    f"{LISTING}{ROW.format(0, 20, 5020, 5000, '-').replace('/10.0.0.4 shop', '- -')}{ROW.format(1, 560, 560, 0, 'b')}",
     f"goroutine 77 [chan receive, 31 minutes]:\n{FEEDER}",
     f"goroutine 1 [select, 40 minutes]:\n{KAFKA_GO}.(*Reader).FetchMessage(0xc0000f8000)\n\t/go/reader.go:816 +0x1\n",
     f"goroutine 5 [syscall, 40 minutes]:\n{GO}._Cfunc__rk_queue_poll(0x7efe6c005a90, 0xffffffff)\n",

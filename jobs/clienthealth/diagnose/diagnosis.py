@@ -27,7 +27,7 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import DumpedThread, RawRecord
 from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import STATUS_ORDER, Seen, Verdict
-from clienthealth.modes import LiveMode, catalogue, modes
+from clienthealth.modes import MIN_READINGS, LiveMode, catalogue, modes
 from clienthealth.modes._evidence import conclude
 from clienthealth.monitor import also_seen, client_verdicts, departures, process_log, readings
 from clienthealth.monitor.adjust import adjust
@@ -49,6 +49,9 @@ NOTHING_KNOWN = "without any known words of a Kafka client"
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 #: How far (ms) a local time can be ahead of UTC: 14 hours.
 AHEAD_MS = 14 * 3_600_000
+#: A stop or a flush is unfinished if its log goes on for UNFINISHED_MS without its end. Lines that say that a
+#: close still waits are about one close if they are at most NEXT_MS apart.
+UNFINISHED_MS, NEXT_MS = 30_000, 300_000
 
 
 class _Tally:
@@ -128,6 +131,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
     places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
     chunks = list(packer.chunks().values())
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
+    note_waits(entries, {topic: one.end_ms or 0 for one in tally.all() for topic in one.topics})
     _without_hosts(entries, {place for place, names in named.items() if {name[:2] for name in names} == {place}})
     for entry in (entry for entry in entries if entry.process in places):
         entry.service, entry.host, entry.instance = places[entry.process]
@@ -144,6 +148,32 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
     rejected.update(fault.reason.partition(":")[0] for fault in faults)
     clients, seen = examined or ([], {})
     return Diagnosis(clients, inputs, dumps, seen, recognised, rejected)
+
+
+def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> None:
+    """Note in lines that begin a stop or a flush that it lasts, and in lines of a waiting close for how long it waits.
+
+    A line that begins one (its pattern captures `begun`) gets `lasts` (seconds) if its log goes on for half a minute
+    (UNFINISHED_MS) without a line that ends it (`ended`). `log_ends`: the time at which each input ends. A line that
+    says that a close still waits gets the minutes since the first such line.
+    """
+    known, waits = catalogue().by_id, dict[object, tuple[int, int]]()
+    dated = sorted(((e, e.event) for e in log_entries if e.event is not None), key=lambda pair: pair[1].ts_ms)
+    closed = [pattern for pattern, meaning in known.items() if meaning.life == "closed"]
+    ends = [event.ts_ms for _, event in dated if "ended" in event.captures or event.signature in closed]
+    often = Counter(event.signature for _, event in dated if "begun" in event.captures)
+    for entry, event in dated:
+        noted: dict[str, str] = {}
+        if "begun" in event.captures and often[event.signature] < MIN_READINGS and event.source is not None:
+            until = log_ends.get(event.source.topic, 0)
+            if until - event.ts_ms >= UNFINISHED_MS and not any(event.ts_ms <= end <= until for end in ends):
+                noted["lasts"] = str((until - event.ts_ms) / 1000)
+        elif event.signature in known and known[event.signature].suspects:
+            key = entry.process, event.signature, event.client_id
+            first, last = waits.get(key, (event.ts_ms, event.ts_ms))
+            waits[key] = first if event.ts_ms - last <= NEXT_MS else event.ts_ms, event.ts_ms
+            noted["minutes"] = str((event.ts_ms - waits[key][0]) / 60_000)
+        entry.event = dataclasses.replace(event, captures={**event.captures, **noted}) if noted else event
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
