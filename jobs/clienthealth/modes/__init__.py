@@ -150,7 +150,7 @@ class FailureMode(Facts, Generic[T]):
         )
 
     def cause(self, verdict: Verdict) -> Cause | None:
-        """Return the cause that a verdict names; None if it names none."""
+        """Return the cause that a verdict names; None if the verdict names none."""
         name = str(verdict.detail.get("cause") or "")
         return next((cause for cause in self.causes if cause.id == name), None)
 

@@ -243,7 +243,7 @@ class Splitter:
         return True
 
     def _remember(self, key: bytes | tuple[bytes, bytes, int], entry: Entry) -> Iterator[Entry]:
-        """Remember the entry, so that equal ones are left out."""
+        """Remember the entry, so that equal entries are left out."""
         if len(self._left_out) >= _REMEMBERED:
             yield from self._repeated()
             self._left_out.clear()

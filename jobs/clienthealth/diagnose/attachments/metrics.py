@@ -313,7 +313,9 @@ def _is_reading(value: Any) -> bool:
 
 
 def _printed(text: str) -> dict[str, dict[str, Any]] | None:
-    """Return the first Python dict in the text that looks like the result of a client's `metrics()`."""
+    """Return the first Python dict in the text that looks like the result of a client's `metrics()`; None without
+    one.
+    """
     at = text.find("{'")
     for _ in range(_BRACES):
         end = _closing(text, at) if at >= 0 else 0

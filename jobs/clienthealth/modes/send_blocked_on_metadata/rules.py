@@ -304,7 +304,9 @@ NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
 def unsent(w: Windows) -> Windows:
-    """Return the samples of each window since `record-send-total` last rose; none if it rose at the last sample."""
+    """Return the samples of each window since `record-send-total` last rose; none if the total rose at the last
+    sample.
+    """
     runs = w.still("record-send-total")
     last = w.column("record-send-total").last_row(w.lo, w.hi)
     runs = runs.at(runs.last == last[runs.window])

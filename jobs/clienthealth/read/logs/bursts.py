@@ -41,7 +41,7 @@ class Entry(Protocol):
 
     @property
     def sample(self) -> Hashable:
-        """A key that is equal for all entries that count as one."""
+        """A key that is equal for all entries that count as one entry."""
 
 
 E = TypeVar("E", bound=Entry)

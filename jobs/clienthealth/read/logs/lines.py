@@ -111,7 +111,7 @@ def cleaned(text: str) -> str:
 def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
     """Parse an entry into its fields. `Entry.time` stays a text, because only the caller knows its form.
 
-    `begin`, `end`: the position of the time in the entry's first line; 0, 0 if unknown. The level may precede the time.
+    `begin`, `end`: the position of the time in the entry's first line; 0, 0 if unknown.
     """
     first, newline, below = text.partition("\n")
     stack = below if newline else None

@@ -1,4 +1,4 @@
-r"""Log events of client libraries, each with the log patterns by which it is recognised in each library's log.
+r"""Log events of client libraries, and the log patterns that recognise each event in each library's log.
 
 Patterns match only a library's own words, never an application's words for the library's errors. The patterns are in
 TOML files: `mode.toml` of each failure mode, and `also_seen.toml` and `self_descriptions.toml` beside this file.
