@@ -265,17 +265,6 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
         of_client = also_seen.seen(state, runs.get(client.process, ()), client, one_of)
         if named := [seen for seen in of_client if not seen.of_process]:
             by_client[client] = named
-def of_groups(chunks: Iterable[Chunk]) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return (group, verdicts) by `client_key` for the consumer groups in the chunks."""
-    by_group = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client)
-    judges = {m.id: m.of_group for m in modes().values() if isinstance(m, LiveMode) and m.of_group is not None}
-    found = {of: [(mode, *judge(samples)) for mode, judge in judges.items()] for of, samples in by_group.items()}
-    return {
-        client_key(of): (of, [conclude(mode, facts, otherwise=reason) for mode, facts, reason in judged])
-        for of, judged in found.items()
-    }
-
-
     for named_client, seen in also_seen.unattributed(runs, state, clients):
         by_client.setdefault(named_client, []).append(seen)
     return by_client
