@@ -14,9 +14,9 @@ import pytest
 from clienthealth.measure.columns import Table
 from clienthealth.measure.packed import METRICS_MAX, LogEntry
 from clienthealth.model.errors import StateError
-from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS, UNDELIVERED
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
-from clienthealth.monitor.state import UNDELIVERED, BucketState, Memory, load, save
+from clienthealth.monitor.state import BucketState, Memory, load, save
 from tests.support.rows import long_after
 from tests.support.stepped import START, Stepped, logged, snapshot
 

@@ -233,11 +233,9 @@ def of_groups(chunks: Iterable[Chunk]) -> dict[str, tuple[Client, list[Verdict]]
     """Return (group, verdicts) by `client_key` for the consumer groups in the chunks."""
     by_group = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client)
     judges = {m.id: m.of_group for m in modes().values() if isinstance(m, LiveMode) and m.of_group is not None}
-    found = {of: [(mode, *judge(samples)) for mode, judge in judges.items()] for of, samples in by_group.items()}
-    return {
-        client_key(of): (of, [conclude(mode, facts, otherwise=reason) for mode, facts, reason in judged])
-        for of, judged in found.items()
-    }
+    found = {of: [(mode, judge(samples)) for mode, judge in judges.items()] for of, samples in by_group.items()}
+    verdicts = {of: [conclude(m, facts, otherwise=why) for m, (facts, why) in judged] for of, judged in found.items()}
+    return {client_key(of): (of, every) for of, every in verdicts.items()}
 
 
 def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:

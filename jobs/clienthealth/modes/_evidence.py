@@ -26,9 +26,8 @@ from clienthealth.model.readings import LogEvent, Reading, Sign, Source, Thread,
 from clienthealth.model.values import EARLIEST_MS
 from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Proof, Verdict
-from clienthealth.model.wording import listing, quoted
-from clienthealth.read.logs.dump_formats.threads import TABLES
-from clienthealth.read.logs.fields import JVM_FRAMES, NETWORK_THREAD
+from clienthealth.model.wording import quoted
+from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
 #: Occurrences are counted per slot of this length (ms), see `Verdict.counts`.
@@ -63,12 +62,6 @@ NOTHING_NEEDED = Circumstance(True)
 APART_MS = 9_000
 #: The circumstance of a fact about a goroutine that may have reached its frame only a moment before the dump.
 UNAGED = Circumstance(False, "one dump does not show how long the goroutine waits; a second, ten seconds later, would")
-#: The circumstance of a fact from a single dump of a runtime that does not state for how long its threads wait.
-ONCE = Circumstance(
-    None, "a call that is slow but returns (a second dump, ten seconds after the first, would settle it)"
-)
-#: For each mode, the ends of frames of client calls that wait, and do so only briefly in a healthy client.
-CALLS: Mapping[str, Sequence[str]] = TABLES["calls"]
 #: Input with its own time, from which a fact can be made.
 Dated = LogEvent | Reading | ThreadDump | Sign
 
@@ -154,7 +147,7 @@ def conclude(
         return Verdict(mode, "unknown", reason=doubts[-1].text, evidence=evidence)
     if not facts:
         return Verdict(mode, "ok") if otherwise is None else Verdict(mode, "unknown", reason=otherwise)
-    kinds = {fact.kind for fact in facts if fact.given not in (ANOTHERS, ONCE)}
+    kinds = {fact.kind for fact in facts if fact.given != ANOTHERS}
     confirmed = any(fact.settled for fact in facts if fact.direct or len(kinds) > 1)
     return Verdict(
         mode=mode,
@@ -280,9 +273,9 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
     return [event for event in window.logs if any(event in meaning for meaning in meanings)]
 
 
-def stated(window: ClientWindow, meaning: Meaning, mode: str) -> list[Fact]:
-    """Return a list with one indirect fact, from the line that matches `meaning` and states the longest wait. If no
-    line matches `meaning`, the fact is about the only dump (`inside_call`).
+def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
+    """Return a list with one indirect fact, from the line that matches `meaning` and states the longest wait; [] if
+    no line matches `meaning`.
 
     A line's wait is the number that its log pattern captures as `minutes`, or 0. The fact begins when the wait began.
     Lines that begin or end a stop or a flush (`begun`, `ended`) count only if it is known to last (`lasts`).
@@ -291,10 +284,9 @@ def stated(window: ClientWindow, meaning: Meaning, mode: str) -> list[Fact]:
     goroutine in the same frame at least 9 s (APART_MS) earlier, or an undated text must show the goroutine there twice
     (`repeats`).
     """
-    of_calls = {"begun", "ended"}
-    said = [e for e in events(window, meaning) if "lasts" in e.captures or not of_calls & e.captures.keys()]
+    said = [e for e in events(window, meaning) if "lasts" in e.captures or not {"begun", "ended"} & {*e.captures}]
     if not said:
-        return inside_call(window, meaning.says, CALLS.get(mode, ()))
+        return []
     event = max(said, key=lambda e: (captured(e, "minutes"), "goroutine" not in e.captures, e.ts_ms))
     same = [e for e in said if all(e.captures.get(n) == event.captures.get(n) for n in ("goroutine", "frame"))]
     stays = event.ts_ms - min(e.ts_ms for e in same) >= APART_MS or any(e.repeats > 1 for e in same)
@@ -302,23 +294,6 @@ def stated(window: ClientWindow, meaning: Meaning, mode: str) -> list[Fact]:
     text = f"{meaning.says}: {quoted(event.captures.get('frame', event.text))}"
     since = round(min(e.ts_ms - 60_000 * captured(e, "minutes") for e in same))
     return [Fact.of("log", event, text, since=since, given=UNAGED if unaged else None)]
-
-
-def inside_call(window: ClientWindow, says: str, calls: Sequence[str]) -> list[Fact]:
-    """Return a list with one indirect fact: threads are inside one of the client's `calls` (ends of frames).
-
-    In a healthy client such a call ends soon. A single dump without samples counts, because a person took the dump of
-    a process that seemed to hang. Returns [] if there are samples or several dumps, which show how long a call lasts. A
-    stack without a thread's name is left out, because it may be an exception's.
-    """
-    dumps = *window.earlier_dumps, *window.dumps
-    if not window.dumps or len(dumps) > 1 or window.known_readings:
-        return []
-    ends = tuple(calls)
-    open_still = [t for t in dumps[0].threads if not has_frame(t, "KafkaProducer.close")]
-    threads = [t for t in open_still if any(frame.endswith(ends) for frame in t.frames)]
-    inside = [f"'{t.name}' in {innermost(t)}" for t in threads if not t.name.startswith((NETWORK_THREAD, "thread "))]
-    return [Fact.of("thread-dump", dumps[0], f"{says}: {listing(inside)}", given=ONCE)] if inside else []
 
 
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:

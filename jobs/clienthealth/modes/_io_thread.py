@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Set
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import LogEvent, Thread, ThreadDump
+from clienthealth.read.logs.dump_formats.threads import TABLES
 from clienthealth.read.logs.fields import JVM_FRAMES, NETWORK_THREAD
 
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
@@ -15,18 +16,7 @@ SENDING = ("clients.producer.KafkaProducer.doSend", "clients.producer.KafkaProdu
 _RUNTIME = (*JVM_FRAMES, "selectors.", "socket.", "ssl.", "threading.")
 _WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
 #: Frames of a thread that waits for the network or a disk. The JVM's state of such a thread is RUNNABLE.
-_NATIVE_WAITS = (
-    "socketRead0",
-    "SocketDispatcher.read0",
-    "socketConnect",
-    "Net.poll",
-    "Net.connect",
-    "EPoll.wait",
-    "lookupAllHostAddr",
-    "FileOutputStream.writeBytes",
-    "FileDispatcherImpl.write0",
-    "FileDispatcherImpl.force0",
-)
+_NATIVE_WAITS: tuple[str, ...] = tuple(TABLES["native_waits"]["frames"])
 
 
 def is_network_thread(thread: Thread) -> bool:

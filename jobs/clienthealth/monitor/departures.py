@@ -16,7 +16,7 @@ import numpy as np
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.clients import Client
-from clienthealth.model.metrics import CLIENT_METRICS, TERMINATING
+from clienthealth.model.metrics import CLIENT_METRICS, TERMINATING, UNDELIVERED
 from clienthealth.model.readings import Reading
 from clienthealth.model.values import grouped
 from clienthealth.model.verdicts import Verdict
@@ -28,7 +28,6 @@ from clienthealth.monitor.client_verdicts import Content, Record, shown
 from clienthealth.monitor.incidents import Departure, Transition
 from clienthealth.monitor.process_log import OVERDUE
 from clienthealth.monitor.readings import EVER_MS
-from clienthealth.monitor.state import UNDELIVERED
 from clienthealth.monitor.window_verdicts import judge_windows, stale_verdicts
 from clienthealth.settings import Settings
 

@@ -18,8 +18,8 @@ from clienthealth.measure.columns import Bools, Floats, Ints, begins, ranks
 from clienthealth.measure.packed import Chunk, Parts, Readings
 from clienthealth.measure.packer import SKEW_MS
 from clienthealth.model.clients import Client
-from clienthealth.model.metrics import CLIENT_METRICS, LEAST
-from clienthealth.monitor.state import UNDELIVERED, BucketState, Clients
+from clienthealth.model.metrics import CLIENT_METRICS, LEAST, UNDELIVERED
+from clienthealth.monitor.state import BucketState, Clients
 from clienthealth.settings import MonitorSettings
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from clienthealth.measure.columns import Floats, Ints, Table
 from clienthealth.measure.packed import METRICS_MAX, Chunk, LogEntry, Parts, Readings
 from clienthealth.model.clients import Client, Kind
 from clienthealth.model.errors import StateError
-from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS
+from clienthealth.model.metrics import CLIENT_METRICS, TOPIC_METRICS, UNDELIVERED
 from clienthealth.model.readings import LogEvent, Source
 from clienthealth.model.telemetry import Member
 from clienthealth.model.values import grouped
@@ -40,17 +40,6 @@ RunKey = tuple[str, str, str, str, str, str]
 #: VERSION: version of the format in which a state is saved. OLDEST: the oldest version that this program reads.
 VERSION, OLDEST = 5, 4
 _MAGIC = b"KCH"
-
-#: Metrics that show a producer's undelivered records. The newest known values of these metrics are kept longer than
-#: samples.
-UNDELIVERED = (
-    "buffer-total-bytes",
-    "buffer-available-bytes",
-    "queue-records",
-    "record-send-total",
-    "record-ack-total",
-    "record-error-total",
-)
 
 
 def mark(names: Iterable[str]) -> tuple[int]:

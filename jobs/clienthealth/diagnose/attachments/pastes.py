@@ -78,10 +78,8 @@ def restored(content: bytes) -> bytes:
         text = _RE["quotes"].sub("", text)
     text = _unlinked(text)
     if "oroutine " in text or "frame #" in text:
-        # If no goroutine has an age, and the program did not crash, the ages are unknown. Else all others are young.
-        unknown = _RE["aged"].search(text) is None
         for name, stack in _FILE["stacks"].items():
-            text = _RE[name].sub(stack, text) if unknown or name != "ageless" else text
+            text = _RE[name].sub(stack, text)
     if "`" in text:
         text = _RE["ticks"].sub("", _RE["fence"].sub("", text))
     text = _undecorated(text)

@@ -89,7 +89,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     seen = closing(window)
     facts = _hanging(window, seen, limits) if seen else []
-    facts = facts or _overdue(window, limits, CLOSINGS, (CLOSED,), "the consumer") or stated(window, DESTROYING, ID)
+    facts = facts or _overdue(window, limits, CLOSINGS, (CLOSED,), "the consumer") or stated(window, DESTROYING)
     if facts:
         where = {"thread": seen.stay.thread.name, "frame": innermost(seen.stay.thread)} if seen else {}
         return conclude(ID, facts, {"cause": "close-hangs", **where})

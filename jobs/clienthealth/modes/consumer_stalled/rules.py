@@ -89,7 +89,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     # Therefore metrics (`_outside`) are used only if there is no other fact.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
-    facts += [*_refused_commits(window, thresholds), *stated(window, HELD, ID)]
+    facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
     detail = {
         "cause": _cause(window, w, thresholds),
         **stuck,

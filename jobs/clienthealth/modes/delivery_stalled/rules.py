@@ -270,7 +270,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} like {quoted(failed[-1].text)}"
         facts.append(Fact.of("log", failed[-1], text, since=failed[0]))
-    return facts if delivers else [*facts, *stated(window, UNDELIVERED, ID)]
+    return facts if delivers else [*facts, *stated(window, UNDELIVERED)]
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:

@@ -88,7 +88,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
-    facts += [*refused, *sent, *stated(window, HELD, ID)]
+    facts += [*refused, *sent, *stated(window, HELD)]
     cause = None
     if dumped:
         cause = dumped[0][1]
