@@ -439,6 +439,17 @@ CALLER = (
     "\tat jdk.internal.misc.Unsafe.park(Native Method)\n\tat org.apache.kafka.clients.{}(Client.java:1)\n"
     "\tat shop.Orders.publish(Orders.java:12)\n"
 )
+#: The JVM's report of a deadlock, without the rest of the dump. The frames below are those of thread `web-1`.
+LOCKS = (
+    "Found one Java-level deadlock:\n=============================\n"
+    '"web-1":\n  waiting to lock monitor 0x1 (object 0x2, a shop.Stock),\n  which is held by "web-2"\n'
+    '"web-2":\n  waiting to lock monitor 0x3 (object 0x4, a shop.Order),\n  which is held by "web-1"\n\n'
+    "Java stack information for the threads listed above:\n===================================================\n"
+    '"web-1":\n\tat shop.Stock.take(Stock.java:58)\n\t- waiting to lock <0x2> (a shop.Stock)\n'
+)
+LISTENER = (
+    "\tat org.springframework.kafka.listener.KafkaMessageListenerContainer$ListenerConsumer.run(Container.java:1296)\n"
+)
 #: Lines that begin a flush or a stop, and a line of Faust while a consumer that is being stopped waits.
 FLUSHING = "2024-01-01 10:00:00 INFO app: flushing ... (kafka)\n"
 STOPPING = "2024-01-01 10:00:00 INFO app: Stopping kafka consumer\n"
@@ -514,6 +525,7 @@ STATED = (
         "delivery-stalled",
     ),
     (VERTX.format("waitOnMetadata"), "send-blocked-on-metadata"),
+    (f"{LOCKS}{LISTENER}\nFound 1 deadlock.\n", STALLED),
     ("(lldb) bt\n  * frame #3: 0x00000001050f4c71 tail`rd_kafka_destroy_app + 977\n", LOOP),
     (f"{FLUSHING}2024-01-01 10:00:31 WARN app: kafka is slow\n", "delivery-stalled"),
     (f"{STOPPING}2024-01-01 10:00:31 WARN app: kafka is slow\n", LOOP),
@@ -538,6 +550,7 @@ UNSTATED = (
     PROFILED.format(12, "(*Broker).responseReceiver") + PROFILED.format(4, "(*partitionConsumer).responseFeeder"),
     DELVE.format(f"{SARAMA}.(*Broker).responseReceiver", "chan receive"),
     SCALA.format("send").replace("$$anonfun$asyncSend$1.apply", ".initialize"),
+    f"{LOCKS}\tat shop.KafkaPage.show(KafkaPage.java:7)\n\nFound 1 deadlock.\n",
     # One dump does not show how long a call takes.
     f"goroutine 215 [chan send]:\n{UNREAD}",
     PROFILED.format(400, "(*syncProducer).SendMessage"),

@@ -26,7 +26,7 @@ from clienthealth.model.readings import LogEvent, Reading, Sign, Source, Thread,
 from clienthealth.model.values import EARLIEST_MS
 from clienthealth.model.values import option as option_of
 from clienthealth.model.verdicts import Count, Evidence, EvidenceKind, Proof, Verdict
-from clienthealth.model.wording import quoted
+from clienthealth.model.wording import listing, quoted
 from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
@@ -294,6 +294,13 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     text = f"{meaning.says}: {quoted(event.captures.get('frame', event.text))}"
     since = round(min(e.ts_ms - 60_000 * captured(e, "minutes") for e in same))
     return [Fact.of("log", event, text, since=since, given=UNAGED if unaged else None)]
+
+
+def deadlock(dump: ThreadDump, thread: Thread, role: str, direct: bool) -> Fact:
+    """Return the fact that the JVM itself reports a deadlock of a thread. `role`: what the thread is for the client."""
+    others = listing(f"'{name}'" for name in dump.deadlocked if name != thread.name)
+    text = f"the JVM reports a deadlock of the {role} '{thread.name}' and {others}, in {innermost(thread)}"
+    return Fact.of("thread-dump", dump, text, direct)
 
 
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:

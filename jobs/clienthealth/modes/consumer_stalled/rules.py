@@ -19,6 +19,7 @@ from clienthealth.modes._evidence import (
     captured,
     conclude,
     counted,
+    deadlock,
     events,
     innermost,
     moments,
@@ -355,6 +356,9 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
     stays = held(dumps, lambda _, thread: None if thread.polls or idles(thread) else thread.frames)
     last_poll = next((at for reading in window.readings[::-1] if (at := polled_ms(reading)) is not None), None)
     detail, facts = _standing(window, filter(ours, stays), limits, "outside poll(), ", last_poll)
+    locked = [(d, t) for d in window.dumps for t in d.threads if t.name in d.deadlocked and t.name in pollers]
+    whose = {t.name: polls_for(t, window.client.client_id) for _, t in locked}
+    facts += [deadlock(d, t, "polling thread", whose[t.name] is True) for d, t in locked if whose[t.name] is not False]
     return ({"cause": "handler-hangs", **detail}, facts) if facts else _ended(window, w, pollers.keys(), limits)
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.model.readings import Thread, ThreadDump
-from clienthealth.model.wording import elapsed, listing, quoted
+from clienthealth.model.wording import elapsed, quoted
 from clienthealth.modes import MIN_READINGS, mode_file
-from clienthealth.modes._evidence import Fact, events, has_frame, innermost, reported
+from clienthealth.modes._evidence import Fact, deadlock, events, has_frame, innermost, reported
 from clienthealth.modes._io_thread import (
     CALLBACK_FRAMES,
     in_callback,
@@ -244,8 +244,6 @@ def deadlocked(window: ClientWindow) -> Caused:
     facts = []
     for dump, thread in network_threads(window):
         if thread.name in dump.deadlocked:
-            others = listing(f"'{name}'" for name in dump.deadlocked if name != thread.name)
-            text = f"the JVM reports a deadlock of the I/O thread '{thread.name}' and {others}, in {innermost(thread)}"
             cause = "callback-blocked" if in_callback(thread) else "io-thread-blocked"
-            facts.append((Fact.of("thread-dump", dump, text, True), cause))
+            facts.append((deadlock(dump, thread, "I/O thread", True), cause))
     return facts

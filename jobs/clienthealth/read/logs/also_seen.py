@@ -75,19 +75,9 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
         return bool(self.when) and not any(one.option.startswith(MEASURED) for one in self.when)
 
 
-#: _NAMED_BY: where each library's source defines the classes of Kafka's protocol errors. _DESCRIBED_BY: where each
-#: library's source has the descriptions of these errors.
-_NAMED_BY = {
-    "java": "common/errors; the same names in errors.py of Python, lib/kafka.rb of Ruby, protocol.js of kafka-node"
-}
-_DESCRIBED_BY = {
-    "java": "common/protocol/Errors; kafkajs in protocol/error.js",
-    "librdkafka": "rdkafka.c, rd_kafka_err_descs",
-    "sarama": "errors.go",
-    "kafka-go": "error.go",
-    "ruby-kafka": "lib/kafka",
-    "pykafka": "cluster.py, broker.py and producer.py",
-}
+_TABLES = table(Path(__file__).with_suffix(".toml"))
+#: `named`, `described`: where each library's source has the classes and the descriptions of Kafka's protocol errors.
+_SOURCES = _TABLES.pop("sources")
 #: Characters that JSON may escape. Literals of patterns are searched in raw JSON records, so they contain none of these
 #: characters.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
@@ -101,7 +91,7 @@ def _named(error: str) -> dict[str, object]:
     """Return the log pattern (as in TOML) that recognises an error of Kafka's protocol by its class name."""
     return {
         "id": f"error-{error}",
-        "source": _NAMED_BY,
+        "source": _SOURCES["named"],
         "literal": error,
         "pattern": rf"(?:Kafka::|pykafka\.exceptions\.|\bError: ){error}(?:Error)?\b|\b{error}{_THROWN}",
         "examples": [{"line": f"{where}{error}"} for where in ("Kafka::", "Error: ")]
@@ -114,7 +104,7 @@ def _coded(error: str) -> dict[str, object]:
     code = _WORDS.sub("_", error).upper()
     return {
         "id": f"code-{error}",
-        "source": _NAMED_BY,
+        "source": _SOURCES["named"],
         "literal": code,
         "pattern": rf"(?:\b(?:[Ee]rror[\"']?[:=]? ?|code[\"']?[:=] ?)|\"type\": ?)[\"'`]?{code}(?:_FAILED)?\b",
         "examples": [{"line": f"Error: {code}"}, {"line": f'"type":"{code}"'}],
@@ -129,7 +119,7 @@ def _described(library: str, text: str) -> dict[str, object]:
     shared = library in ("librdkafka", "sarama")
     return {
         "id": f"text-{text}",
-        "source": {library: _DESCRIBED_BY[library]},
+        "source": {library: _SOURCES["described"][library]},
         "literal": text[: text.index(": ") + 2] if shared else max(_ESCAPED.split(text), key=len),
         "pattern": re.escape(text),
         "examples": [{"line": text}],
@@ -148,7 +138,6 @@ def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_TABLES = table(Path(__file__).with_suffix(".toml"))
 #: All known issues by id, the most serious first.
 BY_ID = meanings({name: _with_errors(name, entry) for name, entry in _TABLES.items()}, Trouble, "logs/also_seen.toml: ")
 TROUBLES = tuple(BY_ID.values())
