@@ -128,7 +128,8 @@ STAGES: Mapping[str, Stage] = {
         "cluster",
         "a Spark cluster of its own, jars without the internet",
         _budgets(all_=200),
-        # Beside the demo's clients, stages without servers would get hardly any CPU.
+        # `cluster` and the later stages start servers and the demo's clients, which take most of the CPU. So the stages
+        # that need no server run first.
         ("lint", "types", "laws", "unit", "rules"),
     ),
     "e2e": _layer(

@@ -33,7 +33,7 @@ FLEET = 16
 STUCK, STUCK_FROM = "client-0", 150
 #: A client that reports in Avro, with a new schema id each minute.
 AVRO = "client-5"
-#: Seconds of every slice in which one client reports nothing: long enough to count as gone.
+#: In each slice, one client reports nothing from second 100 to second 220, long enough to count as gone.
 AWAY = (100, 220)
 #: FAILING: recording of a failed client → its failure mode.
 FAILING: Mapping[str, str] = {

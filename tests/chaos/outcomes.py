@@ -55,7 +55,9 @@ class Outcomes:
         self.conditions: dict[str, str] = {}
 
     def resume(self) -> None:
-        """Raise InputError if the file belongs to another campaign."""
+        """Take over the outcomes of an earlier run from the file. Raises InputError if the file belongs to another
+        campaign.
+        """
         if not self._file.exists():
             return
         document = json.loads(self._file.read_text(encoding="utf-8"))

@@ -139,7 +139,7 @@ def check_texts(texts: Sequence[str | None]) -> None:
     assert all(text is None or text.encode() is not None for text in texts)
 
 
-#: The registry has schemas 7 (Avro) and 8 (protobuf), no 9.
+#: Ways to wrap an input. The registry knows schema 7 (Avro) and schema 8 (protobuf); it does not know schema 9.
 AROUND: tuple[Callable[[bytes], bytes], ...] = (
     bytes,
     gzip.compress,

@@ -89,7 +89,7 @@ class Eyes:
                 self.metrics.append((ts_ms, content))
 
     def dump(self, command: Sequence[str], dated: bool) -> None:
-        """Store nothing if the process does not answer."""
+        """Store the output of `command` as a thread dump; store nothing if the command fails or takes too long."""
         ts_ms = now_ms()
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=READ_SECONDS, check=False)
@@ -108,7 +108,7 @@ def _clock(ts_ms: int) -> str:
 
 
 def _answer(url: str, body: Any = None) -> str | None:
-    """Return None without a response."""
+    """Return the text that the server sends, or None if it does not answer. `body`: JSON to post."""
     data = None if body is None else json.dumps(body).encode()
     try:
         with urllib.request.urlopen(url, data, timeout=READ_SECONDS) as answer:

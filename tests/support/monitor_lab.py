@@ -109,7 +109,7 @@ class Lab:
         return records
 
     def wait(self, ready: Callable[[], bool], seconds: float = 300) -> None:
-        """Raise ServiceError if the condition does not hold in time."""
+        """Wait until `ready` returns True. Raises ServiceError if that takes longer than `seconds`."""
         assert self.process is not None
         self.process.wait_until(ready, seconds)
 

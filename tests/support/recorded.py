@@ -148,7 +148,7 @@ def _thinned(ref: Ints, ts: Ints, every_ms: int) -> Bools:
 
 
 def sent(record: Read) -> RawRecord:
-    """Return the record with its time in the recording, else with the time in its value."""
+    """Return the record as it was sent. Its time is the one in the recording, or else the one in its value."""
     return raw_record(replace(record, ts_ms=record.ts_ms or time_of(record.value) or 0))
 
 

@@ -160,7 +160,9 @@ def test_a_dump_of_another_zone_is_taken_at_the_moment_that_its_file_was_written
 
 
 def test_a_sentence_above_a_log_has_the_time_of_the_first_line_below(tmp_path: Path) -> None:
-    """Otherwise one undated line, which names Kafka as a client's line does, makes all times of the log unknown."""
+    """The sentence has no time and names Kafka, as a client's line does. Taken for such a line, it would make all times
+    of the log unknown.
+    """
     above = "Our Kafka producer cannot send: Topic orders not present in metadata after 60000 ms. Why?\n\n```\n"
     line = "2026-11-20 10:05:00,000 ERROR [main] shop.Worker - send failed: org.apache.kafka.common.errors."
     (tmp_path / "post.txt").write_text(

@@ -58,7 +58,7 @@ def filled(address: str, value: Callable[[str], str]) -> str:
 
 
 def dashboard_uid(name: str) -> str:
-    """Return Grafana's uid for a dashboard: `kafka-client-health-` and `name` (`consumers`), cut to 40 characters."""
+    """Return Grafana's uid for the dashboard `name`: `kafka-client-health-NAME`, cut to 40 characters."""
     return f"{UID_PREFIX}-{name}"[:UID_LENGTH].rstrip("-")
 
 

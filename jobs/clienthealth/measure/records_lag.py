@@ -121,7 +121,7 @@ def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
 
 
 def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
-    """Return the state of each element of `lags`: OK, WARN or UNKNOWN."""
+    """Return the state of each lag that the function `lags` returns: OK, WARN or UNKNOWN."""
     lag, p = lags(w), points(w)
     rate = w.last("records-consumed-rate")
     consumed = w.grown("records-consumed-total")

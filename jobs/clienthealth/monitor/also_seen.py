@@ -59,8 +59,8 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: Maximum number of minutes for which the lines of an issue are counted minute by minute. Lines of earlier minutes go
-#: into the next row of the history.
+#: Maximum number of minutes for which the lines of an issue are counted minute by minute. With more minutes,
+#: the count of the oldest minute is dropped, and the lines of that minute are added to the next row of the history.
 MINUTES = 60
 #: `Trouble.least` is the minimum number of lines with which an issue is reported. In an excerpt, which a person picked
 #: from a log, an issue with a `least` below EVERYDAY_LINES is reported even with fewer lines.

@@ -107,10 +107,11 @@ def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life
 
 
 def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
-    """Return (instance in the line, event) for each kept line on the start or end of a client with this client's name.
+    """Return (instance in the line, event) for each log line in the state that tells of this client's start or end.
 
-    The lines are in order of time; the instance is "" if the line names none. `alone`: True if the process has no other
-    client of this kind, so that lines without a client id belong to this client.
+    A line with the client's id counts, even if it names another instance. A line without a client id counts if it
+    belongs to all clients of the process, or if `alone` is True: the process has no other client of this kind. The
+    lines are in order of time; the instance is "" if the line names none.
     """
     named = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
     nameless = state.lifecycle.get((*client.process, "")) or []

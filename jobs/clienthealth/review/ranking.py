@@ -30,7 +30,8 @@ RANKINGS = ("unhealthy", "buffer", "queue", "lag")
 def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
     """Return the number of clients of each service. Equal client ids in different processes count separately.
 
-    `per_client`: the result of `client_minutes.clients`. `reviewed`: index of the reviewed period.
+    `per_client`: the result of `client_minutes.clients`. `reviewed`: the reviewed period, as a value of the column
+    `period`.
     """
     rows = (
         per_client.filter(F.col("period") == reviewed)

@@ -242,7 +242,10 @@ def _shown(number: float | str | None) -> str:
 
 
 def _but(key: Key, value: Any) -> str:
-    """Return ", not VALUE" for an error message if setting and value are numbers (below 1e15), else ''."""
+    """Return ", not VALUE" for an error message if the setting takes a number and the value is one, else ''.
+
+    A value of 1e15 or more is not shown.
+    """
     return f", not {_shown(value)}" if key.number and type(value) in (int, float) and abs(value) < 1e15 else ""
 
 

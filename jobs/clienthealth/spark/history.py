@@ -374,8 +374,8 @@ def maintain(
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(
-            f"{root}: on S3 one program alone may write the history: stop the monitor and give --alone, or name a log "
-            f"store for several writers in [spark] options, {LOG_STORE} (deploy/cluster.md, object stores)"
+            f"{root}: on S3 one program alone may write the history: stop the monitor and give --alone, or set "
+            f"{LOG_STORE} in [spark] options to a log store for several writers (deploy/cluster.md, object stores)"
         )
     for name in TABLES:
         read(spark, root, name)

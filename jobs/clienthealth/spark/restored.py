@@ -99,7 +99,7 @@ class Restored:
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
-        #: By minute and topic: the history's counts that were not yet subtracted from new counts.
+        #: By minute and topic: the counts in the history that `not_counted` has still to subtract from new counts.
         self._held: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         state, now = compared(spark, self._root, checkpoint), datetime.now(UTC)
         if (text := sentence(state, settings, now)) is not None:

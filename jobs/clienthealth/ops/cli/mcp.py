@@ -76,7 +76,7 @@ def asker(url: str, user: str, password: str = "") -> Ask:
 
 
 def server(settings: Settings, ask: Ask) -> MCPServer[Any]:
-    """Return the MCP server with its tools. `ask`: the function that `asker` returns."""
+    """Return the MCP server with its tools. `ask` reads a path from the exporter (see `asker`)."""
     from mcp.server import MCPServer
     from mcp.server.mcpserver import exceptions
     from mcp.types import ToolAnnotations

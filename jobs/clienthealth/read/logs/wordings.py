@@ -116,7 +116,7 @@ _Find = Callable[[str], "re.Match[str] | None"]
 
 
 def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[str, M]:
-    """Return the log events in the tables of a TOML file by name, in the file's order.
+    """Return the log events that a TOML file defines, one per table, by the table's name and in the file's order.
 
     `kind`: the type of the log events. Raises CatalogueError if a table does not describe a log event; the message
     begins with `where`, the file's name.
