@@ -187,8 +187,8 @@ def promtool(readings: list[Row]) -> str:
 
 
 SHAPES = (
-    *(timestamped, dated, jmxtool, printed, kafka_python, jolokia, query_range, grafana_csv),
-    *(jmxterm, jolokia_printed, victoria_metrics, promtool),
+    *(jmxterm, timestamped, dated, jmxtool, printed, kafka_python, jolokia, query_range),
+    *(grafana_csv, jolokia_printed, victoria_metrics, promtool),
 )
 
 
