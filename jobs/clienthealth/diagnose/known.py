@@ -97,9 +97,10 @@ def stated(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict
         return verdict
     explained, logs = _topics(inputs, lambda one: EXPLAINED in one.left_out), attached.look.window.logs
     over = [number for number, event in enumerate(logs, 1) if any(event in one for one in mode.lines if one.relief)]
+    # A line that is only the name of an error may be a heading.
     left = [e for e in logs[max(over, default=0) :] if e.own or (e.source and e.source.topic) not in explained]
     of_mode = [meaning for meaning in catalogue().meanings if mode.id in meaning.suspects]
-    shown = {meaning: [event for event in left if event in meaning] for meaning in of_mode}
+    shown = {meaning: [event for event in left if event in meaning and " " in event.text] for meaning in of_mode}
     enough = {meaning: lines for meaning, lines in shown.items() if sum(e.repeats for e in lines) >= meaning.enough}
     if not enough:
         return verdict
