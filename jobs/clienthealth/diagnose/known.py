@@ -29,8 +29,8 @@ PASTED = ("metrics (", "log", "JSON document")
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Parts of the metrics that were written at most this time (ms) apart belong to one sample.
 APART_MS = 500
-#: Maximum number of lines of an excerpt. A longer text may be a whole log, which repeats the lines of a failure that
-#: lasts, and which has single lines of that kind after each restart of a broker.
+#: Maximum number of lines of a text in which one line suspects a mode. A longer text may be a whole log, which repeats
+#: the lines of a failure that lasts, and which has single lines of that kind after each restart of a broker.
 MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
@@ -40,7 +40,7 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
-    # An input whose only time is its file's time is in `timeless`: this time is exact enough for the onset of a
+    # An input with no time but its file's is in `timeless`: this time is exact enough for the onset of a
     # failure, but not for the time between two dumps.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)

@@ -357,8 +357,8 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
     last_poll = next((at for reading in window.readings[::-1] if (at := polled_ms(reading)) is not None), None)
     detail, facts = _standing(window, filter(ours, stays), limits, "outside poll(), ", last_poll)
     locked = [(d, t) for d in window.dumps for t in d.threads if t.name in d.deadlocked and t.name in pollers]
-    whose = {t.name: polls_for(t, window.client.client_id) for _, t in locked}
-    facts += [deadlock(d, t, "polling thread", whose[t.name] is True) for d, t in locked if whose[t.name] is not False]
+    own = {t.name: polls_for(t, window.client.client_id) for _, t in locked}
+    facts += [deadlock(d, t, "polling thread", own[t.name] is True) for d, t in locked if own[t.name] is not False]
     return ({"cause": "handler-hangs", **detail}, facts) if facts else _ended(window, w, pollers.keys(), limits)
 
 
