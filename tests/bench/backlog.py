@@ -1,4 +1,4 @@
-"""Measure how fast the complete monitor processes a topic's backlog once it is warm, and the cost per record."""
+"""Measure how fast the complete monitor processes a topic's backlog after its warm-up, and the cost per record."""
 
 from __future__ import annotations
 

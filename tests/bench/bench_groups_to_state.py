@@ -140,7 +140,7 @@ def main(readings: int) -> None:
 
 
 def commits(servers: str, states: States, port: int) -> tuple[list[float], list[dict[str, float]]]:
-    """Return the delay (s) of each commit, and the batch durations (s) after the commit."""
+    """Return, for each commit, the seconds until its record is on `client-health`, and the batch durations (s)."""
     admin = KafkaAdminClient(bootstrap_servers=servers)
     random_ = random.Random(1)
     began, batches = {}, []

@@ -49,7 +49,7 @@ GROUP = re.compile(
 class Phase(NamedTuple):
     """From `minute` on, the share `abs(failing)` of the fleet fails.
 
-    If `failing` is negative, the client that failed first has recovered.
+    A negative value of `failing` means that the client that failed first has recovered.
     """
 
     minute: float

@@ -158,7 +158,7 @@ class Monitor:
         self.wait_until(done, seconds)
 
     def watch(self, seconds: float, every: float = 1.0) -> Sequence[float]:
-        """Return the slowest query's batch durations, read every `every` seconds."""
+        """Observe the monitor for `seconds` s; every `every` s, read the longest batch duration (s) of all queries."""
         samples: list[float] = []
         until = time.time() + seconds
         while True:

@@ -58,7 +58,7 @@ def of_library(client: int, at: float) -> bytes:
 
 
 def ordinary(client: int, at: float) -> bytes:
-    """Return one log line of an application that does not concern Kafka."""
+    """Return an application's log line about something other than Kafka."""
     return _stamp(at) + filled_in(LINE) % _values(client, round(at))
 
 

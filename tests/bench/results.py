@@ -1,4 +1,4 @@
-"""Store the result of each measurement in its own JSON file in .cache/bench, so that a single one can be repeated."""
+"""Store the result of each measurement in its own JSON file in .cache/bench; each can be repeated alone."""
 
 from __future__ import annotations
 

@@ -156,8 +156,10 @@ def _sessions() -> dict[int, int]:
 
 
 def _stat(pid: int) -> tuple[float, float, float, bool] | None:
-    """Return the CPU seconds of a process and of its ended children, its resident MB, and True if the process is a
-    JVM."""
+    """Return (CPU seconds of a process, CPU seconds of its ended children, resident MB, True for a JVM).
+
+    Return None if the process is gone.
+    """
     stat = _fields(pid)
     if stat is None:
         return None

@@ -43,7 +43,7 @@ class Calculated:
 
 
 def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_ms: int) -> Calculated:
-    """Calculate the tables. Each slice is cut into batches at `cuts` random places, the last one into its portions."""
+    """Calculate the tables. Cut each slice at `cuts` random places into batches, but the last slice into portions."""
     chosen, offset, batch = random.Random(cuts), 0, 0
     states: dict[int, BucketState] = defaultdict(BucketState)
     tables = Calculated()
@@ -64,7 +64,7 @@ def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_m
 
 
 def _chunks(records: Sequence[load.Published], first: int, settings: Settings) -> dict[int, list[Chunk]]:
-    """Return bucket → chunks. `first`: offset of the first record."""
+    """Return bucket → its decoded records. `first`: offset of the first record."""
     tasks: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     for offset, record in enumerate(records, first):
         headers = [{"key": key, "value": base64.b64encode(value).decode()} for key, value in record.headers]

@@ -63,7 +63,10 @@ def hidden(tables: Tables, begin_ms: int, end_ms: int) -> Iterator[str]:
 
 
 def verdicts(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str], ended: bool) -> Iterator[str]:
-    """Yield how the runs' incidents that began in [begin_ms, end_ms) differ. `ended`: True to compare the ends too."""
+    """Yield the differences between both runs' incidents that began in [begin_ms, end_ms).
+
+    `ended`: True to compare also the ends of the incidents.
+    """
     try:
         mine, theirs = (_incidents(one, begin_ms, end_ms, strays) for one in (tried, calm))
     except ValueError as error:
@@ -114,13 +117,13 @@ def counted(run: Run, begin_ms: int, end_ms: int) -> tuple[int, int]:
 
 
 def strangers(run: Run, slices: Iterable[Slice]) -> Iterator[str]:
-    """Yield a sentence for each new reject that was a readable record."""
+    """Yield a sentence for each record that the monitor has rejected although it is readable."""
     sent = {record.value for one in slices for record in one.records if record.unreadable}
     yield from _few("rejected, but readable", {(value,) for _, value in run.rejects.look()} - {(v,) for v in sent})
 
 
 def shown(run: Run) -> list[str] | None:
-    """Return how the clients' states on the exporter's page differ from their newest states on the topic."""
+    """Return the differences between the states on the exporter's page and the newest states on the topic."""
     states = run.shown()
     if states is None:
         return ["the exporter is not healthy"]

@@ -105,7 +105,7 @@ def _lines(lab: Lab, share: float, measured: Flood) -> None:
         with _publisher(lab, "lines", round(LINES * seconds)) as publishing:
             publishing.wait()
         since = time.time()
-        # The number of lines unread when the last line was sent shows how far behind the monitor was.
+        # The unread lines at this moment, after the last line was sent, show how far behind the monitor is.
         sent = ends(lab.servers, LOGS)
         rate, micros = sent / seconds, monitor.usage.cost(since - seconds, since).per_record(sent)
         monitor.checkpoints.look()

@@ -46,7 +46,7 @@ FAILING: Mapping[str, str] = {
     "shutdown-left-behind-a": "consumer-shutdown-loop",
 }
 HARMLESS = ("healthy-3.9", "idle-4.1", "clean-close-4.1", "outage-3.9")
-#: Seconds from a slice's start to the start of its recordings: few, so that their failures end before the slice does.
+#: Seconds from a slice's start to the start of its recordings. The failures in recordings must end within the slice.
 RECORDED_FROM = 30
 JUNK = (b"{", b'{"a": 1', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42 ")
 
@@ -82,7 +82,7 @@ class Slice:
         return [self.between(at, min(at + PORTION, end)) for at in range(begin, end, PORTION)]
 
     def between(self, begin: float, end: float) -> tuple[Published, ...]:
-        """Return the records of [begin, end), in seconds of the slice."""
+        """Return the records of [begin, end), in seconds since the slice began."""
         a, b = self.begin_ms + 1000 * begin, self.begin_ms + 1000 * end
         return tuple(record for record in self.records if a <= record.ts_ms < b)
 

@@ -13,7 +13,7 @@ from clienthealth.model.clients import ClientProcess
 from tests.bench.load import Load
 from tests.bench.publish import messages
 
-#: After each NEXT_SECONDS another client becomes stuck, and its buffer is full FULL_SECONDS later.
+#: Every NEXT_SECONDS another client becomes stuck. Its buffer is full FULL_SECONDS later.
 EVERY_SECONDS, NEXT_SECONDS, FULL_SECONDS = 5.0, 25.0, 30.0
 MIB = 1 << 20
 SERVICE = "onlookers"

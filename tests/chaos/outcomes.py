@@ -50,7 +50,7 @@ class Outcomes:
         self._file = file
         self._campaign = {"seed": seed, "kinds": [fault.kind.name for fault in faults]}
         self._of: dict[int, Outcome] = {}
-        #: Total duration (s) of the campaign, with all its resumed runs, and the machine's load before the first one.
+        #: Total duration (s) of all runs of the campaign, and the machine's load before the first run.
         self.seconds, self.load = 0.0, os.getloadavg()[0]
         self.conditions: dict[str, str] = {}
 
@@ -67,7 +67,7 @@ class Outcomes:
         self.seconds, self.load, self.conditions = document["seconds"], document["load"], document["conditions"]
 
     def todo(self, faults: Sequence[Fault]) -> list[Fault]:
-        """Return the faults without an outcome that is final and shows no problem."""
+        """Return the faults that have not passed yet, or whose outcome is not final."""
         done = {number for number, outcome in self._of.items() if outcome.final and outcome.passed}
         return [fault for fault in faults if fault.number not in done]
 

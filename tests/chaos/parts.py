@@ -114,7 +114,7 @@ def jvm(command: str) -> bool:
 
 
 def workers(command: str) -> bool:
-    """True for a Python worker of Spark, or for the process that forks the workers."""
+    """Return whether the command line belongs to a Python worker of Spark, or to the process that forks the workers."""
     # The JVM's command line contains this name, too.
     return "clienthealth.spark.worker" in command and not jvm(command)
 

@@ -19,7 +19,7 @@ LOOK_SECONDS = 0.1
 
 
 class Table:
-    """The rows of an append-only Delta table, from its own log."""
+    """The rows of an append-only Delta table, found through the table's transaction log."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

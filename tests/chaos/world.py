@@ -40,7 +40,7 @@ NUDGED_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Cluster:
-    """Without a gateway, other tests use the broker, too, so faults must not strike the broker."""
+    """A Kafka cluster of one broker. If `gateway` is None, other tests share the broker, so no fault may strike it."""
 
     kafka: KafkaSettings
     broker: Broker
@@ -262,8 +262,8 @@ class Run:
                 **self._more,
             },
             "registry": {"url": self.registry.url},
-            # For departed clients, time without any report does not count, so a shorter time would end differently from
-            # run to run.
+            # Departed clients must be shown to the end of each run. With a shorter time, the moment at which they are
+            # forgotten would differ between runs.
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }

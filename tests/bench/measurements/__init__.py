@@ -24,7 +24,7 @@ class Scope:
     every: int | None = None
 
     def backlog(self, usual: int) -> int:
-        """Return the size of a backlog."""
+        """Return the number of records in a backlog: the option `records`, or `usual` (in a quick run, a tenth)."""
         return self.records or (usual // 10 if self.quick else usual)
 
     def seconds(self, usual: float, quick: float) -> float:

@@ -1,4 +1,4 @@
-"""Measure how fast a backlog of our snapshots is processed by monitor and Kafka Streams, and read by Spark alone."""
+"""Measure how fast the monitor, Kafka Streams and a bare Spark query read a backlog of samples in our own format."""
 
 from __future__ import annotations
 

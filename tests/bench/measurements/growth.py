@@ -37,7 +37,10 @@ NAMES = CLIENT_METRICS["producer"]
 
 @dataclass(frozen=True)
 class Grown:
-    """Costs of a batch while incidents stay open; `worst_…`: costs of the batch in which most incidents open."""
+    """Costs of a batch while incidents stay open.
+
+    Fields that begin with `worst_` describe the batch in which the most incidents open.
+    """
 
     clients: int
     unhealthy: int
@@ -123,7 +126,7 @@ def _grown(clients: int, share: float) -> Grown:
 
 
 def _driver(metrics: SelfMetrics, rows: Sequence[bytes]) -> float:
-    """Return CPU seconds."""
+    """Return the CPU seconds that the driver takes to update its metrics after a batch."""
     began = time.process_time()
     metrics.stepped([summary_of(value) for _ in range(BUCKETS) for value in rows], time.time())
     return time.process_time() - began
@@ -147,7 +150,7 @@ def _taken_over(incidents: int) -> float:
 
 
 def _chunks(clients: int, sick: int) -> Iterator[bytes]:
-    """Yield each batch's samples for the bucket, as the bytes in which a decoding task passes the samples on."""
+    """Yield, for each batch, the bucket's samples in the encoding that decoding tasks use."""
     begin_ms = int(time.time() * 1000) - BATCHES * EVERY_MS
     packer = Packer(1)
     slots = [

@@ -53,7 +53,7 @@ def measure(scope: Scope) -> Result:
     few = FEW // 10 if scope.quick else FEW
     rate = many / INTERVAL_SECONDS
     short, long = scope.seconds(240, 90), scope.seconds(600, 90)
-    # The clocks of the few clients run faster, so that their timestamps are 10 s apart, too.
+    # In the small fleet each client reports more often than every 10 s, but its timestamps are 10 s apart.
     since_ms = round((time.time() - (short + 120) * rate / few * INTERVAL_SECONDS) * 1000)
     small = _live(few, rate, short, since_ms)
     large = _live(many, rate, long, None)

@@ -22,7 +22,10 @@ TARGETS = {200: 0.7, 5_000: 1.0}
 
 
 class Bursts:
-    """Yields a burst of records between two of the monitor's batches; each client reports in every second burst."""
+    """Yields a burst of records BURST_AFTER seconds after each trigger of the monitor.
+
+    Each client reports in every second burst.
+    """
 
     def __init__(self, template: Template, size: int) -> None:
         self._template, self._size = template, size

@@ -305,7 +305,7 @@ def _commit(table: Path, adds: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _fleet(clients: int) -> dict[str, pa.Array]:
-    """Return the identity columns of `clients` clients: 40 services, ten clients on a host, 2 % groups."""
+    """Return the identity columns of `clients` clients: 40 services, ten clients per host; 2 % are consumer groups."""
     kinds = ["group" if n % 50 == 0 else "consumer" if n % 4 == 0 else "producer" for n in range(clients)]
     return {
         "service": pa.array([f"service-{n % 40:02}" for n in range(clients)]),
