@@ -107,7 +107,7 @@ _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
 #: Mechanisms in which an additional, classic consumer tries to join the client's group.
 _OTHER_GROUP = ("rebalance", "rebalances")
-#: Mechanisms without usable brokers, with which the constructor of kafka-python and start() of aiokafka raise.
+#: Mechanisms in which no broker is usable. Then the constructor of kafka-python and start() of aiokafka raise.
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
 #: Mechanisms that librdkafka lacks, because its produce() never waits, and callbacks run on the application's thread.
 _RDKAFKA = (
@@ -119,7 +119,7 @@ _RDKAFKA = (
     "brokers-away",
     "brokers-silent",
 )
-#: Mechanisms that aiokafka lacks, because one thread does all work, so that blocked code also stops log lines.
+#: Mechanisms that aiokafka lacks. One thread does all its work, so blocked code also stops the log.
 _AIO = (
     *_NO_THREAD,
     "callback-get",

@@ -23,7 +23,7 @@ BATCH_SECONDS = 5
 #: Numbers of batches after a case's last record: LATER_BATCHES if the program still runs, DEPARTED_BATCHES if the
 #: program has ended by itself.
 LATER_BATCHES, DEPARTED_BATCHES = 7, 20
-#: One in this many cases is also judged as the streaming monitor would, batch by batch.
+#: One in STREAMED cases is also judged in small batches, as the monitor judges its input.
 STREAMED = 3
 GRADES = ("right", "suspected only", "unknown", "wrong suspected", "wrong confirmed", "false ok")
 _RANK = {"ok": 0, "unknown": 1, "suspected": 2, "confirmed": 3}
@@ -100,7 +100,10 @@ def streamed(folder: Path) -> Verdicts:
 
 
 def graded(folder: Path, how: str, verdicts: Verdicts) -> list[Graded] | None:
-    """Return grades of the case's mode and of wrong verdicts; None if the failure did not occur or left no files."""
+    """Return the grades of the verdicts on the case's mode, and of wrong verdicts on any mode.
+
+    None if the failure did not occur, or nothing was recorded.
+    """
     recorded = Recorded(folder)
     wanted = labels(recorded)
     if wanted is None or not any((folder / "seen").iterdir()):

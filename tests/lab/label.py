@@ -76,7 +76,7 @@ class Recorded:
 
     @cached_property
     def moments(self) -> Mapping[str, Sequence[int]]:
-        """Return at most one time per second."""
+        """Return kind of data → times since the onset (epoch ms), at most one time per second."""
         seconds = {
             name: {ts // 1000: ts for ts in of if ts >= self.onset_ms} for name, of in self.case["written"].items()
         }
@@ -86,8 +86,7 @@ class Recorded:
     def until_ms(self) -> int:
         """Return the last time for which anything was recorded.
 
-        The end of the log counts only if a line was logged after the onset. Without one, the log does not show how long
-        it was recorded.
+        The end of the log counts only if a line was logged after the onset.
         """
         written = self.case["written"]
         log_ms = self.log_until_ms if any(ts >= self.onset_ms for ts in written["lines"]) else 0
@@ -111,13 +110,13 @@ class Recorded:
         return (of[-1] - of[0]) / 1000 if len(of) > 1 else 0.0
 
     def most(self, name: str, until_ms: int | None = None) -> int:
-        """Return how much a count rose from the onset to `until_ms`; for `callback_ms`, return its highest value."""
+        """Return the increase of the count `name` from the onset to `until_ms`; for `callback_ms`, its maximum."""
         before = [one[name] for one in self.truth if one["ts"] < self.onset_ms]
         counted = [one[name] for one in self.truth if until_ms is None or one["ts"] <= until_ms]
         return max(counted, default=0) - (max(before, default=0) if name != "callback_ms" else 0)
 
     def still_seconds(self, name: str) -> float:
-        """Return for how many seconds before the recording's end a count did not change.
+        """Return for how many seconds before the recording's end the program's count `name` did not change.
 
         Time before the onset does not count.
         """

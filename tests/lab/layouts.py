@@ -181,7 +181,7 @@ def _filebeat(line: Line) -> str:
     )
 
 
-#: Name → function that returns a line with its wrapping, as the file of the log shipper contains it.
+#: Name of a log shipper or log format → function that returns a line as it is stored there.
 WRAPPINGS: Mapping[str, Callable[[Line], str]] = {
     "docker": _docker,
     "cri": _cri,

@@ -202,7 +202,7 @@ def _paths(name: str) -> list[Path]:
 
 @cache
 def compiled(family: Family) -> Path:
-    """Return the folder of the classes."""
+    """Compile the family's Java program if its sources have changed; return the folder with its classes."""
     with _COMPILING:
         sources = HERE / "java"
         files = sorted(sources.glob("orders/*.java"))

@@ -127,7 +127,7 @@ def _single(port: int, role: str) -> str | None:
 
 
 def _each(port: int, role: str) -> str | None:
-    """Search for MBeans, then read each, as a script does."""
+    """Return the metrics of a JVM: search Jolokia for MBeans, then read each MBean by its name."""
     names = _answer(f"http://127.0.0.1:{port}/jolokia/search/{_SINGLE[role]}")
     requests = [{"type": "read", "mbean": name} for name in json.loads(names or "{}").get("value", ())]
     if not requests:

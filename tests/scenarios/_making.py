@@ -94,7 +94,7 @@ def window(
 ) -> ClientWindow:
     """Return a window of 60 s from T0. `departed`: second at which the client ended; `earlier`: dumps before T0.
 
-    `before`: samples that are moved back by 30 s, to before the window.
+    `before`: earlier samples. Their times are moved back by 30 s, so a sample at second 20 is taken 10 s before T0.
     """
     return ClientWindow(
         client(kind),
@@ -246,6 +246,6 @@ STARTED = mine(line(0, "producer-started"))
 
 
 def last_reading(used: float = 0.0, total: float = 32 * MIB, **more: float) -> list[Reading]:
-    """Return the one sample that is kept of a client that is gone."""
+    """Return the last sample of a client, which the monitor keeps after the client is gone."""
     metrics = {"buffer-total-bytes": total, "buffer-available-bytes": total - used, "record-send-total": 5000.0}
     return [Reading(at(10), metrics | {name.replace("_", "-"): value for name, value in more.items()})]

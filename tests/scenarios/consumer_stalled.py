@@ -46,7 +46,7 @@ RESERVE = ("jdk.internal.misc.Unsafe.park", "com.example.Warehouse.reserve", "co
 
 
 def own(frames: Sequence[str], state: str = "WAITING") -> Thread:
-    """Return the application's thread that polls, with these frames at the moment of a dump."""
+    """Return the thread that polls the consumer, as a dump shows it with these frames."""
     return Thread("orders-0", state, tuple(frames), 100.0)
 
 
