@@ -121,8 +121,8 @@ def _series(name: str, value: bytes) -> bytes:
     if name.endswith(".json"):
         document = json.loads(value)
         return json.dumps([document["name"], document["tags"], sorted(document["fields"])]).encode()
-    # All records of a series have in common, in Influx's format, the name, the tags and the names of the fields; in
-    # Prometheus' format, everything except the value.
+    # In Influx's format, all records of a series have equal name, tags and field names. In Prometheus' format, they
+    # differ only in the value.
     if name.endswith(".influx"):
         return (
             re.sub(rb"=[^,\s]*(?=[,\s])", b"", value.partition(b" ")[2]).rpartition(b" ")[0] + value.partition(b" ")[0]

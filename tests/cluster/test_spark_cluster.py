@@ -28,7 +28,7 @@ pytestmark = pytest.mark.long
 HEAP_MB, PARTITIONS = 512, 4
 WAIT_SECONDS, NUDGE_SECONDS = 400.0, 5.0
 DEADLOCK = "producer-callback-deadlock"
-#: While the first driver hangs, it would otherwise also take the cores of all new workers.
+#: This limit keeps the first driver, while it hangs, from taking the cores of new workers.
 AT_FIRST = {"spark__cores__max": "2"}
 #: Memory that deploy/cluster.md requests in addition to the JVM's heap, for Python, RocksDB and threads.
 BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
@@ -161,7 +161,7 @@ def test_the_history_is_that_of_one_process_without_spark(trial: Trial) -> None:
     history = trial.run.history
     assert not list(compare.minutes(history, trial.expected, trial.begin_ms, final_ms, set()))
     assert not list(compare.verdicts(history, trial.expected, trial.begin_ms, trial.end_ms, set(), ended=True))
-    # At least nine minutes for each client that reported throughout, which all but one of the fleet did.
+    # All clients of the fleet but one reported throughout, so the history has at least nine minutes of each of them.
     assert len([row for row in history.minutes.look() if row["minute"] < final_ms]) >= 9 * (load.FLEET - 1)
 
 

@@ -95,7 +95,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 def prometheus(
     folder: Path, pages: str, alertmanager: str, every: str = "1s", again: str = "1s", paging: str = ""
 ) -> Iterator[str]:
-    """Run Prometheus with the rules in `folder/rules`, their waits cut to a second; yields its address.
+    """Run Prometheus, and yield its address. Each wait in its rules (`folder/rules`) is shortened to one second.
 
     `pages`: address that serves the pages of exporter and monitor. `every`: interval of scrapes and evaluations.
     `again`: interval at which Prometheus sends an alert again. `paging`: evaluation interval of paging rules, if

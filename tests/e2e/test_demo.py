@@ -32,7 +32,7 @@ STARTED_SECONDS = 300
 ENDED_SECONDS = 150
 #: Allowed difference (s) between the onset in the review and the onset that the client reported.
 ONSET_SECONDS = 60
-#: (Metric, label) of series about default clients.
+#: (Metric, label) of series about clients that the demo starts by default.
 MEASURED = (
     ("kafka_client_producer_buffer_used_ratio", 'service="order-api"'),
     ("kafka_client_producer_callback_seconds", 'service="order-api"'),
@@ -59,7 +59,7 @@ pytestmark = [
 
 DEADLOCK = "producer-callback-deadlock"
 SHOWN = {client.mode for client in CLIENTS.values() if client.default and client.mode}
-#: The deadlocked client's broker is down for a while, and then deliveries do stall.
+#: Modes that the monitor may also report: the broker of the deadlocked client is down for a while.
 IN_AN_OUTAGE = {"delivery-stalled"}
 
 

@@ -266,7 +266,10 @@ def _at_least(world: World, way: str, least: int) -> bool:
 
 
 def _kinds(bodies: Sequence[bytes]) -> set[str]:
-    """Return the different alerts in messages, as "service or cluster · place · name", without "Over: "."""
+    """Return the distinct alerts in messages, as "owner · installation · alert name".
+
+    An alert of a service is left out if the messages report the alert for the whole cluster.
+    """
     texts = [json.loads(body) for body in bodies]
     titles = [text["payload"]["summary"] if "payload" in text else text["attachments"][0]["title"] for text in texts]
     kinds = {re.sub(r"^(Over: )?(.*?): .*?( · .*)$", r"\2\3", title) for title in titles}

@@ -26,7 +26,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def installed(built: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the programs' folder."""
+    """Install the wheel in a new environment; return the folder with its commands."""
     (wheel,) = (path for path in built if path.suffix == ".whl")
     return dist.install(wheel, tmp_path_factory.mktemp("wheel") / "venv", "[diagnose]")
 

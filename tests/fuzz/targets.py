@@ -214,7 +214,7 @@ def texts(data: bytes) -> None:
         events, dumps = events_and_dumps(line, source, catalogue())
         check_events(events)
         check_judged(dumps)
-        # The monitor skips plain text that has none of the log patterns' literals.
+        # The monitor skips a line of plain text if the line contains no literal of any log pattern.
         found = (
             not (events or dumps) or decoded.format != "plain_text" or any(one in text for one in literals(catalogue()))
         )

@@ -226,7 +226,7 @@ def test_the_checks_of_this_machine_pass_here() -> None:
 
 @pytest.fixture
 def web() -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the address and the documents by path."""
+    """Run a web server; yield its address, and the dictionary path → JSON document that the server answers from."""
     answers: dict[str, object] = {}
 
     class Handler(BaseHTTPRequestHandler):

@@ -20,7 +20,8 @@ from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: The producers in the earlier release's state send healthy samples for RECOVERED_SECONDS.
+#: An earlier release's checkpoint contains two producers, one of them stuck. Both then send healthy samples for
+#: RECOVERED_SECONDS.
 RECOVERED_SECONDS = 180
 RECOVERED = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
 BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")
@@ -33,7 +34,7 @@ def healthy(start_ms: int, seconds: int) -> list[bytes]:
 
 @dataclass
 class Continued:
-    """A monitor that continued an earlier release's state until a stuck producer in that state had recovered."""
+    """A monitor that continued from an earlier release's checkpoint, and the output of this monitor."""
 
     lab: Lab
     begin_ms: int
@@ -56,7 +57,7 @@ def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     for topic, count in zip(("metrics", "logs"), left.READ, strict=True):
         lab.publish(topic, *[b"{ this has been read"] * count)
     now = int(time.time() * 1000)
-    # The last two samples are older than the watermark allows.
+    # The samples of `now - 200_000` are older than the watermark permits, so they count as late.
     lab.publish("metrics", *healthy(now - 30_000, 30), *healthy(now - 200_000, 10), *BAD)
     # Kafka's record time equals the time of each sample.
     for second in range(0, RECOVERED_SECONDS, left.STEP):

@@ -209,7 +209,7 @@ def works(world: World, command: str) -> None:
     assert not re.search(r"(?i)exception|unrecognized|usage:", done.stdout + done.stderr), (command, done.stdout)
 
 
-#: Commands that both runbooks contain run with one of the two runbooks only.
+#: Two runbooks share the commands in COMMON. The tests run these commands once, for the runbook COMMON_RUN_IN.
 COMMON_RUN_IN = "producer-callback-deadlock"
 COMMON = set(commands(RUNBOOKS[COMMON_RUN_IN])) & set(commands(RUNBOOKS["consumer-stalled"]))
 

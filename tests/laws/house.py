@@ -81,7 +81,7 @@ def _name(node: ast.stmt) -> str:
 
 
 def mechanisms() -> Sequence[tuple[str, int, str]]:
-    """Return (purpose, number of mechanisms for the purpose, desired number)."""
+    """Return (what is counted, count, desired count) for things that the code should do in one or two places only."""
 
     def within(*packages: str) -> list[str]:
         return [name for name in product() if name.startswith(tuple(f"clienthealth.{p}." for p in packages))]

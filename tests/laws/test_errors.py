@@ -12,7 +12,7 @@ import pytest
 from clienthealth.model import errors
 from deploy.reference.rooms import modules, tree
 
-#: Exceptions for a caller's mistake, Python's protocols, and the end of a process.
+#: Built-in exceptions that our code may raise: for a caller's mistake, as Python's protocols require, or to exit.
 BUILT_IN = {
     *("ValueError", "TypeError", "RuntimeError", "NotImplementedError", "ModuleNotFoundError"),
     *("KeyboardInterrupt", "SystemExit", "StopIteration"),

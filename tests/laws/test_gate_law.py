@@ -1,4 +1,4 @@
-"""A gate spares a judge the windows with healthy metrics; it must not hide a fault or turn unknown into ok."""
+"""A gate skips the judge for windows with healthy metrics; it must not hide a fault or turn unknown into ok."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHARES = (0.0, 0.02, 0.1, 0.3, 0.5, 1.0, 1.0, 2.0, 10.0)
 
 
 def metrics_only(window: ClientWindow) -> ClientWindow:
-    """A window with log lines or dumps may be judged whatever the gate finds."""
+    """Return the window without log lines and dumps, because with them the judge runs regardless of the gate."""
     return dataclasses.replace(window, logs=(), dumps=(), departed_ms=None)
 
 

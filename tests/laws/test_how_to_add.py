@@ -69,7 +69,7 @@ def test_alerts_dashboard_runbook_and_pages_are_made_of_it(copy: Copy) -> None:
 
 @pytest.fixture
 def judged(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], str]:
-    """Return a function: values of a counter, ten seconds apart → status by the example mode of modes/README.md."""
+    """Return a function that takes values of `rebalance-total`, 10 s apart, and returns the example mode's status."""
     spec = spec_from_file_location("rebalance_storm", copy.folder / FOLDER / "rules.py")
     assert spec and spec.loader
     module = module_from_spec(spec)

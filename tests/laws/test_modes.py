@@ -135,7 +135,7 @@ def test_every_cause_has_its_sentence_and_its_row_in_the_runbook_and_no_sentence
         assert [cause for cause in causes if f"| `{cause}` |" not in rows] == [], f"rows that {runbook} lacks"
 
 
-#: Runtime → pattern of its words, which texts for users of other runtimes must not contain.
+#: Runtime → pattern of words that only users of this runtime understand.
 WORLDS = {
     "java": (
         r"jcmd|jstack|\bJVM\b|\bjava\b|KafkaProducer|KafkaConsumer|BufferPool|waitOnMetadata|awaitUpdate|ZooKeeper|ZKConsumer|"
@@ -145,7 +145,7 @@ WORLDS = {
     "c": r"\bgdb\b|rd_kafka",
     "go": r"goroutine|pprof|kill -QUIT|\bdefer\b",
 }
-#: Library → runtimes with words that verdicts on the library's clients may use.
+#: Client library → runtimes (keys of WORLDS) whose words may be used in verdicts on clients of the library.
 OF_LIBRARY = {
     "java": {"java"},
     "kafka-python": {"python"},
@@ -180,7 +180,7 @@ def test_a_verdict_holds_no_word_of_another_librarys_world(mode: Mode, library: 
 
 
 def test_no_id_is_written_outside_its_mode() -> None:
-    """Exempt are the demo's programs, each made for one mode, and the benchmark, a package of its own."""
+    """The demo's programs may name modes, because each is made for one mode. The benchmark is a separate package."""
     ids = "|".join(modes())
     written = set()
     for folder in ("jobs", "exporters", "dashboards", "alerts", "deploy"):

@@ -49,7 +49,7 @@ def texts() -> frozenset[str]:
 
 
 def unread(names: Iterable[str]) -> set[str]:
-    """Return the names that no module of READERS contains, even without a final `-avg`, `-max` or `-p99`."""
+    """Return the names that no module of READERS contains, with or without the suffix `-avg`, `-max` or `-p99`."""
     return {name for name in names if not {name, re.sub(r"-(avg|max|p99)$", "", name)} & texts()}
 
 

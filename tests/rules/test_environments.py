@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed"),
 ]
 
-#: Effect of the settings on alerts → labels of the installations that share a Prometheus.
+#: Kinds of alerts that the settings permit → labels of the installations. Their series are in one Prometheus.
 ENVIRONMENTS: Mapping[str, Sequence[Mapping[str, str]]] = {
     "pages and tickets": [{"cluster": "eu", "env": "prod"}, {"cluster": "eu", "env": "staging"}, {}],
     "tickets for low tiers": [{"cluster": "eu", "env": "prod"}],

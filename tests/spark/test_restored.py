@@ -108,7 +108,10 @@ class Installation:
         return History(Path(settings.monitor.history))
 
     def has_read(self, settings: Settings, portions: int, change: str = "") -> Callable[[], bool]:
-        """Return a condition: `portions` portions of the input are read, and the history has a `change` (if given)."""
+        """Return a function that returns True once `portions` portions of the input are read.
+
+        With `change`, the history must also contain a verdict with this change.
+        """
         checkpoint, written = Path(checkpoint_of(settings)), History(Path(settings.monitor.history))
 
         def reached() -> bool:
@@ -118,7 +121,7 @@ class Installation:
         return reached
 
     def backed_up(self, name: str) -> bool:
-        """Copy the monitor's folder like a disk snapshot; False, without a copy, if a file changed meanwhile."""
+        """Copy the monitor's folder; return False, and delete the copy, if a file has changed meanwhile, else True."""
         running, copy = self.folder / "running", self.folder / name
         before = contents(running)
         for path, content in before.items():
