@@ -61,7 +61,7 @@ def runtime_of(pid: int) -> Literal["java", "python"]:
             return "java"
         maps = process.joinpath("maps").read_text(errors="replace")
         python = "libjvm" not in maps and "python" in process.joinpath("exe").readlink().name + maps
-        # Java lets only the process's own user attach, not even root.
+        # Only the user who runs a JVM can attach to it; root cannot.
         if process.stat().st_uid != os.geteuid() and not (python and os.geteuid() == 0):
             raise PermissionError
         if process.joinpath("ns/mnt").readlink() != own.joinpath("ns/mnt").readlink():
@@ -106,7 +106,7 @@ def agent_jar(given: Path | None) -> Path:
         return jars.classpath("jolokia")[0] if given is None else given.resolve()
     except DependencyError as error:
         module = jars.SETS["jolokia"].modules[0]
-        raise DependencyError(f"{error}; or fetch {module} and give it with --agent") from error
+        raise DependencyError(f"{error}; or download {module} and pass the file with --agent") from error
 
 
 @contextmanager
@@ -150,8 +150,9 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
 
 
 def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
-    """Return the password file that a run of `watch` made for an agent. None if the agent needs no password, or one of
-    the settings.
+    """Return the password file that an earlier run of `watch` made for the agent of a process.
+
+    Returns None if the agent needs no password, or if it needs the password in the settings (`with_password`).
     """
     if _NO_PASSWORD not in _refusal(agent.url):
         return None
@@ -206,7 +207,7 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 def _launch(jar: Path, *arguments: str) -> str:
     """Run the agent's launcher, and return its output.
 
-    The exit code is ignored, because it reports an error even if the agent is loaded and only does not answer yet.
+    The exit code is ignored: it also reports an error if the agent is loaded but has not answered yet.
     """
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:
