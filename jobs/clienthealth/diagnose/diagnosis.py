@@ -49,15 +49,15 @@ NOTHING_KNOWN = "without any known words of a Kafka client"
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 #: How far (ms) a local time can be ahead of UTC: 14 hours.
 AHEAD_MS = 14 * 3_600_000
-#: A stop or a flush is unfinished if its log goes on for UNFINISHED_MS without its end. Lines that say that a
-#: close still waits are about one close if they are at most NEXT_MS apart.
+#: A stop or a flush counts as unfinished if its log goes on for UNFINISHED_MS, and no line says that it ended. Lines
+#: that say that a close still waits are about one close if they are at most NEXT_MS apart.
 UNFINISHED_MS, NEXT_MS = 30_000, 300_000
 
 
 class _Tally:
     """Counts, per input, the records that were used, left out, or could not be read.
 
-    `given`: the list of inputs that the reader of the attachments fills. None: one input for each file.
+    `given`: the list of inputs that the reader of the attachments fills; None to make one input for each file.
     """
 
     def __init__(self, given: list[Input] | None) -> None:
@@ -66,7 +66,7 @@ class _Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """Return all inputs; one of which no line was used, for no known reason, gets the reason NOTHING_KNOWN."""
+        """Return all inputs. If no line of an input was used and no reason is known, the reason is NOTHING_KNOWN."""
         for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}
@@ -102,8 +102,8 @@ class _Tally:
 def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input] | None = None) -> Diagnosis:
     """Judge all clients in the records.
 
-    `inputs`: the list of inputs that the reader of the attachments fills while it yields `records`. None: one input for
-    each file.
+    `inputs`: the list of inputs that the reader of the attachments fills while it yields `records`; None to make one
+    input for each file.
     """
     packer, tally = Packer(1), _Tally(inputs)
     recognised, rejected = Counter[str](), Counter[str]()
@@ -151,11 +151,12 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> None:
-    """Note in lines that begin a stop or a flush that it lasts, and in lines of a waiting close for how long it waits.
+    """Add to log lines how long an unfinished stop, flush or close has lasted.
 
-    A line that begins one (its pattern captures `begun`) gets `lasts` (seconds) if its log goes on for half a minute
-    (UNFINISHED_MS) without a line that ends it (`ended`). `log_ends`: the time at which each input ends. A line that
-    says that a close still waits gets the minutes since the first such line.
+    A line that begins a stop or a flush (its pattern captures `begun`) gets `lasts`: the seconds until the end of its
+    log. The line does not get `lasts` if a later line ends the stop or flush, or if the log ends within half a minute
+    (UNFINISHED_MS). A line that says that a close still waits gets `minutes`: the time since the first of these lines.
+    `log_ends`: the time (epoch ms) at which each input ends.
     """
     known, waits = catalogue().by_id, dict[object, tuple[int, int]]()
     dated = sorted(((e, e.event) for e in log_entries if e.event is not None), key=lambda pair: pair[1].ts_ms)
@@ -177,10 +178,10 @@ def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> 
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Move log entries to the process with the same instance and no known host, if the instance's other entries name
-    one host.
+    """Assign the log entries and metrics of one instance to one process if only some of them name a host.
 
-    `measured`: (service, instance) of the processes without a known host that sent metrics.
+    The entries that name a host move to the process without a host, unless they name several hosts. `measured`:
+    (service, instance) of the processes that sent metrics without a host.
     """
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
@@ -230,7 +231,7 @@ def _examined(chunks: Sequence[Chunk], settings: Settings, inputs: Sequence[Inpu
 
 
 def of_groups(chunks: Iterable[Chunk]) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return (group, verdicts) by `client_key` for the consumer groups in the chunks."""
+    """Map the `client_key` of each consumer group in the chunks to (group, verdicts)."""
     by_group = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client)
     judges = {m.id: m.of_group for m in modes().values() if isinstance(m, LiveMode) and m.of_group is not None}
     found = {of: [(mode, judge(samples)) for mode, judge in judges.items()] for of, samples in by_group.items()}
@@ -271,7 +272,10 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """True if a client without an id has a failure that no client with an id of the same process and kind has."""
+    """True if a client without an id has a failure that no client with an id has in its process.
+
+    Only clients of the same kind are compared. Also True if there is no client to compare with.
+    """
     place = client.service, client.host, client.kind
     beside = [of for one, of in judged_clients if one.client_id and (one.service, one.host, one.kind) == place]
     found = {verdict.mode for of_named in beside for verdict in of_named if verdict.unhealthy}
@@ -305,8 +309,8 @@ Place = tuple[str, str]
 def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, before: _Before = NO_LINE) -> _Before:
     """Add a record's content to a packer. `repeats`: number of equal records, this one included.
 
-    `before`: the client that the line before this record names. Returns the client that the record's last line names,
-    or `before` if the record contains no line.
+    `before`: the client named by the line before this record. Returns the client named by the record's last line;
+    `before` if the record contains no line.
     """
     for snapshot in decoded.snapshots:
         packer.snapshot(snapshot, client_of(snapshot.client), source)
@@ -338,9 +342,10 @@ def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
 
 
 def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return (client, verdicts) by `client_key`. A client has one verdict per mode: on its worst incident.
+    """Map the `client_key` of each client to (client, verdicts).
 
-    `undated`: topics (names of inputs) with lines that have no time of their own.
+    A client has one verdict per mode: on its worst incident. `undated`: topics (names of inputs) with lines that have
+    no time of their own.
     """
     by_key: dict[str, tuple[Client, list[Verdict]]] = {}
     for client, over_time in client_verdicts.verdicts_over_time(bucket, 0):
@@ -376,7 +381,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return `by_key` with the suspicions of `stated`, then adjusted by the stages "moment" and "shown"."""
+    """Return `by_key` after changes of its verdicts: by `stated`, then by the adjustments "moment" and "shown"."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     judged = {key: [stated(verdict, known[of], inputs) for verdict in every] for key, (of, every) in by_key.items()}
     return {

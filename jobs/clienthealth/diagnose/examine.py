@@ -71,7 +71,7 @@ def examine(
 
 
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
-    """Yield the records of an attachment (`identified`) that has times of day only, with a date added.
+    """Yield the records of an attachment (`identified`), after a date was added to their times of day.
 
     The date comes from the file's name, else from the dated attachments (`dated`) of the process; without either, the
     records stay undated.
@@ -86,7 +86,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.dated = True
         attached.shift(shift)
         if attached.named and not first - NEAR_MS <= attached.span_ms[0] <= last + NEAR_MS:
-            # The time in the file's name may be in another time zone, so these records must contradict no dated record.
+            # The time in the file's name may be in another time zone, so move these records far from all dated records.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             attached.cannot_read("time in the file's name that is far from all other data")
@@ -100,6 +100,6 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
-    """Move an undated record to ten days (APART_MS) before all dated data of its process: they share no window."""
+    """Move an undated record to ten days (APART_MS) before all dated data of its process: no window contains both."""
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
     return replace(record, ts_ms=min(starts) - APART_MS) if starts and record.ts_ms else record

@@ -1,4 +1,4 @@
-"""Collect what the adjustments of a client's verdicts need to know in a post-mortem."""
+"""Collect, for a post-mortem, the facts that can change a client's verdicts after judging."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ PASTED = ("metrics (", "log", "JSON document")
 #: A client's samples are complete if the last one is shortly before the end of the process's data: at most
 #: LATE_INTERVALS times the median gap between samples, plus LATE_MS (ms).
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
-#: Parts of the metrics that were written at most this time (ms) apart belong to one sample.
+#: Metrics of a client with times at most this far (ms) apart belong to one sample.
 APART_MS = 500
-#: Maximum number of lines of a text in which one line suspects a mode. A longer text may be a whole log, which repeats
-#: the lines of a failure that lasts, and which has single lines of that kind after each restart of a broker.
+#: Maximum number of lines in all inputs for which a few log lines are enough to suspect a mode. More lines may be a
+#: whole log. A whole log repeats the lines of a lasting failure, and has single error lines after a broker's restart.
 MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
 
 def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input]) -> dict[Client, Context]:
-    """Return, for each client, what the adjustments of its verdicts need to know."""
+    """Return, for each client, the facts that can change its verdicts after judging."""
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
-    # An input with no time but its file's is in `timeless`: this time is exact enough for the onset of a
-    # failure, but not for the time between two dumps.
+    # `timeless`: inputs with no time except the file's. The file's time is exact enough for the onset of a failure, but
+    # not for the time between two dumps.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
@@ -77,7 +77,7 @@ def _until(bucket: Bucket, process: tuple[str, str], inputs: Iterable[Input]) ->
 
 
 def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> bool:
-    """True if a client's samples (at `times`, epoch ms) go on until the client's end, or until its process's end."""
+    """True if a client's samples (at `times`, epoch ms) go on until `until_ms`, or until the client's known end."""
     # A collector may write the parts of one sample some milliseconds apart.
     gaps = np.diff(times)
     gaps = gaps[gaps > APART_MS]
@@ -86,11 +86,13 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
 
 
 def stated(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict:
-    """Return a suspicion if lines of an attached text suspect the verdict's mode (`Meaning.suspects`).
+    """Return a `suspected` verdict if lines of a short input suspect the verdict's mode (`Meaning.suspects`).
 
-    A person who attaches an excerpt shows few lines of a log, so one line is enough where a whole log must repeat the
-    line. The verdict is returned unchanged if it is unhealthy, if the client has samples, if the inputs are long
-    (MOST_LINES), if a later line shows relief, or if the lines stand in a text that explains an error.
+    A short input may show few lines of a log, so fewer lines are enough than in a whole log. Lines in a text that
+    explains an error do not count, and no line counts if a later line shows that the failure is over.
+
+    The verdict is returned unchanged if it is already unhealthy, if the client has samples, or if the inputs have more
+    than 500 lines (MOST_LINES).
     """
     attached, mode = known.attached, modes()[verdict.mode]
     if attached is None or attached.samples or verdict.unhealthy or sum(one.read for one in inputs) > MOST_LINES:
@@ -112,7 +114,7 @@ def stated(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict
 
 
 def undated_topics(inputs: Iterable[Input]) -> frozenset[str]:
-    """Return the topics (for attachments: names of inputs) with lines that have no time of their own."""
+    """Return the `topics` of the inputs whose lines have no time of their own."""
     return _topics(inputs, lambda attached: not attached.clocked)
 
 

@@ -52,7 +52,7 @@ class Diagnosis:
 
 
 def exit_code(diagnosis: Diagnosis) -> int:
-    """Return the exit code as EXIT_CODES describes it: 2 only if no input could be read and no client was found."""
+    """Return the exit code that EXIT_CODES describes."""
     clients, inputs = diagnosis.clients, diagnosis.inputs
     if not clients and any(attached.unread for attached in inputs) and not any(attached.read for attached in inputs):
         return UNREADABLE

@@ -39,10 +39,7 @@ def colour_of(stream: TextIO) -> bool:
 
 
 class Style(NamedTuple):
-    """The form of a report. `width`: in columns.
-
-    `verbose`: True for the whole report. A short report shows equal parts once.
-    """
+    """The form of a report. `width`: columns of text. `verbose`: True for the whole report, False for a short one."""
 
     width: int = WIDTH
     colour: bool = False
@@ -91,9 +88,9 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Return the stories.
+        """Return the stories of the whole report, or of a short report with similar stories merged into one.
 
-        In a short report, merge stories that differ only in the client's name and have no finding or known issue.
+        Stories are similar if they differ only in the client's name, and have no finding and no known issue.
         """
 
         def alike(story: Story) -> object:

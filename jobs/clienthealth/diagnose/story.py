@@ -79,7 +79,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Also:
-    """A known issue that is no failure mode: how often and when it occurred, its first log line (and file), advice."""
+    """A known issue in the report: how often and when it occurred, its first log line with the file, and advice."""
 
     known: Trouble
     count: str
@@ -123,10 +123,10 @@ def stories(diagnosis: Diagnosis) -> list[Story]:
 
 
 def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """Yield (summary of the known bugs of a client's version, True), then (text, concerns) for each bug.
+    """Yield (text, flag) pairs: a summary of the known bugs of the client's version, then each bug.
 
-    `found`: the modes with findings. `concerns`: True if the bug causes or resembles one of these modes. Yields nothing
-    if the version has no known bug.
+    The flag is True for the summary, and for a bug that causes or resembles one of the modes `found`. Yields nothing if
+    the version has no known bug.
     """
     advice = advised(client.library, client.version, client.kind)
     if not advice.known:
@@ -169,7 +169,7 @@ class _Teller:
         elif status == "unknown" and grave:
             titles = ", ".join(list(grave)[:MOST_TITLES])
             headline = titles[0].upper() + titles[1:]
-        # Without a dump, the code behind a finding is unknown, and a restart would remove the evidence.
+        # Ask for a dump before a restart removes the evidence: only a dump shows which code caused the finding.
         unseen = not self.dumps and any(modes()[v.mode].explanation(v, client.library).first for v in ill)
         software = " ".join(filter(None, (client.library, client.version)))
         where = client.instance if self.namesakes[self._name(client)] > 1 else client.service
@@ -218,7 +218,7 @@ class _Teller:
         )
 
     def _fact(self, fact: Evidence) -> ShownFact:
-        # A dump has a line number only per thread.
+        # The evidence names only the dump's first line; the line of the thread is more exact.
         lines = [thread.line for thread in threads_of(fact, self.dumps)]
         where, frames = _place(fact.source, *lines[:1]), frames_of(fact, self.dumps)
         return ShownFact(self._time(fact.source, fact.ts_ms), fact.kind.replace("-", " "), fact.text, where, frames)
@@ -275,7 +275,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def input_line(attached: Input) -> str:
-    """Return an input's kind, the used part, its time range, and what was left out and why."""
+    """Return one line about an input: its kind, lines used, time range, and the lines left out with the reasons."""
     parts = [attached.what or "not known"]
     if attached.used or attached.read:
         unit = "readings" if attached.what == "metrics.jsonl" else "records" if "JSON doc" in attached.what else "lines"
@@ -294,7 +294,7 @@ def input_line(attached: Input) -> str:
 
 
 def together(inputs: Sequence[Input]) -> str:
-    """Return the kind, used part and time range of several inputs of one kind that were read completely."""
+    """Return one line about several inputs of one kind: their number, kind, lines used and time range."""
     whole = replace(inputs[0], read=sum(i.read for i in inputs), used=sum(i.used for i in inputs))
     whole.span(*(i.start_ms for i in inputs), *(i.end_ms for i in inputs))
     return f"{len(inputs)} × {input_line(whole)}"

@@ -51,7 +51,7 @@ def packing(head: bytes) -> Packing | None:
 
 
 def no_evidence(name: str, head: bytes) -> str | None:
-    """Return what a file is, in words, if the file cannot be evidence, else None."""
+    """Return the type of a file that cannot be evidence, in words for people; None for any other file."""
     known = _FILES["names"].get(name.lower()) or _begun(head, "begins")
     return known or _BY_ENDING.get(name.lower().rpartition(".")[2] if "." in name else "")
 
@@ -66,7 +66,7 @@ def _begun(head: bytes, how: str) -> str | None:
 
 
 def document(members: list[str]) -> str | None:
-    """Return what a zip is if the names of its members show a document (an Office file, a jar), else None."""
+    """Return the type of a zip that is itself a document (an Office file, a jar); None for any other zip."""
     if "META-INF/MANIFEST.MF" in members:
         return "a Java archive"
     return next((what for start, what in _FILES["inside"].items() if any(m.startswith(start) for m in members)), None)

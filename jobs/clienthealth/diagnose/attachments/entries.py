@@ -37,12 +37,11 @@ QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 #: Maximum number of entries that `Splitter` remembers to recognise repeated entries of a burst.
 _REMEMBERED = 20_000
 
-#: Number of a file's first lines among which the first time is looked for.
+#: The first time in a file is searched in this number of lines at its beginning.
 _ABOVE = 200
 
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
-#: _CONTINUED: lines that belong to the entry above them in any layout. _IN_DUMP: lines that belong to the thread dump
-#: above them.
+#: _CONTINUED: lines that continue the entry above them. _IN_DUMP: lines that continue the thread dump above them.
 _CONTINUED = re.compile(
     rb"(?! {1,4}(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)(?:[\s})\]]|$|Caused by: |Suppressed: |"
     rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked |"
@@ -121,8 +120,7 @@ class Splitter:
     lines    number of lines read so far
     first_ms, last_ms  time range of these lines
     telling  number of parsed lines with a Kafka text
-    glued    number of these lines that name a level, as the first line of an entry does, but were added to the entry
-             above
+    glued    number of `telling` lines that name a level, but were added to the entry above: a sign of an unknown layout
 
     An entry of one line that repeats another entry (same writer and text, same tenth of a second) is not yielded
     itself. Instead, one further entry is yielded for all these repetitions, with their number in `repeats`.
@@ -139,8 +137,8 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        #: Entries that were yielded; `repeats`: number of repetitions that are still to be yielded (`_repeated`).
-        #: Key: the whole line with its time; or (writer, text without the time, tenth of a second).
+        #: Entries that were yielded. `repeats` counts their repetitions since then; `_repeated` yields these later.
+        #: An entry can have two keys: its whole line, and (writer, text without the time, tenth of a second).
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""
@@ -292,10 +290,10 @@ class Splitter:
         return Entry(entry.line, entry.ts_ms, text, stamp, writer, entry.dump, numbers=entry.numbers[:])
 
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
-        """Return a line's own time in UTC, else its shipper's time, else the last time of its writer or of any writer
-        (epoch ms).
+        """Return the time of a line (epoch ms); None if no time is known.
 
-        `key`: the line's writer. Returns None if no time is known.
+        The first known time is returned: the line's own time, the time in the shipper's prefix, the time of the
+        previous line of its writer (`key`), the newest time in the file so far.
         """
         own = stamp.ts_ms if stamp is not None else None
         if shipped:

@@ -84,7 +84,7 @@ def _of_client(sample: re.Match[str] | None) -> bool:
 
 
 def _columns(line: str) -> list[str]:
-    """Return our names of the columns in the heading of a group's listing; [] for any other line."""
+    """Return our names of the columns if the line is the heading of a consumer group's listing, else []."""
     heading = line.upper().replace("CURRENT OFFSET", "CURRENT-OFFSET").replace("LOG END OFFSET", "LOG-END-OFFSET")
     names = [_TABLES["columns"].get(cell, "") for cell in _RE["cell"].findall(heading)] if "TOPIC" in heading else []
     return names if {"topic", "partition", *_OFFSETS[:2]}.issubset(names) else []
@@ -95,7 +95,7 @@ def _is_csv(line: str) -> bool:
 
 
 def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator[Reading]:
-    """Yield the samples in the lines of a text. `jvm`: the process of clients that have MBeans.
+    """Yield the samples in the lines of a text. `jvm`: the process to which the samples' clients belong.
 
     `file_ms`: the file's time (epoch ms). The snapshots of a sample without a time get this time; `Reading.ts_ms` is
     then None.
@@ -115,9 +115,9 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
 
 
 def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
-    """Yield the samples. If there is only one sample and it has no time, it gets the time in its file's name.
+    """Yield the samples of a file. A single sample without a time gets the time in the file's name.
 
-    `named_ms` returns the time in the file's name; None if the name contains no time.
+    `named_ms` returns that time; None if the name contains no time.
     """
     begin = list(islice(found, 2))
     if [reading.ts_ms for reading in begin] == [None] and (ts_ms := named_ms()) is not None:
@@ -200,7 +200,10 @@ class _Pile:
         self.mbeans.setdefault(mbean, {})[name] = value
 
     def _partition(self, count: int, row: Mapping[str, str]) -> Iterator[Reading]:
-        """Add a row of a group's listing to the sample. If no column names members, each partition has some owner."""
+        """Add a row of a consumer group's listing to the sample.
+
+        If the listing has no columns about members, every partition counts as assigned to an unknown member.
+        """
         group, partition = row.get("group") or self.group or UNNAMED, integer(row["partition"])
         metrics = {name: value for name in _OFFSETS if (value := number(row.get(name))) is not None}
         if partition is None or "end-offset" not in metrics:
@@ -238,7 +241,7 @@ class _Pile:
 
 
 def rounds(document: object) -> list[Any]:
-    """Split Jolokia's answers to repeated requests into one list per repetition; return [document] for any other."""
+    """Split Jolokia's answers to repeated requests into one list per repetition; return [document] for other JSON."""
     if not isinstance(document, list) or not all(isinstance(one, dict) and "request" in one for one in document):
         return [document]
     result: list[Any] = []

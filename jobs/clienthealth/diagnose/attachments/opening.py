@@ -44,7 +44,7 @@ class Input:
     named      'day' if the input's name contains the items' date and time, 'clock' if only the time of day, else ''
     local      True if the items' times name no zone, so that these times are read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
-    emptied    number of consecutive records at the input's end that name no client any more, though earlier records did
+    emptied    number of consecutive records at the input's end without a client, if earlier records name one; else 0
     timed      False if the items' times are made up: the order is known, but durations are not
     left_out   number of lines that were left out, by reason; lines that are not about Kafka are not counted
     unread     number of lines that may be evidence but could not be read, by reason

@@ -52,9 +52,9 @@ _WEIGHTS = {"": 1, "-strongly": 3}
 #: have less than _PROSE bytes, because a single word in a label or a title does not make an explanation.
 _PAGE = 1 << 18
 _EXPLAINS, _BEFORE, _AFTER = 2, 30, 20
-#: _PROSE: size of all weighed words (bytes) from which one word that explains is enough. _OUTPUT: added to the weight
-#: of the words that report if a line at most _BESIDE lines away is the output of a program. _STATEMENTS: a text with at
-#: least this number of statements is source code.
+#: _PROSE: if all weighed words have at least this size (bytes), one word that explains is enough. _OUTPUT: added to the
+#: weight of the words that report if a line at most _BESIDE lines away is the output of a program. _STATEMENTS: a text
+#: with at least this number of statements is source code.
 _PROSE, _BESIDE, _OUTPUT = 80, 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
@@ -92,9 +92,9 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> Callable[[int], Context]:
     """Return a function from a line's number to the line's context. `content`: a pasted text, cleaned by `restored`.
 
-    Only a text with Markdown, or in Chinese, Japanese or Korean, has `explained` lines. A line is `explained` if the
-    lines around it explain ("usually") at least as much as they report ("crashed"). Other lines are `quoted` if no line
-    near them has a time, else `logged`. In a text of more than 256 KiB (_PAGE) all lines are `logged`.
+    Only a text with Markdown, or in Chinese, Japanese or Korean, can have `explained` lines. A line is `explained` if
+    the lines around it explain ("usually") at least as much as they report ("crashed"). Other lines are `quoted` if no
+    line near them has a time, else `logged`. In a text of more than 256 KiB (_PAGE) all lines are `logged`.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None

@@ -327,7 +327,7 @@ class Reader:
         last_ms: int | None = None
         for dump in dumps:
             first = min(dump.taken, default=0)
-            # A dump without a time gets the time of the dated line or dump before it, but may be much newer.
+            # A dump without a time gets the time of the dated line or dump before it. The dump may be much newer.
             last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms or self._time_in_name()
             self.input.span(ts_ms)
             if dump.complete is False:
@@ -396,7 +396,7 @@ class Reader:
         if splitter.first_ms is not None and (self._logs or not self._found):
             self.input.span(splitter.first_ms, splitter.last_ms)
             if layout.times.zoned:
-                # A zone in the log's times counts as the zone of the machine, except UTC: any machine may log in UTC.
+                # The zone in the log's times is the machine's zone, unless it is UTC: any machine may log in UTC.
                 self.input.zone_ms = -layout.times.ahead_ms or None
             elif splitter.zone_ms is not None:
                 self.input.zone_ms = splitter.zone_ms

@@ -173,8 +173,8 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield last + (b"\n" if not rest else b"")
 
 
-#: _FITS: share of the lines about Kafka that must parse once the prefixes are removed. If fewer lines parse, and more
-#: would parse with the prefixes, the prefixes stay in the lines. _SAMPLE: maximum number of lines that are examined.
+#: _FITS: minimum share of the lines about Kafka that can be parsed without the prefixes. Below this share, the prefixes
+#: stay in the lines if more lines can be parsed with them. _SAMPLE: maximum number of lines that are examined.
 _FITS = 0.5
 _SAMPLE = 2_000
 #: A line that belongs to the entry above: a frame, the value of an option, an exception.
@@ -210,7 +210,7 @@ class Layout:
         return cls(shipped, Times.learned(stripped, file_ms))
 
     def _fit(self, sample: Sequence[bytes]) -> float:
-        """Return the share of a sample's Kafka lines that can be parsed; 1 if there are no such lines."""
+        """Return which share (0 to 1) of the lines about Kafka can be parsed; 1 if no line is about Kafka."""
         speaking = understood = 0
         for line in sample[:_SAMPLE]:
             stripped, _, time, _ = self.shipped.parted(line)
@@ -297,7 +297,7 @@ class Prefixes:
         return bool(self._patterns)
 
     def parted(self, line: bytes) -> Stripped:
-        """Remove the known prefixes from a line, as many as it has."""
+        """Return the line without its known prefixes, and what the prefixes say."""
         keys, time, part, at = [], b"", False, 0
         for pattern in self._patterns:
             if (match := pattern.match(line, at)) is None:

@@ -1,1 +1,1 @@
-"""Watch a running process without a Kafka cluster: read its state every second, and judge it as the monitor does."""
+"""Watch a running process: read its state every second, and judge it as the monitor does. No cluster is needed."""

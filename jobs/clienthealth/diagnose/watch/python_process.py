@@ -79,7 +79,7 @@ class Page:
             return False
 
     def publish(self) -> None:
-        """Read the page. Raises ServiceError if the server does not answer."""
+        """Read the page, and pass it to the session. Raises ServiceError if the server does not answer."""
         self._session.take(self._read())
 
     def _read(self) -> RawRecord:

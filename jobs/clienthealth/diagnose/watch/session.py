@@ -187,10 +187,10 @@ class Session:
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
-        """Return a JSON object for each process, by its instance id: the `threads` of the application in the newest
-        dump.
+        """Map the instance id of each process to a JSON object.
 
-        `ended`: times at which processes ended, copied into their objects.
+        `threads`: the application's threads in the newest dump. `ended`: the time of the process's end (epoch ms),
+        copied from the argument `ended`. A field is absent if it is unknown.
         """
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:
@@ -226,7 +226,7 @@ class Session:
         self.stands[instance] = now
 
     def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
-        """Return all clients, each with its worst verdict per mode; the verdict is `ok` only with evidence of health.
+        """Return all clients, each with its worst verdict per mode.
 
         `ended`: instance ids of the ended processes. Their clients also get verdicts on their end.
         """

@@ -142,7 +142,7 @@ def watch(
 
 
 def ended_instances(processes: Sequence[Watched]) -> Mapping[str, int]:
-    """Return, by the instance id of each ended process, when the process ended (epoch ms)."""
+    """Map the instance id of each ended process to the time of its end (epoch ms)."""
     return {process.instance: process.ended_ms for process in processes if process.ended_ms and process.instance}
 
 
