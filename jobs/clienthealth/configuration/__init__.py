@@ -137,7 +137,7 @@ def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable
 
 
 def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
-    """Make a section, or all settings. If the values contradict each other, the error message begins with `where`."""
+    """Return `kind(**values)`. If the values contradict each other, raise a SettingsError that begins with `where`."""
     try:
         return kind(**values)
     except SettingsError as error:

@@ -76,7 +76,7 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 
 
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
-    """Return a function that takes a client, and returns True if it has series of its own even while it is healthy.
+    """Return a function that takes a client, and returns True if the client has series of its own even while healthy.
 
     With `client_series` = "all" every client has such series. With "unhealthy", a glob in `named_clients` must match
     the client's `service/client_id`.

@@ -47,7 +47,7 @@ class Table:
     def of_matrix(cls, matrix: Floats, head: int) -> Self:
         """Return the table made from a float matrix: first `head` integer columns, then the values.
 
-        NaN in an integer column becomes -1. Integer columns that the matrix of an earlier release lacks become 0.
+        NaN in an integer column becomes -1. If an earlier release made the matrix, missing integer columns become 0.
         """
         columns = np.zeros((cls.head(), len(matrix)))
         columns[:head] = matrix[:, : min(head, cls.head())].T
@@ -153,9 +153,9 @@ class Column:
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """Return each span's last known value, as a position among the known values; -1 if there is none.
+        """Return the position of each span's last known value in the list of known values; -1 if there is none.
 
-        `back`: 1 for the value before the last one, and so on.
+        `back`: 0 for the last known value, 1 for the known value before it, and so on.
         """
         a, b = self.bounds(lo, hi)
         return np.where(b - a > back, b - 1 - back, -1)

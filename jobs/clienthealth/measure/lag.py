@@ -66,11 +66,11 @@ def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] 
 def seconds_behind(
     history: Sequence[Point], offset: int, now_ms: float, max_extrapolation_seconds: float
 ) -> tuple[float | None, Quality]:
-    """Return (seconds from the production of the first unread record to `now_ms`, quality); None seconds if unknown.
+    """Return (seconds from the first unread record's production to `now_ms`, quality). Unknown seconds are None.
 
     `offset`: offset of the first unread record. `history`: end offsets in order of time (epoch ms); they never fall. An
-    extrapolated time of production is at most `max_extrapolation_seconds` before the first point. Without an unread
-    record the result is (0, exact).
+    extrapolated time of production is at most `max_extrapolation_seconds` before the first point. If every record
+    is read, the result is (0, exact).
     """
     if history and offset >= history[-1].offset:
         return 0.0, "exact"
@@ -151,7 +151,7 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """Return a partition's lag at the end of `history`; `lag` and `idle` of `known` are ignored, and computed here."""
+    """Return a partition's lag at the end of `history`. The fields `lag` and `idle` of `known` are computed here."""
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)

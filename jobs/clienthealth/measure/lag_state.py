@@ -111,7 +111,7 @@ def median_gap(values: Sequence[float]) -> float:
 
 
 def rewound(commits: Sequence[Commit]) -> bool:
-    """True if the committed offset fell, and no later commit has reached the offset from which it fell first."""
+    """True if the committed offset fell, and no later commit has reached the offset before its first fall."""
     for position, (before, commit) in enumerate(pairwise(commits), 1):
         if commit.offset < before.offset:
             return all(later.offset < before.offset for later in commits[position:])

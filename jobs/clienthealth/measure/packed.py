@@ -113,7 +113,7 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def sample(self) -> Hashable:
-        """A key that is equal for all events of one burst of similar log lines, and for one dump that is read twice."""
+        """A key to recognise duplicates: all events of one burst share a key, and so do two reads of one dump."""
         if self.event is not None:
             return self.service, self.host, sample_key(self.event)
         return self.service, self.host, self.ts_ms, self.dump and self.dump.source
@@ -151,10 +151,10 @@ class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket.
 
     `configs`: the different sets of client options (name → value). `rows`, `parts`: the tables `readings` and
-    `topic_parts` as bytes. `last_seen`: time (epoch ms) of the newest sample of each of `all_clients`: by the client's
-    own clock, or by the clock of neighbouring records if the client's clock is wrong. `names`: the topics and threads
-    of `rows` and `parts`. `clocks`: only at the end of the task's input: its watermark (epoch ms), and the number of
-    clients from which the watermark was computed. `left_out`: number of events that the task dropped because of
+    `topic_parts` as bytes. `last_seen`: for each of `all_clients`, the time (epoch ms) of its newest sample. If the
+    client's own clock is wrong, this time is taken from neighbouring records. `names`: the topics and threads of
+    `rows` and `parts`. `clocks`: the task's watermark (epoch ms), and the number of clients from which it was computed;
+    set in one chunk per task, empty in the others. `left_out`: number of events that the task dropped because of
     `[monitor] max_events_per_process`.
     """
 

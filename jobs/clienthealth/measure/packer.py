@@ -33,8 +33,8 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: NEIGHBOURS: minimum number of records in a block of `topic_clock`. SKEW_MS: tolerance (ms) with which a record's time
-#: still agrees with the time of its block.
+#: NEIGHBOURS: minimum number of records in a block of `topic_clock`. SKEW_MS: a client's clock counts as wrong
+#: if a record's time differs from the time of its block by more than this (ms).
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
@@ -43,9 +43,9 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
     least 64 consecutive records (NEIGHBOURS); fewer records are one block. The time of a block is the median of its
-    clients' newest times, and never falls from block to block. The duration of a block begins when a third of its
-    clients have a record in it, and ends at the block's time (0 if negative). Callers must also accept a record's time
-    that is up to this duration earlier than its block's time.
+    clients' newest times, and never falls from block to block. The duration of a block is the time from
+    the moment when a third of its clients have a record in it until the block's time; 0 if negative. The time of a
+    correct record can be earlier than its block's time by up to this duration.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -54,15 +54,15 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # Of an even number of times, take the lower middle one. The higher one could report a departure that never
-    # happened.
+    # Of an even number of times, take the lower median. With the higher one, a client could count as departed although
+    # it still reports.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
 
 
 NAN = float("nan")
-#: Metrics of a group's partition, in the order in which `GroupPartition` has them.
+#: Metrics of a group's partition, in the order of the fields of `GroupPartition`.
 _OFFSETS = ("committed-offset", "end-offset", "start-offset", "commit-timestamp-ms")
 
 
@@ -76,7 +76,7 @@ def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
 class Slot:
     """Where a client, its options and its last topic are in the open chunk.
 
-    pack, pad  for the client's kind: function that packs a sample into bytes, and the bytes to append (`_packing`)
+    pack, pad  the function that packs a sample of the client into bytes, and the bytes to append to its result
     round      number of calls of `Packer.chunks` when the slot was filled; the next call makes its indices invalid
     at         index of the client in the chunk's `all_clients`
     config     the client's newest options; their index in the chunk's `configs` is `config_at`, -1 without options

@@ -55,7 +55,7 @@ class Lags:
     """The partitions with a reported lag in each window's last sample, in order of window, topic and partition.
 
     window  number of the window
-    point   index into `Points`, from which topic, partition, records and paused are copied
+    point   index into `Points`; topic, partition, records and paused are copied from there
     blind   True if the client's last three samples show no fetch: the reported lag may then be out of date
     """
 

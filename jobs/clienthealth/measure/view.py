@@ -121,8 +121,7 @@ class Windows:
     def alone(self, at: int) -> Windows:
         """Return window `at` with a table of only its own samples; row r is the window's r-th sample (from 0).
 
-        Results that `once` has cached are reused. A result that is no array needs a method `alone` for this, like
-        `Stalls.alone`.
+        A result in the cache of `once` is reused if it is an array without row numbers, or has a method `alone`.
         """
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))
@@ -134,7 +133,7 @@ class Windows:
     # -- caches
 
     def once_for_rows(self, name: str, make: Callable[[], T]) -> T:
-        """Return the result of `make`, which is computed once for this table and shared by all selections of windows.
+        """Return the result of `make`, which is cached per table: all `Windows` on this table share it.
 
         `name`: key of the result in the cache.
         """
@@ -365,15 +364,13 @@ class Windows:
 
 
 def per_rows(make: Callable[[Windows], T]) -> Callable[[Windows], T]:
-    """Decorate a function so that its result is computed once per table and shared by all selections of windows."""
+    """Decorate a function so that its result is cached per table: all `Windows` on the table share it."""
     name = f"{make.__module__}.{make.__qualname__}"
     return wraps(make)(lambda w: w.once_for_rows(name, lambda: make(w)))
 
 
 def per_windows(make: Callable[Concatenate[Windows, P], T]) -> Callable[Concatenate[Windows, P], T]:
-    """Decorate a function so that its result is computed once for each selection of windows and each value of the
-    further arguments.
-    """
+    """Decorate a function so that its result is cached per `Windows` object and arguments."""
     name = f"{make.__module__}.{make.__qualname__}"
 
     @wraps(make)

@@ -23,12 +23,12 @@ CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
 #: Metrics that some libraries report only per topic or partition. The client's value is the sum over its topics.
 SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
-#: Metrics that show a producer's undelivered records. The state keeps their newest known values longer than samples.
+#: Metrics that show a producer's undelivered records. The monitor keeps their newest values longer than samples.
 UNDELIVERED: tuple[str, ...] = tuple(_TABLES["of_producers"]["undelivered"])
 #: Tables with the names of the metrics in other tools and libraries (see `metric_names.py`).
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 
-#: Limit up to which floats hold all integers exactly.
+#: A float holds every integer up to this limit exactly.
 _EXACT = 2.0**53
 #: The largest plausible value of each unit. A larger value is a mistake or an attack.
 LARGEST: Mapping[str, float] = {

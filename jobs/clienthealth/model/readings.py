@@ -55,7 +55,7 @@ class LogEvent:
     match begins, in the message or in the exception below it; cut to 500 characters. `repeats`: the number of similar
     lines merged into this event. `kind`: the kind of client, if a field of the record names the kind.
 
-    `own`: True if a client in the program that wrote the log certainly logged the line itself. False, for example, if a
+    `own`: True if the line certainly comes from a client in the program that wrote the log; False, for example, if a
     text quotes the line. `copied`: True if an application's text precedes the client's name, which shows that an
     application copied the line.
     """

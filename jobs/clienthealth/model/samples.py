@@ -1,7 +1,7 @@
 """Build snapshots of clients from single metric values (of one client, topic or partition).
 
-Kafka clients give each connection a node number: the broker's id, or for the connection to a coordinator another
-number.
+Kafka clients give each connection a node number. The number is the broker's id, except for connections to coordinators
+(see the function `node`).
 """
 
 from __future__ import annotations
@@ -79,9 +79,8 @@ class Subject(NamedTuple):
 class Samples:
     """The metric values of one process at one moment.
 
-    process    the identity that the process's clients share. Its fields are used for subjects
-               without values of their own
-    ts_ms, interval_ms, delta  copied to the fields of the same names in all snapshots
+    process    the identity that the process's clients share. If a client lacks a field, it gets this identity's field
+    ts_ms, interval_ms, delta  copied to these fields of every snapshot
     """
 
     def __init__(self, ts_ms: int | None, process: Identity, interval_ms: int | None = None) -> None:
