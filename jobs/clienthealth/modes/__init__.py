@@ -50,7 +50,7 @@ Texts = NDArray[np.object_]
 class Gate(Generic[T]):
     """A mode's two conditions on metrics, each of which is evaluated for many windows at once.
 
-    blind     returns one text per window: why metrics do not show whether the client has the failure; '' if they do
+    blind     returns one text per window: why metrics do not suffice for a verdict; '' if metrics suffice
     suspects  returns one flag per window: True if the judge must examine the window because of its metrics
     """
 
@@ -58,7 +58,7 @@ class Gate(Generic[T]):
     suspects: Callable[[Windows, T], Bools]
 
     def reasons(self, w: Windows, thresholds: T) -> Texts:
-        """Return, for each window, why metrics do not show whether the client has the failure; '' if they do.
+        """Return one text per window: why metrics do not suffice for a verdict; '' if metrics suffice.
 
         For a window with too few samples, the reason is FEW.
         """
@@ -75,7 +75,7 @@ class Gate(Generic[T]):
         return w.once((self.suspects, thresholds), lambda: self.suspects(w, thresholds))
 
     def reason(self, w: Windows, thresholds: T) -> str | None:
-        """Return why the metrics of the single window `w` do not show whether the client fails; None if they do."""
+        """Return why the metrics of the single window `w` do not suffice for a verdict; None if metrics suffice."""
         text: str = self.reasons(w, thresholds)[0]
         return text or None
 
@@ -105,7 +105,7 @@ class FailureMode(Facts, Generic[T]):
     judge          returns the verdict on a window
     lines          the log events that show the beginning or the end of the failure
     reads          the log events that this mode's judge uses, also events of other modes
-    doubt          returns why a post-mortem cannot rule the mode out, '' if the mode is ruled out
+    doubt          returns why a post-mortem cannot rule the mode out; '' if the mode is ruled out
     worth_a_dump   yields reasons why only a thread dump could explain what two samples show
     explicable     returns True if a verdict of this mode may be a consequence of another failure of the same client
     """
@@ -168,7 +168,8 @@ class LiveMode(FailureMode[T]):
                as a window has no evidence of the fault
     silence    judges a client that sends no more samples; returns None if nothing shows whether the client has the
                failure. Without `silence`, missing samples are never evidence
-    of_group   returns (facts, a reason for no verdict) from the samples of a consumer group; None: no groups are judged
+    of_group   judges the samples of a consumer group: returns (facts, the text to show if there are no facts). None:
+               the mode does not judge groups
     """
 
     absence: ClassVar[bool] = False

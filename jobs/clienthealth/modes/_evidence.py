@@ -30,7 +30,7 @@ from clienthealth.model.wording import listing, quoted
 from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
-#: Occurrences are counted per slot of this length (ms), see `Verdict.counts`.
+#: Length (ms) of the slots for which effects of a failure (such as failed sends) are counted, see `Count`.
 SLOT_MS = 30_000
 #: Log lines at most this time (ms) apart count as one occurrence, because a client may log one exception twice.
 SAME_MOMENT_MS = 1000
@@ -45,7 +45,7 @@ class Circumstance:
 
     holds  True if data shows the condition, False if data shows the opposite, None if no data decides
     text   a clause: why the condition holds, why it does not hold, or what is unknown
-    name   the id that `unless` in `mode.toml` uses for the circumstance; '' for none
+    name   the id of the circumstance; '' without an id
     """
 
     holds: bool | None
@@ -274,15 +274,16 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return a list with one indirect fact, from the line that matches `meaning` and states the longest wait; [] if
-    no line matches `meaning`.
+    """Return one indirect fact in a list; [] if no line matches `meaning`.
+
+    The fact comes from the line that states the longest wait.
 
     A line's wait is the number that its log pattern captures as `minutes`, or 0. The fact begins when the wait began.
-    Lines that begin or end a stop or a flush (`begun`, `ended`) count only if it is known to last (`lasts`).
+    Some lines say that a stop or a flush begins or ends (they capture `begun` or `ended`). These lines count only if
+    they also capture `lasts`.
 
-    If the line is about a goroutine and captures no minutes, one line proves nothing. Then another line must show the
-    goroutine in the same frame at least 9 s (APART_MS) earlier, or an undated text must show the goroutine there twice
-    (`repeats`).
+    A line about a goroutine may capture no minutes. One line of this kind proves nothing. The goroutine must be in the
+    same frame in another line at least 9 s (APART_MS) earlier, or in a repetition of the line (`repeats`).
     """
     said = [e for e in events(window, meaning) if "lasts" in e.captures or not {"begun", "ended"} & {*e.captures}]
     if not said:
@@ -297,7 +298,7 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
 
 
 def deadlock(dump: ThreadDump, thread: Thread, role: str, direct: bool) -> Fact:
-    """Return the fact that the JVM itself reports a deadlock of a thread. `role`: what the thread is for the client."""
+    """Return the fact that the JVM reports a deadlock of `thread`. `role`: words such as "I/O thread" for the text."""
     others = listing(f"'{name}'" for name in dump.deadlocked if name != thread.name)
     text = f"the JVM reports a deadlock of the {role} '{thread.name}' and {others}, in {innermost(thread)}"
     return Fact.of("thread-dump", dump, text, direct)

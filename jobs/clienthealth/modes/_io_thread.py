@@ -108,8 +108,7 @@ def places(dumps: Iterable[ThreadDump]) -> Set[tuple[str, tuple[str, ...]]]:
 def where_they_were(window: ClientWindow) -> bool:
     """True if each application thread in the window's dumps has the same frames as in an earlier dump.
 
-    Idle threads and threads inside the client's own code are ignored. False if the window's dumps show no other
-    threads.
+    Idle threads and threads inside the client's own code are ignored. False if the dumps show only ignored threads.
     """
     before = places(window.earlier_dumps)
     since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]

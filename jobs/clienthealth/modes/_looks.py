@@ -1,8 +1,8 @@
 """Data for two decisions: whether `diagnose` rules a failure mode out, and whether a thread dump is worth taking.
 
 The streaming job judges a client again with later data. A post-mortem (`diagnose`) gets no further data, so it
-rules a mode out only if evidence shows that the client is healthy. One thread dump without a fault is not enough; two,
-ten seconds apart, are enough.
+rules a mode out only if evidence shows that the client is healthy. One thread dump without a fault is not enough.
+Two thread dumps ten seconds apart are enough.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class Look:
 
 
 def unmeasured(look: Look) -> str:
-    """Return why metrics do not rule out a mode; '' if metrics do."""
+    """Return why metrics do not rule out a mode; '' if metrics rule it out."""
     return unpolled(look) if look.measured else UNMEASURED
 
 
 def unpolled(look: Look) -> str:
-    """Return why a consumer's last samples do not show health, '' if the samples do."""
+    """Return why a consumer's last samples do not show that it polls; '' if the samples raise no doubt."""
     window = look.window
     if window.client.kind != "consumer" or not window.readings:
         return ""
@@ -76,8 +76,8 @@ def unpolled(look: Look) -> str:
 def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
     """Return (the dumps that show the client's I/O thread at work, a clause on what they show).
 
-    If any dump shows the thread inside a callback, only the window's last dump is returned, because one dump proves no
-    health.
+    If any dump shows the thread inside a callback, only the window's last dump is returned. One dump never proves that
+    the client is healthy.
     """
     sightings = list(network_threads(window))
     if any(in_callback(thread) for _, thread in sightings):
@@ -92,7 +92,7 @@ def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
 
 @dataclass(frozen=True, slots=True)
 class TwoReadings:
-    """The newest sample, the one before (None at first), and the client's options, to decide whether to take a dump."""
+    """Two successive samples of a client and its options. `before` is None for the client's first sample."""
 
     before: Reading | None
     now: Reading

@@ -63,7 +63,7 @@ def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats
     if not len(some):
         return reported
     windows = w.at(some)
-    # Count from the window's first sample at most: the sample before it in the table may be another client's.
+    # Limit each time to the time since the window's first sample, because earlier rows may be another client's.
     inside = (windows.ts[windows.rows] - windows.ts[windows.lo][windows.window_of_row]) / 1000
     reported = reported.copy()
     reported[some] = how(windows, np.minimum(_without_waiting(w).values[windows.rows], inside))
@@ -205,9 +205,10 @@ UNREPORTED = "its threads have not moved since it polled, so perhaps only the co
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
     """Return (facts on partitions that their owners do not consume, what the samples show if there are no facts).
 
-    `readings`: samples of one group, in order of time. A partition that has an owner stands if its committed offset
-    stayed the same while records came. It also seems to stand if it is behind, while at least as many partitions of
-    its topic are level. If all partitions are behind, the group may only be slow.
+    `readings`: samples of one group, in order of time. There is a fact for two states of partitions with an owner:
+    - The committed offset does not change while records arrive.
+    - The committed offset does not change, and at least BEHIND records are unread. Partitions of the topic with at most
+      LEVEL unread records must not be fewer than partitions in this state. Otherwise the group may only be slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]

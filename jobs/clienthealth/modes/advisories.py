@@ -109,7 +109,8 @@ def libraries() -> Mapping[str, Library]:
 class Advised:
     """The known bugs of a version.
 
-    known       the bugs, each with the address of its description; bugs that cause a mode come first
+    known       the bugs, each with the address of its description; bugs that cause a failure mode
+                come first
     upgrade_to  the next release without any known bug; '' if there is none, or if the version has no known bug
     """
 

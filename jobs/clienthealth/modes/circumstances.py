@@ -29,8 +29,8 @@ FRESH_MS = 15_000
 ANSWER_MS = 10_000
 #: A thread with a frame that contains one of these texts is inside a call of a Java client.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
-#: If dumps over at least this time (ms) show no thread inside a call of the client, no such call holds up the
-#: application.
+#: If dumps over at least this time (ms) show no thread inside a call of the client, the application does not wait for
+#: the client.
 STANDS_MS = 10_000
 
 
@@ -56,8 +56,8 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 
     A member of a group must also know its coordinator. The circumstance holds if brokers answered after the moment, or
     at most 15 s before it (FRESH_MS). The circumstance does not hold if data shows an outage between 30 s before the
-    moment (SETTLES_MS) and 10 s after it (ANSWER_MS). The circumstance is unknown if there was no such answer, or if
-    the samples begin less than 30 s before the moment.
+    moment (SETTLES_MS) and 10 s after it (ANSWER_MS). The circumstance is unknown if no data shows an answer, or
+    if the samples begin less than 30 s before the moment.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -78,8 +78,8 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that the client's process ran until the moment `at_ms`, neither frozen nor in a garbage collection.
 
     Two kinds of data prove that the process ran: a thread dump at most 30 s before or after the moment (SETTLES_MS), or
-    regular samples. Samples are regular if, of the last four before the moment (READINGS), the longest interval is at
-    most three times the shortest (UNEVEN). Without such data the circumstance is unknown.
+    regular samples. The last four samples before the moment (READINGS) are regular if the longest interval between them
+    is at most three times the shortest (UNEVEN). Without this data the circumstance is unknown.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump of the process was taken", "process-runs")
@@ -91,7 +91,7 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Check that a producer's I/O thread worked around the moment `at_ms`; unknown if no data shows that.
+    """Check that a producer's I/O thread worked around the moment `at_ms`. Without data the circumstance is unknown.
 
     The thread worked if it logged a line in the 30 s before the moment (SETTLES_MS), or if select-total rose in that
     time or later.
@@ -108,8 +108,8 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     """Like `coordinator_answers`, but the moment `at_ms` may be before the window or before its first known sample.
 
-    At such a moment the circumstance does not hold, because only an earlier window shows what happened then. But if
-    dumps show no thread inside a call of the client, the circumstance is unknown, so that a suspicion remains.
+    If the moment is before the data, nothing shows whether brokers answered, and the circumstance does not hold. But if
+    dumps show no thread inside a call of the client, the circumstance is only unknown.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:

@@ -75,9 +75,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeless: bool = False
 
     def why(self, detail: Mapping[str, Any]) -> str:
-        """Return why the failure happens: `sentence` with its names replaced or, if the detail lacks a name,
-        `vague`.
-        """
+        """Return why the failure happens: `sentence` with the values of `detail`; `vague` if a value is missing."""
         values = {
             name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
             for name, value in detail.items()

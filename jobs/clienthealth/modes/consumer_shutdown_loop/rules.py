@@ -52,7 +52,7 @@ SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.So
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits from which look-ups of the offset manager are an endless loop, and a shutdown() or close() is overdue."""
+    """Limits from which repeated log lines count as an endless loop, and a shutdown() or close() counts as overdue."""
 
     pause_seconds: float
     gap_seconds: float
@@ -70,7 +70,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Judge by the rules in `background` of mode.toml."""
+    """Return the verdict on a window. `background` in mode.toml explains the rules."""
     if window.client.kind == "consumer":
         return _closes(window, thresholds)
     looping = _looping(_since_completed(window), thresholds)
@@ -183,7 +183,8 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return the lines of a thread's longest series of bursts. `thread`: its name; '' for lines without a thread.
+    """Return the lines of a thread's longest series of bursts. `thread`: the name of the thread; '' for
+    lines that name no thread.
 
     A log shipper that limits the rate of lines causes gaps between bursts. So short gaps count as time in the loop.
     """
@@ -223,7 +224,7 @@ def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
 
 
 def _moves(stay: Held, limits: Thresholds) -> bool:
-    """True if the thread's frames change between dumps: then the thread loops, however little CPU time it gets."""
+    """True if the thread's frames change between dumps: the thread loops, even if it gets little CPU time."""
     return len(stay.seen) >= limits.min_repeats and len({thread.frames for _, thread in stay.seen}) > 1
 
 
@@ -338,7 +339,7 @@ class Closing(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """For how long (s) the thread has been inside close(), at least."""
+        """The minimum time (s) that the thread has been inside close()."""
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:
@@ -362,7 +363,7 @@ def closing(window: ClientWindow) -> Closing | None:
 
 
 def doubt(look: Look) -> str:
-    """Return why the mode cannot be ruled out, '' if it can."""
+    """Return why the mode cannot be ruled out; '' if the mode is ruled out."""
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:
         return "the connector began to shut down, and the data ends before the shutdown completed"

@@ -82,7 +82,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Judge by the rules in `background` of mode.toml."""
+    """Return the verdict on a window. `background` in mode.toml explains the rules."""
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
@@ -116,9 +116,9 @@ def interval(w: Windows) -> Floats:
 def idle(w: Windows, limits: Thresholds) -> Bools:
     """For each window, True if the consumer need not poll.
 
-    A consumer need not poll if it has no partitions, or if it has no lag and never consumed a record. A client without
-    partitions must poll all the same if it has stopped its heartbeats (`left`): with the protocol of KIP-848, a client
-    that polls too rarely loses its partitions.
+    A consumer need not poll if it has no partitions, or if it has no lag and never consumed a record. Exception: a
+    consumer that stopped its heartbeats (`left`) must poll even without partitions. With the protocol of KIP-848, a
+    consumer that polls too rarely loses its partitions.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -135,10 +135,10 @@ def takes(w: Windows) -> Bools:
 
 
 def too_long(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if a consumer that must poll was outside poll() for max.poll.interval.ms (if unknown, its
-    default).
+    """For each window, True if a consumer that must poll was outside poll() for max.poll.interval.ms.
 
-    Also True if the last poll is at least `suspect_share` of that time ago, or if heartbeats have stopped (`left`).
+    Also True if the last poll was longer ago than `suspect_share` of max.poll.interval.ms, or if heartbeats have
+    stopped (`left`). If max.poll.interval.ms is unknown, its default is used.
     """
     seconds = seconds_away(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
@@ -195,7 +195,7 @@ def silent(w: Windows, limits: Thresholds) -> Bools:
 
 
 def unseen(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if a Java client up to 2.3 does not fetch; only fetches show its polls."""
+    """For each window, True if a client that reports no times of polls (Java up to 2.3) does not fetch."""
     reported = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
     counted = (w.count("fetch-total") >= MIN_READINGS) & ~w.rose("fetch-total")
     return counted & ~reported & ~idle(w, limits)
@@ -211,14 +211,14 @@ BLIND_POLLS = "the consumer's metrics do not include the time of its polls (a Ja
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return, for each window, why metrics do not show whether the consumer has the failure; '' if they do."""
+    """Return one text per window: why metrics do not suffice for a verdict; '' if metrics suffice."""
     return first_reason(len(w), (BLIND_POLLS, np.isnan(seconds_away(w)) & ~takes(w)))
 
 
 GATE = Gate(blind, suspects)
 
 
-# -- facts from metrics, in words for people --------------------------------------------------------------------------
+# -- facts from metrics -----------------------------------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -275,8 +275,8 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     """Return facts on missing polls or fetches.
 
-    A client that does not report its polls may poll without fetching, if all its partitions are paused. Such a client
-    waits in its selector.
+    The application may poll while all partitions are paused. So missing fetches are no fact if the client waited in its
+    selector.
     """
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
@@ -384,7 +384,7 @@ def _standing(
 def _ended(
     window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) on a polling thread that ended; ({}, []) if none did, or if the last poll is recent."""
+    """Return (detail, facts) on a polling thread that ended; ({}, []) if all run, or if the last poll is recent."""
     if not silent(w, limits)[0]:
         return {}, []
     seconds, last = float(seconds_since(w)[0]), window.readings[-1]
@@ -412,7 +412,8 @@ def _ended(
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     """Judge a client that stopped sending samples. Returns None if the missing samples show nothing about its polls.
 
-    librdkafka delivers its statistics only inside poll(). So their end may mean that the application does not poll.
+    librdkafka delivers its statistics only inside poll(). So missing statistics may mean that the application does not
+    poll.
     """
     if window.departed_ms is None:
         return None

@@ -42,8 +42,7 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
 
 def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:
-    """Yield pairs: the time (s) between two polls, and the number of records that the first of these polls returned, by
-    topic.
+    """Yield pairs: the time (s) between two polls, and a map from topic to the number of records of the first poll.
 
     In the last pair, the time is the time since the last poll.
     """

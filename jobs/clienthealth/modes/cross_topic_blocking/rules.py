@@ -49,7 +49,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Judge by the rules in `background` of mode.toml."""
+    """Return the verdict on a window. `background` in mode.toml explains the rules."""
     w = window.table
     if window.client.kind == "legacy-consumer":
         return _legacy(window, w, thresholds)
@@ -130,7 +130,7 @@ BLIND_POLLS = "the consumer reports neither the time of its polls (Java clients 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return, for each window, why metrics do not show whether the consumer has the failure; '' if they do."""
+    """Return one text per window: why metrics do not suffice for a verdict; '' if metrics suffice."""
     if w.kind == "legacy-consumer":
         return first_reason(len(w), (BLIND_QUEUES, ~w.has_topics))
     return first_reason(len(w), (BLIND_POLLS, np.isnan(seconds_away(w)) & ~w.last_knows("queue-records")))
@@ -160,8 +160,10 @@ def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Return (facts, detail) on the longest stretch without fetches in which one topic's queue is full and the queue of
-    another topic is empty; None if there is none.
+    """Return (facts, detail) on a stretch without fetches, or None without a blockade.
+
+    In the stretch, one topic's queue stays full and the queue of another topic stays empty. If several stretches meet
+    this condition, the longest is used.
     """
     configured = option(window, CHUNKS)
     limit = configured or QUEUE_DEFAULTS[CHUNKS]

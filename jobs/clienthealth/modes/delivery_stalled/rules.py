@@ -70,7 +70,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Judge by the rules in `background` of mode.toml."""
+    """Return the verdict on a window. `background` in mode.toml explains the rules."""
     w = window.table
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
@@ -200,7 +200,7 @@ BLIND_FROZEN = "nothing is delivered, but the I/O thread is stuck: see producer-
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return, for each window, why metrics do not show whether the producer has the failure; '' if they do."""
+    """Return one text per window: why metrics do not suffice for a verdict; '' if metrics suffice."""
     load = w.reported("buffer-available-bytes") | w.reported("queue-records") | w.reported("waiting-threads")
     since = stalls(w).since
     return first_reason(
@@ -215,7 +215,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- facts from metrics, in words for people --------------------------------------------------------------------------
+# -- facts from metrics -----------------------------------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -251,8 +251,8 @@ def _load(w: Windows) -> str:
 def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limits: Thresholds) -> list[Fact]:
     """Return facts from the log.
 
-    Records that expire at times far apart prove a stall. Lines on failed attempts or on waiting records do not: they
-    only add to a stall that other data shows, or raise suspicion.
+    Records that expire at times far apart prove a stall. Lines on failed attempts or on waiting records are indirect
+    facts: without other facts they only raise suspicion.
     """
     expired = events(window, EXPIRED)
     apart = spanned(expired) >= limits.expiries_apart_seconds
@@ -264,8 +264,8 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     # The records of the first line had already waited for `waitMs` when the line was logged.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
-    # librdkafka times out a produce request only when the records in it expire. So lines on such requests need not be
-    # spread over a minimum time.
+    # librdkafka times out a produce request only when the records in it expire. So lines on timed-out produce requests
+    # need not be spread over a minimum time.
     lasting |= sum(event.repeats for event in failed if "request" in event.captures) >= limits.min_failed_lines
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} like {quoted(failed[-1].text)}"
@@ -274,10 +274,10 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return for how long (s) a batch has waited at least; infinite if no attempt to send it is left.
+    """Return a lower bound (s) of a batch's wait; infinite if the client will not try to send the batch again.
 
-    If `retries` has its default (ENDLESS), the number of attempts that are left shows how many were made. Attempts are
-    at least 0.1 s apart (retry.backoff.ms).
+    Some lines state the number of remaining attempts. If `retries` has its default (ENDLESS), this number also shows
+    how many attempts were made. Attempts are at least 0.1 s apart (retry.backoff.ms).
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):
@@ -327,9 +327,9 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
-    """Return log events of failed connections to brokers that metadata names, or else those that name no broker.
+    """Return log events of failed connections to brokers. Bootstrap brokers, which have negative ids, are left out.
 
-    Bootstrap addresses have negative node ids.
+    If there are none, return the log events of failed connections that name no broker.
     """
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]

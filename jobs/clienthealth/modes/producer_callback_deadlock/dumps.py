@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
-#: Minimum time (s) between two dumps that count as two. Closer dumps count as one, because a person took them in quick
-#: succession, or because two exporters took one each while one exporter replaced the other.
+#: Minimum time (s) between two dumps that count as two. Closer dumps count as one: two exporters may each take a dump
+#: at almost the same time.
 APART_SECONDS = 5.0
-#: A thread that uses at most LITTLE times `still_cpu_share` of a CPU only wakes up now and then. Short callbacks use
-#: more.
+#: If a thread's share of a CPU is at most LITTLE times `still_cpu_share`, the thread only wakes up now and then. A
+#: thread that runs short callbacks has a larger share.
 LITTLE = 5
 #: Causes in which the I/O thread waits for something outside the client. In other causes the thread waits for a result
 #: that only this thread could deliver.
@@ -49,8 +49,8 @@ Caused = list[tuple[Fact, str]]
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
     """Return (facts, doubts) on an I/O thread in foreign code, such as a callback.
 
-    Facts show that the thread does not return. Doubts are dumps after which nothing shows whether the thread returned.
-    `overdue_seconds`: a wait that has lasted for this time does not end by itself.
+    A fact shows that the thread does not return. A doubt shows the thread in foreign code, but no data shows whether
+    the thread returned. `overdue_seconds`: a longer wait counts as endless.
     """
 
     def place(dump: ThreadDump, thread: Thread) -> Hashable:
@@ -95,14 +95,14 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
     """Return what a dump proves about a thread in foreign code; None if no data shows whether the thread returns.
 
-    A lock, queue or loop without a time limit that holds the thread beyond `overdue_seconds` holds the thread for ever.
-    Only CPU times or select-total prove that, because without them the thread may have left its place and come back.
+    A wait without a time limit counts as endless if it has lasted longer than `overdue_seconds`. CPU times or
+    select-total must show that the thread did not leave its place and come back between the dumps.
     """
     thread, dump, meanwhile = stay.thread, stay.dump, _meanwhile(window, stay, limits)
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
     in_wait = f"in {'.'.join(wait.split('.')[-2:])}"
     if cause == "send-in-callback":
-        # Without a callback, a logger sends the line, perhaps with another producer.
+        # Outside a callback, a logger called send() to send a log line, perhaps with another producer.
         caller = "the callback's own" if in_callback(thread) else "a logger's"
         why = f"{caller} send() waits for metadata or memory that only this thread can provide"
         return _seen(stay, f"{in_wait}: {why}", direct=in_callback(thread) and not _came_back(window, dump))
@@ -153,7 +153,7 @@ def _cause_of(thread: Thread) -> str | None:
 
 
 def _came_back(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if select-total rose after the dump, because then the I/O thread has returned to its selector."""
+    """True if select-total rose after the dump: the I/O thread has returned to its selector."""
     return _rises(window, dump.ts_ms + 1)
 
 
@@ -163,10 +163,9 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if select-total is the same in at least three samples (MIN_READINGS) after the dump, or if no such sample
-    can follow.
+    """True if at least three samples (MIN_READINGS) after the dump report select-total, or if no sample can follow.
 
-    The caller has left out dumps after which select-total rose (`_came_back`).
+    The caller has left out dumps after which select-total rose (`_came_back`), so these samples report one value.
     """
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
@@ -181,7 +180,7 @@ def _is_unchanged(window: ClientWindow, stay: Held) -> bool:
 
 
 def _around(window: ClientWindow, dump: ThreadDump) -> float:
-    """Return for how long (s) the samples around a dump show the same select-total; 0 if no later sample shows it."""
+    """Return how long (s) select-total stayed unchanged around a dump; 0 if no sample after the dump shows that."""
     known = reported(window.readings, SELECTS)
     before = [count for ts_ms, count in known if ts_ms <= dump.ts_ms]
     same = [ts_ms for ts_ms, count in known if before and count == before[-1]]
@@ -208,8 +207,8 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
 
 def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
-    """True if the client's samples ended before the first dump in `stay`, and two more were due before the last
-    dump.
+    """True if the client's samples ended before the first dump in `stay`, and two more samples were due before the
+    last dump.
     """
     times = [reading.ts_ms for reading in window.known_readings]
     due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)

@@ -76,7 +76,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Judge by the rules in `background` of mode.toml."""
+    """Return the verdict on a window. `background` in mode.toml explains the rules."""
     w = window.table
     dumped, doubts = in_dumps(window, thresholds, _overdue_after(window, thresholds))
     refused = _refused(window, thresholds)
@@ -207,7 +207,7 @@ def _no_rate(w: Windows) -> Bools:
 
 
 def unserved(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if librdkafka's queue of delivery reports grows at every sample and none is delivered."""
+    """For each window, True if librdkafka's queue of delivery reports grows, but record-ack-total does not."""
     replies = w.count("reply-queue")
     rising: Bools = (replies >= MIN_READINGS) & (w.rises("reply-queue") == replies - 1)
     return rising & ~w.rose("record-ack-total") & (w.grown("reply-queue") >= limits.min_reply_growth)
@@ -215,8 +215,8 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 
 @per_windows
 def inside(w: Windows) -> Floats:
-    """Return, for each window, how long (s) a callback has been running at the last sample; NaN if none is known to
-    run.
+    """Return, for each window, how long (s) a callback has been running at the last sample; NaN if no callback runs or
+    the metrics do not show one.
 
     While a callback runs, callback-time-max grows as fast as the clock, and record-ack-total does not grow.
     """
@@ -230,7 +230,7 @@ def inside(w: Windows) -> Floats:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """For each window, True if metrics alone raise suspicion, or if records wait and select-total no longer rises."""
+    """For each window, True if metrics suggest that the I/O thread is stuck or that no delivery reports are handled."""
     suspected = unserved(w, thresholds) | (inside(w) >= thresholds.suspect_inside_seconds)
     suspected |= flagged(w, frozen(w, thresholds).runs.window)
     if not w.reported("select-total").all():
@@ -252,7 +252,7 @@ BLIND_RATE = "records wait and select-rate falls: an average over the past does 
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return, for each window, why metrics do not show whether the producer has the failure; '' if they do."""
+    """Return one text per window: why metrics do not suffice for a verdict; '' if metrics suffice."""
     selector = w.reported("select-total") | w.reported("select-rate") | w.reported("reply-queue")
     load = w.reported(used_ratios(w)) | w.reported("waiting-threads")
     fades = ~w.reported("select-total") & (w.last("select-rate") < w.max("select-rate") / 2)
@@ -263,7 +263,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- facts from metrics, in words for people --------------------------------------------------------------------------
+# -- facts from metrics -----------------------------------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -285,7 +285,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _stopped(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts that point to a running callback but have not lasted long enough for a suspicion."""
+    """Return facts on a select-total that stopped rising, but too recently for a suspicion."""
     facts = []
     for first, last in zip((runs := _at_end(w, limits)).first, runs.last, strict=True):
         unchanged = run(window, "select-total", first, last)
@@ -395,7 +395,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     """Judge a client that sends no more samples: its I/O thread may be stuck, or its application may not poll.
 
-    Returns None if the missing samples show neither.
+    Returns None if the missing samples point to neither of the two.
     """
     if window.departed_ms is None:
         return None
@@ -458,7 +458,7 @@ FULL = "send() found no room in the buffer; no metric or dump shows whether the 
 
 
 def doubt(look: Look) -> str:
-    """Return why the evidence does not rule the mode out, '' if it does."""
+    """Return why the mode cannot be ruled out; '' if the mode is ruled out."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)
@@ -466,7 +466,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield reasons to take a thread dump: work waits, or the buffer is nearly full."""
+    """Yield reasons to take a thread dump: records or threads wait, or the buffer is nearly full."""
     metrics, used = readings.now.metrics, readings.used_bytes
     threads = metrics.get("waiting-threads", 0.0)
     if (used > 0 or threads > 0) and readings.risen("select-total") == 0:

@@ -20,8 +20,8 @@ FILE = mode_file(__file__)
 ID = FILE.id
 STARTED, PRODUCER_CONFIG, CLOSING = map(FILE.reads, ("started", "self-descriptions.producer-config", "closing"))
 CLOSED, FORCED = map(FILE.reads, ("closed", "forced"))
-#: Log events. CLOSED_INSIDE: a close() inside a callback; such a close() does not wait, and drops all records after the
-#: current one. ABORTED: a close() gave records up.
+#: Log events. CLOSED_INSIDE: a callback called close(), so close() does not wait, and drops all records after the
+#: current one. ABORTED: a close() gave up records.
 CLOSED_INSIDE, ABORTED = map(FILE.reads, ("producer-callback-deadlock.closed-inside", "aborted"))
 TERMINATING, UNCLOSED, DIED = map(FILE.reads, ("terminating", "unclosed", "died"))
 
@@ -69,7 +69,7 @@ class _Pending:
         return by_bytes or (self.records or 0) >= limits.confirm_records
 
     def loss(self) -> dict[str, Any]:
-        """Return `lost_bytes` and `lost_records`, each as [minimum, maximum]; unknown ones are left out.
+        """Return `lost_bytes` and `lost_records`, each as [minimum, maximum]. Unknown values are left out.
 
         The minimum is 0, because all records may have been delivered after the sample.
         """
@@ -89,7 +89,7 @@ class _Pending:
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Judge by the rules in `background` of mode.toml."""
+    """Return the verdict on a window. `background` in mode.toml explains the rules."""
     terminating, died = events(window, TERMINATING), events(window, DIED)
     if window.departed_ms is None:
         return Verdict(ID, "unknown", reason="the client still reports")
@@ -126,7 +126,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def explicable(verdict: Verdict) -> bool:
-    """True if another mode may explain the loss, because its failure kept the records in the buffer.
+    """True if a failure of another mode may explain the loss, because that failure kept the records in the buffer.
 
     No other mode explains a missing close() that a log line proves.
     """
@@ -224,8 +224,7 @@ def _pending(window: ClientWindow) -> _Pending:
 def _terminated(event: LogEvent) -> Verdict:
     """Judge a log line in which a library or program reports that a producer ended with undelivered records.
 
-    The loss is a range from 0, because records in flight may still arrive: in a recording all 5,895 did, after
-    flush(10 ms).
+    The minimum of the loss is 0, because brokers may still store all records that are in flight.
     """
     numbers = {name: int(event.captures[name]) for name in ("records", "bytes") if name in event.captures}
     left = count_of(float(numbers["records"]), "record") if "records" in numbers else "records"
@@ -291,7 +290,7 @@ UNREAD = (
 
 
 def doubt(look: Look) -> str:
-    """Return why the mode cannot be ruled out, '' if it can."""
+    """Return why the mode cannot be ruled out; '' if the mode is ruled out."""
     if not look.measured and look.window.logs and look.window.logs[-1] in CLOSING:
         return "the producer's close() had begun, and the data ends before close() completed"
     return ""

@@ -65,7 +65,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Judge by the rules in `background` of mode.toml."""
+    """Return the verdict on a window. `background` in mode.toml explains the rules."""
     w = window.table
     # Leave out sends in callbacks, because the mode producer-callback-deadlock judges them.
     failed = [event for event in failures(window, METADATA_WAITED) if not on_io_thread(event)]
@@ -101,7 +101,10 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return (epoch ms, failed sends) per line. Lines of one thread at almost the same time count as one line."""
+    """Return (time in epoch ms, number of failed sends) for each line.
+
+    Lines of one thread at almost the same time count as one line.
+    """
     # Undated lines all have the same time. Then each repetition of a line counts as one more failed send.
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
@@ -116,7 +119,7 @@ def _sends(failures: list[LogEvent]) -> Happened:
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
     """Return (time in epoch ms, number of failed sends) for each rise of `record-error-total`.
 
-    Returns [] if the failed records may come from the buffer: their send() did not fail.
+    Returns [] if the failed records may have been in the buffer, because the send() of a buffered record succeeded.
     """
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
@@ -150,7 +153,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
 
 
 def _is_marked(window: ClientWindow, w: Windows) -> bool:
-    """True if callers may wait for this client."""
+    """True if log lines or samples of this client show that callers in a dump may wait in its send()."""
     own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
     marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
     return marked or bool(w.reported("record-send-total")[0])
@@ -176,8 +179,9 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """True if a send() may wait for metadata: metadata is new or unknown, no connection is open, or a request is in
-    flight.
+    """True if a send() may be waiting for metadata.
+
+    Any of these states is enough: metadata is new or unknown, no connection is open, a request is in flight.
     """
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
@@ -234,10 +238,10 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
 
 
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
-    """True if each caller in the dumps (`waits`) waited in a single call; None without callers or a count of failures.
+    """Return whether each caller in the dumps (`waits`) waited in one call of send(); None if no data shows that.
 
-    If as many sends failed between the first dump and the last as there are callers, each caller may have been in
-    several calls.
+    A caller may have been in several calls if sends failed between the first dump and the last. The result is False if
+    at least as many sends failed as a dump shows callers.
     """
     if not waits:
         return None
@@ -324,10 +328,11 @@ def sent_any(w: Windows) -> Bools:
 
 @per_windows
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return, for each window, why sends fail (NEVER, RENEWED, DISCONNECTED); 0 if they succeed or no reason shows.
+    """Return, for each window, why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if no send fails or if no
+    reason shows.
 
-    Only samples after the last successful send are used. The result is 0, too, if they show records in the buffer or a
-    thread that waits for room in the buffer: then sends do not fail for lack of metadata.
+    Only samples after the last successful send are used. The result is also 0 if samples show records in the buffer or
+    a thread that waits for room in the buffer. In both cases lack of metadata is not the reason.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
@@ -386,7 +391,7 @@ BLIND_ASKS = "nothing was sent since the client began to renew its metadata repe
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return, for each window, why metrics do not show whether the producer has the failure; '' if they do."""
+    """Return one text per window: why metrics do not suffice for a verdict; '' if metrics suffice."""
     silent = ~sent_any(w)
     # Examine only the few clients that sent nothing between the last two samples.
     asks = ~(w.last("record-send-total") > w.from_last("record-send-total", 1))
@@ -412,7 +417,7 @@ def _young(age: Floats) -> Column:
 GATE = Gate(blind, suspects)
 
 
-# -- facts from metrics, in words for people --------------------------------------------------------------------------
+# -- facts from metrics -----------------------------------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
@@ -471,7 +476,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def doubt(look: Look) -> str:
-    """Return why the evidence does not rule the mode out, '' if it does."""
+    """Return why the mode cannot be ruled out; '' if the mode is ruled out."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)
