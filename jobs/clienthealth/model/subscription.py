@@ -47,7 +47,7 @@ PLUGIN = "clienthealth.ClientTelemetryToTopic"
 
 @dataclass(frozen=True)
 class Subscription:
-    """A KIP-714 subscription: prefixes of metric names, push interval, and `match`, a filter of clients ('': none)."""
+    """A KIP-714 subscription: prefixes of metric names, push interval, and `match`, a filter of clients."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -69,8 +69,8 @@ class Subscription:
     def covers(self, other: Subscription) -> bool:
         """True if, with this subscription, the clients that `other` selects push all metrics that `other` names.
 
-        In `metrics`, `*` and an empty prefix mean all metrics. A filter of this subscription must equal the filter of
-        `other`.
+        In `metrics`, `*` and an empty prefix mean all metrics. A subscription with a filter covers only subscriptions
+        with an equal filter.
         """
         asked = not self.match or self.match == other.match
         metrics = (

@@ -1,7 +1,4 @@
-"""The content of one decoded record: snapshots of clients, and log lines.
-
-An identity may be incomplete.
-"""
+"""The content of one decoded record: snapshots of clients, and log lines."""
 
 from __future__ import annotations
 
@@ -72,11 +69,12 @@ class Snapshot(msgspec.Struct):
     """The report of one client at one moment.
 
     ts_ms        time of the report, epoch milliseconds; None if the record has no time
-    metrics      known values by names of CLIENT_METRICS: finite; once a record is decoded, also plausible
+    metrics      finite values by names of CLIENT_METRICS; metrics with unknown values are left out
     config       options of the client by name
     interval_ms  the client's reporting interval; None if the record does not contain it
     delta        True if counters count since the previous snapshot instead of since the client's start
-    error        why this client's part of the record is unusable, None if it is usable; other fields may then be empty
+    error        why this client's part of the record is unusable; None if it is usable. With an error, other fields
+                 may be empty
     """
 
     ts_ms: int | None = None
@@ -90,9 +88,10 @@ class Snapshot(msgspec.Struct):
 
 
 class Frame(NamedTuple):
-    """One frame of a stack. `method`: `package.Class.method`, in Python `module.function`.
+    """One frame of a stack.
 
-    `place`: file and line, '' if unknown. For Python it also has the name of the function.
+    method  Java: `package.Class.method`. Python: `module.function`
+    place   Java: file and line. Python: file, line and function. '' if unknown
     """
 
     method: str
@@ -117,8 +116,8 @@ class DumpedThread(msgspec.Struct):
 class Dump(msgspec.Struct):
     """A thread dump that was found in a text.
 
-    what        the program that wrote the dump, in words for people
-    threads     first the threads of Kafka clients, and DestroyJavaVM; then threads in native code
+    what        a description of the program that wrote the dump
+    threads     threads of Kafka clients and the thread DestroyJavaVM, then other threads that run code outside the JVM
     ts_ms       time of the dump (epoch ms), read as UTC if it names no time zone; None if the dump has no time
     taken       the numbers, from 0, of the text's lines that belong to the dump
     complete    True if the dump's last line is present, False if it is missing; None if such dumps have no last line

@@ -21,9 +21,9 @@ UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 
 
 def standing(statuses: Iterable[Status]) -> Standing:
-    """Return a client's overall state from the statuses of its modes: the worst failure, if any.
+    """Return a client's overall state from the statuses of its modes: the worst status among failures.
 
-    Without a failure: `ok` if all modes are ok, `partial` if some are ok, `unknown` if none is.
+    Without a failure: `ok` if all modes are ok, `partial` if some are ok, `unknown` if no mode is ok.
     """
     of_modes = frozenset(statuses)
     if of_modes.isdisjoint(UNHEALTHY):
@@ -45,7 +45,7 @@ class Evidence:
 
 
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": "first", "last_ms": "last"}):
-    """A known issue outside the failure modes, counted from log lines of the client or its process. Changes no verdict.
+    """A known issue outside the failure modes, counted from log lines of the client or its process.
 
     what        id of the issue (`read/logs/also_seen.py`)
     lines       number of lines that show the issue, from `first_ms` to `last_ms` (epoch ms)
@@ -106,10 +106,10 @@ class Proof(NamedTuple):
 class Verdict:
     """The verdict of one failure mode on one client. `since_ms`: onset (epoch ms).
 
-    `reason`: why the status is `unknown`. `counts`: the counts behind the sums in `detail`. `adjusted`: names of the
-    adjustments (`monitor/adjust.py`) that changed the verdict after the mode's rules, in order. `ruled_out`: the
-    innocent explanations that data refutes, each with the refutation. `not_ruled_out`: the innocent explanations that
-    may be true, each with the data that would decide. `proofs`: what each piece of evidence proves.
+    `reason`: why the status is `unknown`. `counts`: for each sum in `detail`, the summed numbers. `adjusted`: names of
+    the adjustments (`monitor/adjust.py`) that changed the judge's verdict, in order of time. `ruled_out`: the innocent
+    explanations that data refutes, each with the refutation. `not_ruled_out`: the innocent explanations that may be
+    true, each with the data that would decide. `proofs`: what each piece of evidence proves.
     """
 
     mode: str

@@ -1,8 +1,8 @@
-"""THE list of adjustments: every change that is made to a verdict after its failure mode's judge, in order.
+"""The ordered list of adjustments. An adjustment can change a verdict after the failure mode's judge has made it.
 
 A judge sees only one window of one client. Other knowledge may change the verdict: the client's start, its open
-incidents, other failures, unread input. An adjustment without the knowledge that it needs changes nothing. A verdict
-names the adjustments that changed it (`Verdict.adjusted`).
+incidents, other failures, or input that could not be read. An adjustment without the knowledge that it needs changes
+nothing. A verdict names the adjustments that changed it (`Verdict.adjusted`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Context:
     mode, window  the mode and the window that were judged, with the thresholds in force
     starts        when the client was started according to its log (epoch ms)
     contradicted  ids of log patterns; samples of the client contradict the window's lines that match these patterns
-    reporting     how the client reports; None if it does not report, or too rarely to wait for its next sample
+    reporting     how the client reports; None if the verdict does not have to wait for the client's next sample
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client at all reports
     attached      what a post-mortem knows; only for `diagnose` and `watch`
@@ -155,7 +155,7 @@ REFUTED = (
     "of another client, or of something that is not counted"
 )
 AWAITING_METRICS = "log lines report this failure; the client's next metrics will confirm or contradict them"
-#: For each kind of evidence, the words that say by what an innocent explanation was refuted.
+#: Words for the evidence that refuted an innocent explanation, by the kind of the evidence.
 BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "metric": "by its metrics",
     "log": "by its log",
@@ -268,13 +268,13 @@ def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Runs last in its stage, because it needs the evidence that the adjustments before it kept."""
+    """Runs last in its stage, because earlier adjustments may remove evidence."""
     reporting = context.reporting
     if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # Begin the wait at the first similar line, because otherwise each further line would delay the verdict.
+    # The wait for a sample begins at the first similar line. Otherwise each further line would delay the verdict.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])
@@ -293,7 +293,7 @@ LASTING_MS = 90_000
 
 
 def explains(mode: str, status: Status, verdict: Verdict) -> bool:
-    """True if a failure of mode `mode` with this status explains the verdict, so that only that failure is shown."""
+    """True if a failure of mode `mode` explains the symptoms in the verdict. `status`: the status of that failure."""
     if verdict.mode not in modes()[mode].explains or STATUS_ORDER.index(status) < STATUS_ORDER.index(verdict.status):
         return False
     return modes()[verdict.mode].explicable(verdict)
@@ -306,7 +306,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage: later adjustments use ends of clients, which are unknown while no client reports."""
+    """Runs first in its stage, so that later adjustments do not use the verdicts that it discards."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
@@ -322,7 +322,7 @@ def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "If a failure explains the end of a client, the evidence of that end belongs to the failure.")
 def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
-    """Runs before `explained`, which removes the verdict that holds this evidence."""
+    """Runs before `explained`, which removes the verdict on the end of the client, and with it the evidence."""
     if context.attached is None or not verdict.unhealthy or not _lasts(verdict, context):
         return verdict
     gone = (other for other in context.verdicts if other.unhealthy and modes()[other.mode].absence)
@@ -385,7 +385,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
-    # A log line or a thread dump can show the end of a client, so only copied metrics are doubted.
+    # A log line or a thread dump can show the end of a client. Verdicts with this evidence stay unchanged.
     if not kinds <= {"metric", "absence"}:
         return verdict
     topics = _topics(verdict, "metric")
@@ -407,7 +407,7 @@ def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "An onset computed from made-up times would be wrong.")
 def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
-    """Runs last in its stage, because it takes the onset from the evidence that the other adjustments have left."""
+    """Runs last in its stage, because it needs the final evidence: other adjustments of the stage remove evidence."""
     attached = context.attached
     sourced = [fact for fact in verdict.evidence if fact.source is not None]
     if attached is None or not sourced or verdict.since_ms is None:

@@ -100,7 +100,7 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
         if _concerns(state, run, client):
             one = _seen(run, kinds)
             if other := by_what.get((one.what, one.of_process)):
-                # Merge two runs of one issue, and keep the earlier of the two first lines.
+                # Merge two runs of one issue. Keep the first line of the run that began earlier.
                 first = min(one, other, key=lambda seen: seen.first_ms)
                 one = replace(first, lines=one.lines + other.lines, last_ms=max(one.last_ms, other.last_ms))
             by_what[one.what, one.of_process] = one
@@ -110,10 +110,11 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
 def unattributed(
     runs_of: Mapping[tuple[str, str], Sequence[Run]], state: BucketState, clients: Sequence[Client]
 ) -> list[tuple[Client, Seen]]:
-    """Return the issues of lines that fit none of `clients`, or contain no client id and fit several of them.
+    """Return the known issues that cannot be attributed to one of `clients`, each with a made-up client.
 
-    Each issue comes with a client made of what its lines name: a client id, or only the process. `runs_of`: the issues
-    by process (service, host).
+    There are two cases: the lines fit no client, or the lines contain no client id and fit several clients. The made-up
+    client has the client id from the lines; '' if the lines contain none. `runs_of`: the issues by process (service,
+    host).
     """
     left = []
     for process, runs in runs_of.items():

@@ -226,7 +226,7 @@ class ProcessLog:
     def reports_as(self, client: Client) -> Client | None:
         """Return the reporting client that log lines with the instance, client id and kind of `client` are about.
 
-        None if no reporting client or several fit, or if only `client` itself fits.
+        Return None if no other reporting client fits, or if several reporting clients fit.
         """
         clients = self._named_by(client.instance, client.client_id, client.kind, self.reporting)
         return clients[0] if len(clients) == 1 and clients[0].identity != client.identity else None
@@ -248,7 +248,7 @@ class ProcessLog:
     def only(self, kind: Kind, instance: str) -> Client | None:
         """Return the only client of this kind in the process; None if there are several or none.
 
-        `instance`: the instance to give to the client if it never reported.
+        `instance`: the instance of the result if only the log names the client.
         """
         clients = [client for client in (*self.reporting, *self.former) if client.kind == kind and client.client_id]
         name = self._only(kind)
@@ -371,7 +371,7 @@ def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
 def contradicted(
     client: Client, known: Known, config: Mapping[str, str], events: Sequence[LogEvent]
 ) -> tuple[LogEvent, ...]:
-    """Return the lines that the samples before and after them contradict; none unless the library is `java`.
+    """Return the lines that are contradicted by the samples before and after them; () for libraries except `java`.
 
     `known`: returns the client's samples of a metric. `config`: the client's options. If samples contradict a line that
     names no client, all similar lines of the thread count as contradicted.
@@ -400,7 +400,7 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
 
 
 def _polled(ts_ms: int, known: Known, config: Mapping[str, str]) -> bool:
-    """True if the samples around `ts_ms` show that the application polled often enough (AWAY_SECONDS defines this)."""
+    """True if the samples around `ts_ms` show that the application polled often enough (see AWAY_SECONDS)."""
     seconds = (option(config.get("max.poll.interval.ms")) or 0) / 1000
     for name, unit in (("last-poll-seconds-ago", 1.0), ("time-between-poll-max", 0.001)):
         times, values = known(name)

@@ -148,8 +148,8 @@ class Bucket:
 
     @cached_property
     def quiet(self) -> Floats:
-        """Per client, the time (ms) after its last sample from which other data of its process shows that the process
-        runs.
+        """A minimum time (ms) per client. Other data of its process proves that the process still runs if the data is
+        at least this time newer than the client's last sample.
         """
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)

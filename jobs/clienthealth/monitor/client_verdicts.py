@@ -149,7 +149,7 @@ class Reporter(NamedTuple):
 
     number      the client's index in `state.all_clients`
     begin, end  indices [begin, end) of the client's windows among the windows of all clients (`Gated.touched`)
-    newest      index of the client's newest window with enough samples; if there is none, of its newest window
+    newest      index of the client's newest window with enough samples; without one, index of its newest window
     seen        time of the client's newest sample, by its own clock (epoch ms)
     suspected   True if any of the client's windows must be judged
     """
@@ -168,7 +168,7 @@ class Gated:
 
     windows    the samples of the windows, as the gates examine them
     gates      for each mode in `live`, two lists (suspected, reasons) with one element per window. suspected: True if a
-               judge must examine the window. reasons: otherwise, why the mode is unknown; '' if it is ok
+               judge must examine the window. reasons: for other windows, why the mode is unknown; '' if the mode is ok
     clients    the fields of `Reporter`, as arrays with one element per client
     """
 
@@ -189,14 +189,14 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
 
 
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
-    """Return the log entries for which the wait for the client's next sample (at most 30 s, LONGEST_MS) ended in this
-    step without a sample.
+    """Return the log entries that have waited in vain for the client's next sample, and that are now due.
 
-    A client that exits because of a failure logs the failure and sends no further sample, so windows with such entries
-    are judged once more. `before_ms`: the watermark of the previous step.
+    An entry waits for at most 30 s (LONGEST_MS), and the wait of the returned entries ended in this step. A client that
+    exits because of a failure logs the failure and sends no further sample. So windows with these entries are judged
+    once more. `before_ms`: the watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # Leave out lines before `earliest` (by each client's own clock), because a later sample has arrived.
+    # A sample has arrived since the lines before `earliest` (by each client's own clock), so leave these lines out.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     silent = (earliest < now_ms - wait_ms).tolist()
@@ -209,7 +209,7 @@ def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
 
 
 def verdicts_over_time(bucket: Bucket, now_ms: int) -> OverTime:
-    """Return each client, also each healthy one, with its verdicts in order of time. Incidents are not changed."""
+    """Return all clients, including healthy ones, with their verdicts in order of time. Incidents stay unchanged."""
     collected: OverTime = []
     _Judgement(bucket, now_ms, collected).judge(bucket.state.log_entries, np.empty(0, np.int64))
     return collected
@@ -225,7 +225,7 @@ class OfWindow(NamedTuple):
 
 class _Judgement:
     def __init__(self, bucket: Bucket, now_ms: int, collected: OverTime | None = None) -> None:
-        """`collected`: a list to which the verdicts are added; incidents then stay unchanged."""
+        """`collected`: a list to which the verdicts are added. If the list is given, incidents stay unchanged."""
         self.collected = collected
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents
@@ -233,7 +233,8 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: Maps (client, start of the window) to ids of log patterns. The client's samples contradict the lines.
+        #: Maps (client, start of a window) to ids of log patterns. The client's samples contradict the window's lines
+        #: that match these patterns.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
@@ -317,7 +318,7 @@ class _Judgement:
         return Gated(touched, w, live, gates, (number, begin, end, newest, seen, suspected))
 
     def _signatures(self, touched: Touched, at: int) -> frozenset[str]:
-        """Return the ids of the patterns that match log lines in a window, also lines that the samples contradict."""
+        """Return the ids of the patterns that match log lines in a window. Contradicted lines are included."""
         contradicted = self.refuted.get((int(touched.client[at]), int(touched.start[at])), frozenset())
         return contradicted.union(event.signature for event in touched.logs.get(at, NO_LOG).logs)
 
@@ -347,8 +348,8 @@ class _Judgement:
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
         """Return the content of a client's record.
 
-        The windows are judged only if one is suspected, if the client has an open incident, or if verdicts are
-        collected (`self.collected`).
+        The client's windows are judged only in three cases: a window is suspected, the client has an open incident, or
+        verdicts are collected (`self.collected`).
         """
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)

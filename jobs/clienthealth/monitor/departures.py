@@ -41,8 +41,8 @@ OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
     """Return the clients (positions in `state.all_clients`) to judge now, while no client reports.
 
-    Missing data shows nothing then, so only log lines on a client's own end open an incident. `before_ms`: time (ms)
-    without input at the previous step.
+    While no client reports, only a log line on the end of a client opens an incident. `before_ms`: the value
+    of `state.idle_ms` (time without input) at the previous step.
     """
     state = bucket.state
     if not state.idle_ms:
@@ -133,7 +133,8 @@ def _record(client: Client, content: Content, start_ms: int, departed_ms: int, s
 
     `start_ms`: the start of the record's window (epoch ms).
     """
-    # No window that contains a sample of the client ends later than the record's window.
+    # The latest window that contains the last sample can begin at that sample. So the record's window ends a whole
+    # window length after the sample.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
     return content.record(client, window, 1, departed_ms, departed=True)
 

@@ -104,8 +104,8 @@ def _of_its_end(
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # A line without an instance counts only if no other client has this name, and if the close is not in doubt
-            # (`unsure`).
+            # A start without an instance in its line is this client's start only if no other client has this name, and
+            # if the close is not in doubt (`unsure`).
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
@@ -150,7 +150,7 @@ def namesakes(bucket: Bucket, client: Client) -> Sequence[Life]:
 
 
 def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: int) -> bool:
-    """True if `entry` comes from the process of `client`, which sends no metrics, or none any more.
+    """True if `entry` comes from the process of `client`, a client that never sent metrics or has stopped sending them.
 
     `departed_ms`: time of the client's last sample; 0 if the client never sent metrics.
     """
@@ -161,12 +161,11 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 
 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
-    """Return the reporting clients (indices in `state.all_clients`) that show that a silent client's process still
-    runs.
+    """Return the reporting clients (indices in `state.all_clients`) that prove that the process of `client` still runs.
 
-    `client`: the client that no longer reports. If its library reports only inside poll(), these are all other clients
-    of the same instance. Otherwise these are the clients of the same service and host that reported before the data of
-    `client` went missing, as an open incident shows.
+    `client` no longer reports. If its library reports only inside poll(), all other clients of its instance are proof.
+    For other libraries, an open incident shows when the data of `client` ended. The clients of its service and host
+    that reported before that time are proof.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):

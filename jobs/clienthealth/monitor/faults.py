@@ -118,7 +118,10 @@ def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
 def _part(
     packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
 ) -> tuple[BucketState, list[Chunk]]:
-    """Return (state, chunks) with only the data of the processes `homes`, and the open incidents of `incidents`."""
+    """Return (state, chunks) with only the data of the processes `homes`.
+
+    `incidents`: other processes; of their data, only the open incidents are kept.
+    """
     state, chunks = _unpacked(packed, buckets)
     readings.forget(state, [number for number, client in enumerate(state.all_clients) if client.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]
@@ -178,5 +181,5 @@ def log_once(mistake: Exception) -> None:
 
 
 def reason(mistake: Exception) -> str:
-    """Return the reason why a process was left out, for the topic of rejects; at most 300 characters (MAX_REASON)."""
+    """Return the error as text for the topic of rejects, cut to 300 characters (MAX_REASON)."""
     return f"{REASON}: {type(mistake).__name__}: {mistake}"[:MAX_REASON]

@@ -37,7 +37,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tup
         _enter(group, readings)
         state.groups.remember(home, group, state.time_ms)
         records.append(_record(group, settings, minutes))
-    # A minute is finished if no sample can change it any more, or if its group is about to be removed.
+    # A group's minute is finished if no sample can change its numbers any more, or if the group is about to be removed.
     limit = state.time_ms - 1000 * settings.lag.window_seconds
     for entered_ms, group in state.groups.kept.values():
         silent_ms = state.time_ms - entered_ms + state.idle_ms

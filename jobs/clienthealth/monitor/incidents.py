@@ -19,7 +19,7 @@ from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.monitor.window_verdicts import detail_of, evidence_of, gone_on_with, united
 
-#: `moved`: before, the incident belonged to an unnamed client or to another instance.
+#: "moved": the incident now belongs to another client; its previous client had no name, or another instance.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 
@@ -46,7 +46,7 @@ class OpenIncident:
 
 
 class Departure(NamedTuple):
-    """When and how a client departed. OpenIncident describes the fields."""
+    """Facts about the departure of a client. The docstring of OpenIncident describes the fields."""
 
     departed_ms: int
     heard_ms: int

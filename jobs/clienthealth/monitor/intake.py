@@ -3,8 +3,8 @@
 Limits on clients, samples and events bound a bucket's memory and work for any input. Beyond a limit, known clients stay
 and new clients are left out. Everything left out is counted.
 
-A flood of made-up client ids must not delay known clients. So a batch takes in only a limited number of clients that
-have reported once. All others enter at their second report, which made-up ids never send.
+A flood of made-up client ids must not delay known clients. So each batch adds only a limited number of clients at
+their first report. All other new clients are added at their second report, which made-up ids never send.
 
 Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor may have read logs
 further than metrics. Log lines that are minutes ahead of the metrics would be compared with older samples.
@@ -142,8 +142,8 @@ def due(
     return now
 
 
-#: Maximum number of clients, over all buckets, that were left out at their first report and are remembered until their
-#: second report.
+#: Maximum number of remembered clients in all buckets together. A client that was left out at its first report is
+#: remembered until its second report.
 REPORTED_ONCE = 2_000_000
 #: Minimum distance (ms) of two samples that count as two reports. Closer samples may be one report, because some
 #: formats split a sample.
