@@ -51,8 +51,8 @@ def carried_over(file: Path, review_end: date, review_start: date) -> list[Actio
     """Return the actions to discuss: overdue ones first, then open ones by due date, then actions done in the period.
 
     `review_end`, not the clock, decides if an action is overdue. Dropped actions, and actions done before
-    `review_start`, are left out. [] without a file. Raises InputError if the file does not have the form in the
-    module's docstring.
+    `review_start`, are left out. Returns [] if there is no file. Raises InputError if the file does not have the
+    form in the module's docstring.
     """
     if not file.is_file():
         return []

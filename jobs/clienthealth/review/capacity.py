@@ -60,7 +60,7 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 
 
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
-    """Return the groups (or consumers) with the fastest growing lag: at most 5 (TOP), by 1 record per day or more.
+    """Return the groups (or consumers) with the fastest growing lag: at most 5 (TOP), each by at least 1 record a day.
 
     `lag`: the lag of each group or consumer (from `client_minutes.lag`). `reviewed`: number of the reviewed period.
     """

@@ -150,8 +150,8 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
     """Return one row per client key: the client's lag in the reviewed period. `reviewed`: index of that period.
 
-    `lag`: the result of the function `lag`. The columns are those of `lag`, with the `topic` of the highest lag in
-    records.
+    `lag`: the result of the function `lag`. Columns: the client key, `topic` (the topic with the highest lag in
+    records), and all columns of `lag` except `period`, `lag_topic` and `class`.
     """
     return (
         lag.filter(F.col("period") == reviewed)

@@ -78,9 +78,9 @@ def side_by_side(reviews: Sequence[Review]) -> Clusters:
 
 
 def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
-    """Write the common page into the folder, and each cluster's review into an inner folder with the cluster's name.
+    """Write the page of all clusters into the folder, and each cluster's review into a subfolder named after it.
 
-    Returns the files by inner folder; '' for the common page.
+    Returns the files by subfolder. The files of all clusters together have the key ''.
     """
     files = {review.cluster: write(review, folder / review.cluster) for review in clusters.reviews}
     each = [as_json(review) for review in clusters.reviews]

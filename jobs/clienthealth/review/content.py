@@ -96,9 +96,9 @@ def stretch(start: datetime, stop: datetime | None, else_word: str = "still open
 
 
 def lost(records: Range | None, in_bytes: Range | None = None) -> str:
-    """Return a loss as text: a range of records or, if records were not counted, of bytes; a dash without figures.
+    """Return a loss as text: a range of records or, if records were not counted, of bytes.
 
-    `in_bytes`: the loss in bytes, None if unknown.
+    `records`, `in_bytes`: the loss in records and in bytes; None if unknown. If both are None, the text is a dash.
     """
     if in_bytes is not None and records in (None, (0, None)):
         return f"{_range(*in_bytes)} bytes"
@@ -200,7 +200,7 @@ def teams_of(review: Review) -> dict[str, str]:
 def list_known_bugs(review: Review) -> list[tuple[str, KnownBugs]]:
     """Return (team, row) for each row of `review.fleet.known_bugs`, sorted by team.
 
-    The team owns the row's service; '' if the service has no owner.
+    The team owns the row's service. The team is '' if the service has no owner.
     """
     team = teams_of(review)
     return sorted(((team.get(row.service, ""), row) for row in review.fleet.known_bugs), key=lambda item: item[0])
@@ -274,7 +274,7 @@ def describe_changes(review: Review) -> str:
 
 
 def list_silent(review: Review) -> list[str]:
-    """Return the ids of the failure modes of which no alert fired, sorted."""
+    """Return the ids of the failure modes whose alerts never fired, sorted."""
     return sorted({mode for mode, _ in review.never_fired} - {alert.mode for alert in review.alerts})
 
 

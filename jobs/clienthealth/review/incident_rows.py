@@ -82,12 +82,15 @@ def _inside(period: Period) -> Column:
 
 
 def touching(all_incidents: DataFrame, period: Period) -> DataFrame:
-    """Return the incidents open in a period, including withdrawn ones. Column `seconds`: time inside the period."""
+    """Return the incidents that were open in a period, even if they were withdrawn later.
+
+    The column `seconds` is the time for which an incident was open inside the period.
+    """
     return all_incidents.filter(touches(period)).withColumn("seconds", _inside(period))
 
 
 def touches(period: Period) -> Column:
-    """Return a condition: the incident began before the period's end, and is open or ended after the period's start."""
+    """Return a condition: the incident began before the period's end, and did not end before the period's start."""
     began = F.col("start") < _epoch(period.end)
     return began & (F.coalesce("stop", _epoch(period.end)) >= _epoch(period.start))
 
@@ -98,9 +101,9 @@ def real(touching: DataFrame) -> DataFrame:
 
 
 def themes(touching: DataFrame) -> DataFrame:
-    """Return one row per theme (same mode, cause and topic): sums, counts and medians over the incidents that count.
+    """Return one row per theme (same mode, cause and topic): sums, counts and medians over its incidents.
 
-    `touching`: the incidents open in the period (from the function `touching`).
+    `touching`: the incidents open in the period (from the function `touching`). Those withdrawn or moved are left out.
     """
     return (
         real(touching)
@@ -129,7 +132,7 @@ def losses(touching: DataFrame) -> DataFrame:
 def _sums() -> list[Column]:
     """Return the sums of the columns `lost_*`.
 
-    A sum of upper bounds, or of bytes, is null if it is unknown for any incident with a loss.
+    A sum of upper bounds, or of bytes, is null if this number is missing for any incident with a loss.
     """
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))

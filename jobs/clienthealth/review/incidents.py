@@ -38,7 +38,10 @@ class Links:
     cluster: str = ""
 
     def dashboard(self, mode: str, service: str, client_id: str, start: datetime, stop: datetime | None) -> str:
-        """Return a link to a mode's dashboard, for one client and the time of its incident; '' without Grafana."""
+        """Return a link to a mode's dashboard, for one client and the time of its incident.
+
+        Returns '' if the settings name no dashboards.
+        """
         if not self.settings.dashboards:
             return ""
         query = {
@@ -174,7 +177,7 @@ def of_fleet(single: Sequence[Page]) -> list[Page]:
 
 
 def night_of(epoch_seconds: int, settings: ReviewSettings) -> date | None:
-    """Return the date on which the night around this moment ends; None by day. `settings` has the hours, in UTC."""
+    """Return the date on which the night around this moment ends; None by day. `settings`: the night's hours (UTC)."""
     moment = utc(epoch_seconds)
     begin, end = settings.night_from_hour, settings.night_to_hour
     if begin <= end:

@@ -64,7 +64,7 @@ class Theme:
 
     `seconds`: duration of all incidents inside the period, added up. `detect`: median seconds from the onset of an
     incident to its detection. `clear`: median seconds from an incident's detection to its end. `lost_records`,
-    `lost_bytes`: losses of all incidents, added up; None if there is none, or if a loss is unknown in this unit.
+    `lost_bytes`: losses of all incidents, added up; None if nothing was lost, or if a loss is unknown in this unit.
     """
 
     mode: str
@@ -127,8 +127,8 @@ class Alert:
 
     count    number of episodes
     clients  number of clients
-    flaps    number of episodes of flapping incidents: those that began within half an hour after the end of the
-             client's previous incident in this mode
+    flaps    number of episodes of flapping incidents. An incident flaps if it begins within half an hour after the end
+             of the client's previous incident in this mode
     seconds  firing time of all episodes inside the period, added up
     clear    median duration (s) of the episodes that have ended; None if none has ended
     """
@@ -280,7 +280,7 @@ class ModeChange:
 
 @dataclass(frozen=True)
 class AlsoSeen:
-    """A known issue of a service. `lines_before`: number of its log lines in the previous period."""
+    """A known issue of a service. `lines_before`: number of log lines that showed the issue in the previous period."""
 
     what: str
     service: str

@@ -143,5 +143,8 @@ def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
 
 
 def utc(epoch_seconds: int) -> datetime:
-    """Return an aware datetime in UTC. Queries give epoch seconds: PySpark turns timestamps into naive local times."""
+    """Return an aware datetime in UTC.
+
+    Queries return epoch seconds instead of timestamps, because PySpark turns timestamps into naive local times.
+    """
     return datetime.fromtimestamp(epoch_seconds, UTC)

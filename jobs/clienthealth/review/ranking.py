@@ -80,7 +80,10 @@ def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> C
 
 
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
-    """Return at most `most` rows per value of the column `kind`. `ties`: columns that order rows with equal values."""
+    """Return, for each value of the column `kind`, the `most` rows with the highest values in the column `highest`.
+
+    `ties`: columns that order rows with equal values.
+    """
     order = Window.partitionBy(kind).orderBy(F.desc(highest), *ties)
     return (
         rows.withColumn("rank", F.row_number().over(order))

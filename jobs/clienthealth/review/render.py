@@ -73,12 +73,12 @@ def details(review: Review) -> str:
 
 
 def page(template: str, values: Mapping[str, Any]) -> str:
-    """Render the HTML template of this name (without `.html.j2`)."""
+    """Render an HTML template. `template`: the name of its file without `.html.j2`."""
     return _pages().get_template(f"{template}.html.j2").render(values) + "\n"
 
 
 def text(template: str, values: Mapping[str, Any]) -> str:
-    """Render the Markdown template of this name (without `.md.j2`)."""
+    """Render a Markdown template. `template`: the name of its file without `.md.j2`."""
     written = _texts().get_template(f"{template}.md.j2").render(values)
     return re.sub(r"\n{3,}", "\n\n", written).strip() + "\n"
 

@@ -64,7 +64,7 @@ def of_service(records: Range, target: int, observed: bool) -> Loss:
 def of_all(services: Iterable[Loss]) -> Loss:
     """Return the loss of all services together.
 
-    The worst state of any service is the common state.
+    The state of this loss is the worst state of any service.
     """
     losses = list(services)
     states = {loss.state for loss in losses}
@@ -94,7 +94,7 @@ class Minutes:
 
     @property
     def unhealthy(self) -> int:
-        """The client-minutes that spend the budget."""
+        """The number of client-minutes with a suspected or confirmed failure."""
         return self.suspected + self.confirmed
 
     @property
@@ -132,12 +132,12 @@ class Budget:
 
     @property
     def spent(self) -> float | None:
-        """The spent share of the budget, 1 for all of it; None if nothing was observed."""
+        """The share of the budget that is spent (1: the whole budget); None if nothing was observed."""
         return self.minutes.unhealthy / self.size if self.size else None
 
     @property
     def left(self) -> float:
-        """Client-minutes left; negative if the budget is overspent."""
+        """The client-minutes that are left in the budget; negative if the budget is overspent."""
         return self.size - self.minutes.unhealthy
 
     @property
@@ -188,7 +188,10 @@ class ServiceSlo:
 
     @property
     def decision(self) -> Decision:
-        """The error budget policy's decision: `freeze` if the budget over all periods of the trend is overspent."""
+        """The decision of the error budget policy.
+
+        It is `freeze` if `long_budget` is overspent, `no data` if nothing was observed, else `ship`.
+        """
         state = self.long_budget.state
         return "freeze" if state == "overspent" else "no data" if state == "no data" else "ship"
 
