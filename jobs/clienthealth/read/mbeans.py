@@ -81,7 +81,7 @@ for _spelled, _name in metric_names.mbeans().items():
 #: costs the JVM time, so only attributes that are used are requested.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
-    # All attributes, because consumers up to 1.0 have an attribute for the lag of each partition.
+    # Request all attributes, because consumers up to 1.0 have an attribute for the lag of each partition.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
     # Brokers also have MBeans in kafka.server.
@@ -138,7 +138,7 @@ def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> Clien
 
 
 def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapshot]:
-    """Return one snapshot for each of the JVM's Kafka clients with a known value, sorted by kind and client id.
+    """Return one snapshot for each Kafka client of the JVM that has a known metric, sorted by kind and client id.
 
     `mbeans`: the MBeans read from the JVM. `ts_ms`: the time of reading (epoch ms).
     """

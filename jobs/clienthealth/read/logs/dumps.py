@@ -59,8 +59,8 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    Of frames, only those that failure modes use count. Lines of an exception's stack trace may look like such frames;
-    then the result is True, too.
+    A frame counts only if failure modes use it. A frame of an exception's stack trace may look like
+    a dump's frame, and then gives True, too.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -122,12 +122,12 @@ _POLLERS = (
 
 
 def in_container(thread: Thread) -> bool:
-    """True if the thread belongs to a framework that polls and then calls the application's handler."""
+    """True if the thread belongs to a framework that polls a consumer and calls the application's handler."""
     return any(part in frame for frame in thread.frames for part in _CONTAINERS)
 
 
 def polls_for(thread: Thread, client_id: str) -> bool | None:
-    """True if the thread polls this consumer, False if not; None if the names of thread and client do not show that."""
+    """Return whether the thread polls this consumer; None if the names of thread and client do not show it."""
     for of_thread, of_client, called in _POLLERS:
         if (match := of_thread.fullmatch(thread.name)) and of_client.fullmatch(client_id):
             return client_id == called.format(match[1])

@@ -34,7 +34,7 @@ BYTES_PER_LINE = 64
 
 #: Matches the loggers of client libraries and of their wrappers. The first packages may be shortened (`o.a.k`).
 _LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
-#: Prefix of lines that librdkafka itself writes. A logger that writes such a line forwards the line of another program.
+#: Prefix of lines that librdkafka itself writes. A logger that writes this prefix copies another program's line.
 _OF_RDKAFKA = re.compile(r"%\d\|")
 #: _NAMES: the prefix `[Producer clientId=…` of a Java client, or librdkafka's prefix. If an application's line has such
 #: a prefix before the match, the application copied a client's line. _TOLD: how a copied line begins: with JSON, with
@@ -83,8 +83,8 @@ _NO_LINE = re.compile(
     r"\s*(?:[-+*#]|//)(?:\s|[-+*#/]|[A-Za-z])|\s*(?:\d{1,3}(?:\.\d{1,3}){0,3}[.)]? )?(?:[A-Za-z'’]{1,20}[,:]? ){4}"
     r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\""
 )
-#: Text before a match that shows source code: a comment (except a shell's) on a line of its own, in an indented
-#: block, or after a statement; an `if` followed by an arrow, as in `if you see … -> check …`; an indented string.
+#: Source code before a match: a comment (except a shell's) on a line of its own, in an indented block, or after a
+#: statement; an `if` followed by an arrow, as in `if you see … -> check …`; an indented string.
 _SOURCE = re.compile(
     r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b|#\s+[bfru]?')|(?:\t+|(?:  )+) \*\s(?![\[\d%])"
     r"|[^\n]*?(?:[;{}]\s?//|[,()]\s*//\s|\w {2,4}# \Z)"
@@ -169,10 +169,10 @@ def events_and_dumps(
 
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
-    """True if the line was written by a client in the program that wrote the log.
+    """Return whether a client in the program that wrote the log wrote this line; None if the line is source code.
 
-    Such a line has a library's logger or thread, or begins with a library's words or exception. False: the line copies
-    or quotes another program's line. None: source code. `before`, `after`: the line's text before and after a match.
+    True: the line has a library's logger or thread, or begins with a library's words or exception. False: the line
+    copies or quotes another program's line. `before`, `after`: the line's text before and after a match.
     """
     logger = line.logger or ""
     bare = _is_bare(line)

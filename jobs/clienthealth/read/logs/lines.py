@@ -48,8 +48,8 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Maps the number of each group in _PATTERN to the fields (name → number of its group) of the layout with that group.
-#: The last group that matches a line shows the line's layout.
+#: Maps each group of _PATTERN to the fields of the group's layout (name of a field → number of its group). The last
+#: group that matches a line shows the line's layout.
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}
@@ -109,7 +109,7 @@ def cleaned(text: str) -> str:
 
 
 def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
-    """Parse an entry into its fields. `Entry.time` stays a text, because only the caller knows its form.
+    """Parse an entry into its fields. `Entry.time` stays a text, because only the caller knows its format.
 
     `begin`, `end`: the position of the time in the entry's first line; 0, 0 if unknown.
     """

@@ -1,7 +1,7 @@
-"""Read times that are written as text, in the forms of the table `_FORMS`.
+"""Read times that are written as text, in the formats of the table `_FORMS`.
 
 `time_ms` reads a text that is nothing but a time, such as the field of a record. `Times` reads the time at the
-beginning of a line. It first learns from a file's lines which forms of time they use, and the order of day, month and
+beginning of a line. It first learns from a file's lines which time formats they use, and the order of day, month and
 year in `11/12/26`. `time_in_name` reads the time in the name of a file. A time without a zone is read as UTC.
 """
 
@@ -39,7 +39,7 @@ _MON = r"(?P<mon>[A-Z][a-z]{2})[a-z]{0,6}\.?"
 _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
 _SIX = r"(?P<hms>\d{6})(?:[.,](?P<f2>\d{1,9}))?"
 
-#: Maps the name of a form of time to its regular expression. The groups are the parts of the time; `a`, `b` and `c` are
+#: Maps the name of a time format to its regular expression. The groups are the parts of the time; `a`, `b` and `c` are
 #: the numbers of a date in unknown order.
 _FORMS: Mapping[str, str] = {
     "iso": rf"(?P<y>\d{{4}})[-/.](?P<m>\d\d)[-/.](?P<d>\d\d)[T _-]{_CLOCK}{_ZONE}",
@@ -55,7 +55,7 @@ _FORMS: Mapping[str, str] = {
     "time only": rf"{_CLOCK}{_ZONE}(?![\d:/])",
 }
 _AT_BEGIN = tuple((name, re.compile(f"{_LEAD}{form}".encode())) for name, form in _FORMS.items())
-#: Patterns of the forms that are unmistakably times, whatever words precede them in the line.
+#: Patterns of the formats that are unmistakably times, whatever words precede them in the line.
 _ANYWHERE = tuple(
     (name, re.compile(rf"(?P<lead>[^\n]{{0,120}}?{before}){_FORMS[name]}".encode()))
     for name, before in {**dict.fromkeys(("iso", "month day", "date"), r"(?<![\w.:/-])"), "epoch": r"%\d\|"}.items()
@@ -188,9 +188,9 @@ class Stamp(NamedTuple):
 class Times:
     """Reads the times at the beginning of a file's lines, in the order of the lines.
 
-    forms     (name, pattern) of the file's forms of time, the most frequent first; empty if no line has a time
+    forms     (name, pattern) of the file's time formats, the most frequent first; empty if no line has a time
     order     the order of year, month and day in a date of three numbers
-    day       the date for a time without a date: the date of the last time that was read; at first, the date of `until`
+    day       the date of the last time that was read, used for times without a date; initially the date of `until`
     last      the last time that was read
     zoned     True if any time so far named its zone or was an epoch time (a number)
     ahead_ms  difference (ms) between UTC and the zone of the last time that was read; positive east of UTC
@@ -207,7 +207,7 @@ class Times:
 
     @classmethod
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Times:
-        """Return an instance for a file, with the forms of time that occur in `sample`, some lines of the file.
+        """Return an instance for a file, with the time formats that occur in `sample`, some lines of the file.
 
         `file_ms`: the file's last modification (epoch ms); None if unknown.
         """
@@ -227,17 +227,17 @@ class Times:
 
     @property
     def dated(self) -> bool:
-        """True if any form contains a date, or if no form is known."""
+        """True if any format contains a date, or if no format is known."""
         return not self.forms or any(name != "time only" for name, _ in self.forms)
 
     @classmethod
     def all(cls) -> Times:
-        """Return an instance that tries all known forms of time."""
+        """Return an instance that tries all known time formats."""
         return cls(list(_AT_BEGIN))
 
     @classmethod
     def anywhere(cls) -> Times:
-        """Return an instance that tries only forms that are unmistakably times, whatever words precede them."""
+        """Return an instance that tries only formats that are unmistakably times, whatever words precede them."""
         return cls(list(_ANYWHERE))
 
     def begins(self, line: bytes) -> bool:
@@ -245,7 +245,7 @@ class Times:
         return any(pattern.match(line, 0, 200) for _, pattern in self.forms)
 
     def stamp(self, line: bytes) -> Stamp | None:
-        """Return the time at a line's beginning; None if no form fits. Call `stamp` for the file's lines in order."""
+        """Return the time at a line's beginning; None if no format fits. Call `stamp` for the file's lines in order."""
         for _, pattern in self.forms:
             if match := pattern.match(line, 0, 200):
                 parts = {name: part.decode("utf-8", "replace") for name, part in match.groupdict().items() if part}
@@ -285,7 +285,7 @@ class Times:
 
 
 def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
-    """Return a list with the first form in _ANYWHERE that more than half of the lines contain; [] if there is none."""
+    """Return a list with the first format of _ANYWHERE that over half of the lines contain; [] if there is none."""
     own = [line for line in lines if line.strip() and not line.startswith((b" ", b"\t", b"Caused by"))]
     for name, pattern in _ANYWHERE:
         if own and 2 * sum(pattern.match(line, 0, 300) is not None for line in own) > len(own):

@@ -39,13 +39,13 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     source     maps a library to the versions that log the line, and the place in the library's source; `any` stands for
                programs that log the line in their own words
     literal    a text that every match contains: a cheap test before the pattern (case matters)
-    or_literals  further texts: every match contains `literal` or one of these
+    or_literals  further texts; a match may contain one of them instead of `literal`
     pattern    regular expression for a part of the message, or of the exception below the message; named groups become
                `LogEvent.captures`; `%name%` stands for a part in `dump_formats/shapes.toml`
     logger     the name of the line's logger must begin with this text; None for any logger. Not tested if the
                logger's name contains no dot
-    also       only for patterns of failure modes: id of the known issue in `also_seen.toml` that a match shows, too;
-               '' if none
+    also       id of the known issue in `also_seen.toml` that a match shows as well; '' if there is none. Only for
+               patterns of failure modes
     examples   lines that the pattern must match
     """
 
@@ -79,11 +79,10 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     halted    a counter of the Java client that does not rise any more after this event; '' if there is none
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
-    otherwise  True if the event counts only in lines that match no other pattern, neither of its own file nor of an
-               earlier one
-    suspects  maps a failure mode to its cause ('' for no cause): in a text that a person attached, the event suspects
-              this mode, unless a later line shows relief
-    enough    the minimum number of lines for such a suspicion
+    otherwise  True if the event counts only in lines that match no other pattern
+    suspects  maps a failure mode to its cause ('' for no cause). The event raises a suspicion of this mode, but only in
+              a text that a person attached, and only if no later line shows relief
+    enough    the minimum number of lines for this suspicion
     """
 
     says: str
@@ -140,7 +139,7 @@ class Catalogue:
     def __init__(self, meanings: Iterable[Meaning]) -> None:
         self.meanings = tuple(dict.fromkeys(meanings))
         self.by_id: dict[str, Meaning] = {}
-        #: By (`loose`, `otherwise`, literal).
+        #: Maps (`loose`, `otherwise`, literal) to the log patterns with these values.
         compiled: dict[tuple[bool, bool, str], list[tuple[Wording, _Find, re.Pattern[str] | None]]] = {}
         for meaning in self.meanings:
             for wording in meaning.wordings:
@@ -168,7 +167,7 @@ class Catalogue:
     ) -> Iterator[tuple[Wording, re.Match[str]]]:
         """Yield (log pattern, match) for each log pattern that matches a text and may be logged by `logger`.
 
-        `with_loose`: if False, patterns for any program's words are left out.
+        `with_loose`: if False, patterns that match the words of any program (`Wording.loose`) are left out.
 
         A logger's name without dots may be anything, so such a name excludes no pattern. If the text is a goroutine
         dump, a pattern's match is the goroutine that has waited longest; in any other text, it is the first match.
@@ -189,7 +188,10 @@ class Catalogue:
 
 
 def _finder(pattern: re.Pattern[str]) -> _Find:
-    """Return a function that finds a text's first match; with a group `minutes`, the match with the most minutes."""
+    """Return a function that finds a text's first match.
+
+    If the pattern has a group `minutes`, the function finds the match with the most minutes.
+    """
     if "minutes" not in pattern.groupindex:
         return pattern.search
     return lambda text: max(pattern.finditer(text), key=lambda match: int(match["minutes"] or 0), default=None)

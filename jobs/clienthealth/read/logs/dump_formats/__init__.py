@@ -3,8 +3,8 @@
 `scan.py` reads text, also the frames of a single stack without a thread's header above them. Each format of text is a
 `Shape` in `shapes.py`. `threads.py` reads JSON.
 
-What a dump does not contain stays unknown: its time (`Dump.ts_ms` is None, so only the order of dumps in the text is
-known), a thread's state or name. No function of this package raises an error, whatever the text.
+A dump may lack its time, a thread's name or a thread's state; then this value is unknown. Dumps without a time
+(`Dump.ts_ms` is None) are in the order of the text. No function of this package raises an error, whatever the text.
 """
 
 from __future__ import annotations

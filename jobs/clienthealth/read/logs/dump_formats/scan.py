@@ -236,7 +236,7 @@ class _Scan:
         return self.dump
 
     def _close(self) -> None:
-        # Drop a dump that has neither a title nor states nor frames, because it does not show what its threads do.
+        # Drop a dump that has only names of threads, because it does not show what the threads do.
         dump = self.dump
         if dump is not None and (
             dump.titled or len(dump.taken) > len(dump.blocks) or any(b.state for b in dump.blocks)
