@@ -35,8 +35,8 @@ class TopicSettings(Stated, of=STATED["topics"]):
     services: tuple[str, ...] = DEFAULT
 
     def contradictions(self) -> Iterator[str]:
-        """Yield an error if the output topics are equal, if one of them is an input topic, or if `services` names
-        another topic.
+        """Yield an error if the output topics are equal, if one of them is an input topic, or if `services` names a
+        topic that is no input topic.
         """
         if self.health == self.rejects or {self.health, self.rejects} & {*self.metrics, *self.logs}:
             yield "the topics health and rejects must differ from each other and from the input topics"

@@ -143,7 +143,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @functools.cached_property
     def checked(self) -> Any:
-        """The setting's type with its bounds, as msgspec checks it and writes it to a JSON schema."""
+        """The setting's type with its bounds, for checks by msgspec and for the JSON schema."""
         one = self._inner
         if self.number:
             low, high = (b if isinstance(b, int | float) else None for b in (self.at_least, self.at_most))
@@ -232,9 +232,7 @@ class Checked:
 
 @typing.dataclass_transform(frozen_default=True)
 class Stated(Checked):
-    """Base of settings classes. Type checkers take `DEFAULT` for the default of each field, so they know the parameters
-    of each settings class.
-    """
+    """Base of settings classes. Because of the decorator, type checkers know the parameters of each class."""
 
 
 def _shown(number: float | str | None) -> str:
@@ -242,9 +240,9 @@ def _shown(number: float | str | None) -> str:
 
 
 def _but(key: Key, value: Any) -> str:
-    """Return ", not VALUE" for an error message if the setting takes a number and the value is one, else ''.
+    """Return ", not VALUE" for an error message. Return '' if `key` takes no numbers or `value` is no number.
 
-    A value of 1e15 or more is not shown.
+    A value of 1e15 or more also gives ''.
     """
     return f", not {_shown(value)}" if key.number and type(value) in (int, float) and abs(value) < 1e15 else ""
 

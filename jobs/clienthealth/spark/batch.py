@@ -46,7 +46,7 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: Interval (s) of batches without input. These batches judge clients that have ended even if no client reports.
+#: Interval (s) of batches without input, in which the monitor notices that clients have stopped sending data.
 IDLE_SECONDS = 15.0
 #: Up to this number of rows in a batch, a single task writes all rows, into one file of each table.
 SMALL = 10_000
@@ -153,7 +153,7 @@ class Batch:
 
 
 def query_id(spark: SparkSession) -> str:
-    """Return the id of the running query: one per checkpoint, the same after a restart.
+    """Return the id of the running query. A checkpoint keeps this id across restarts.
 
     Raises RuntimeError outside of `foreachBatch`.
     """

@@ -15,7 +15,7 @@ from clienthealth.model.errors import StateError
 from clienthealth.settings import MonitorSettings
 from clienthealth.spark.files import Files
 
-#: The offsets at which one source reads on, by topic and partition. The partition is a number as text, as in JSON.
+#: The next offsets that one source will read, by topic and partition. The partition is a number as text, as in JSON.
 Offsets = dict[str, dict[str, int]]
 Part = tuple[int, str, int]
 #: Spark's option for the number of shuffle partitions. Spark stores this number with each batch, and keeps the stored
@@ -106,7 +106,7 @@ class Checkpoint(Files):
 
     @property
     def query(self) -> str | None:
-        """The id of the checkpoint's query, None before its first start."""
+        """The id of the checkpoint's query; None before the query's first start."""
         about = self.read("metadata")
         return None if about is None else str(json.loads(about)["id"])
 

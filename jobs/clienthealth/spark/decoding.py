@@ -1,4 +1,4 @@
-"""Decode raw Kafka records (Arrow batches, for `mapInArrow`) into one chunk of data per bucket, rejects, and counts."""
+"""Decode raw Kafka records (in Arrow batches) into chunks of data per bucket, rejected records, and record counts."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class _Task:
         self.rejects: list[Reject] = []
         self.counts: dict[tuple[int, str, str | None], Count] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-        #: By topic: the clients that occurred so far, each with its slot, which `packer` needs to add samples.
+        #: Maps each topic to its clients so far, and each client to its slot in `packer`.
         self.slots: dict[str, dict[Any, Any]] = {}
         self.partition = 0
 
@@ -328,8 +328,9 @@ class _Records:
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
     def worth_decoding(self, patterns: Sequence[str]) -> np.ndarray:
-        """True for each log record that matches one of the `patterns`, or that only decoding can judge: it is empty, no
-        text, or has control characters.
+        """Return a mask of the log records to decode: True if a record matches one of the `patterns`.
+
+        It is also True for records that are empty, are not UTF-8, or contain control characters.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -350,7 +351,7 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Choose the log records to decode. Return the index of each, and the indexes of the records it represents.
+    """Choose the log records to decode. For each, return (its index, the indexes of all records that it represents).
 
     Lines of one process (named by the Kafka key) that differ only in digits are similar. Lines without a key are
     similar only if they differ in nothing but times, because other digits may distinguish hosts. At most 50 similar
@@ -373,7 +374,7 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
 
 
 def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
-    """Return one number per line with an index in `worth`; similar lines (see `to_read`) have the same number."""
+    """Return a number for each line that `worth` lists; similar lines (see `to_read`) have equal numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

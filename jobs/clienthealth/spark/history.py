@@ -89,8 +89,8 @@ class Origin:
 class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
-    The event times of such rows are at most `until_ms` (epoch ms). Commits made up to `written_ms` (epoch ms) are not
-    from batches of this checkpoint.
+    These rows have event times up to `until_ms` (epoch ms). A commit at `written_ms` (epoch ms) or earlier is not from
+    a batch of this checkpoint.
     """
 
     until_ms: int
@@ -220,7 +220,7 @@ def _outermost(spark: SparkSession, root: str, table: str, which: Callable[[Colu
 
 
 def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origin]]:
-    """Of the 20 newest commits (COMMITS), return (epoch ms, batch) for those that a batch made, newest first."""
+    """Return (epoch ms, batch) of each batch's commit, newest first. Only the 20 newest commits (COMMITS) are read."""
     if _as_made(spark, root, table):
         return []
     rows = DeltaTable.forPath(spark, inside(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")
@@ -281,13 +281,13 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
 def _rows(name: str, written: DataFrame) -> DataFrame:
     """Return rows for the table `name`.
 
-    `written`: the rows as JSON in the column `value`, which lacks the columns `schema_version` and `day`.
+    `written`: the rows, as JSON in the column `value`. The JSON lacks the columns `schema_version` and `day`.
     """
     kinds = (f"`{f.name}` {_WRITTEN.get(f.name, f.dataType).simpleString()}" for f in TABLES[name])
     columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
     columns |= {f.name: f"timestamp_millis(row.{f.name})" for f in TABLES[name] if f.dataType == TimestampType()}
     columns |= {"schema_version": str(SCHEMA_VERSION), "day": f"to_date({columns[TIMES[name]]})"}
-    # Each part of a `Column` would cost several calls of the JVM, so expressions are texts.
+    # Write expressions as SQL texts, because each part of a `Column` would cost several calls to the JVM.
     parsed = written.selectExpr(f"from_json(CAST(value AS STRING), '{', '.join(kinds)}') AS row")
     return parsed.selectExpr(*(f"{column} AS `{column_name}`" for column_name, column in columns.items()))
 
@@ -349,9 +349,10 @@ LOG_STORE = "spark.delta.logStore.s3a.impl"
 
 @dataclass(frozen=True)
 class Maintained:
-    """The maintenance done on one table: `days` deleted, and `removed` small files replaced by `added` larger ones.
+    """The maintenance done on one table.
 
-    `files`, `bytes`: number and size of the table's files afterwards.
+    `days`: number of days whose rows were deleted. `removed`, `added`: numbers of small files, and of the larger files
+    that replaced them. `files`, `bytes`: number and size of the table's files afterwards.
     """
 
     table: str
@@ -369,8 +370,8 @@ def maintain(
 
     Rows of days more than `retention_days` before `today` (UTC) are deleted.
 
-    Raises InputError if there are no tables, and SettingsError on S3 with several possible writers. A deleted or
-    replaced file stays on disk for a day, because a review may still read it.
+    Raises InputError if there are no tables. Raises SettingsError on S3 if several programs might write the tables.
+    A deleted or replaced file stays on disk for a day, because a review may still read it.
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(

@@ -39,11 +39,11 @@ log = logging.getLogger(__name__)
 
 REASON = "fatal"
 #: A batch counts as the cause if it has ended the monitor DEATHS times with a sign of a record's fault, or KILLS times
-#: without such a sign (for example by kill -9). For a narrowed batch, one end with a sign is enough, or DEATHS ends
-#: without one.
+#: without such a sign (for example by kill -9). A narrowed batch counts as the cause if it has ended the
+#: monitor once with a sign, or DEATHS times without a sign.
 DEATHS, KILLS = 3, 20
-#: Of a faulty batch, one SHARE-th of the records is read at a time. After CALM batches that succeed, SHARE times as
-#: many records are read at a time.
+#: The monitor reads a faulty batch in SHARE parts. After CALM batches that succeed, it reads SHARE times as many
+#: records at a time.
 SHARE, CALM = 16, 20
 #: OF_RECORDS: parts of Spark's messages that are signs of a record's fault. NOT_OF_RECORDS: parts that show another
 #: cause, even beside such a sign.
@@ -66,7 +66,7 @@ class Run(msgspec.Struct):
     fault    True if Spark's message on the query's failure shows a fault of a record
     limit    maximum number of records of each kind (metrics, logs) in a batch; 0: as in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
-    until    end offsets, before any narrowing, of the batch that last ended the monitor: (topic, partition, offset)
+    until    end offsets of the batch that last ended the monitor, before it was narrowed: (topic, partition, offset)
     heap     True if the heap was exhausted
     owner    the id of this process
     """
@@ -101,8 +101,8 @@ class Guard:
     def begin(self, certain: bool = False) -> None:
         """Find out how the previous process ended, repair the checkpoint, and note that this process runs.
 
-        `certain`: True if the previous process certainly exhausted its heap, so that a single end is enough to blame
-        the batch. Raises ServiceError if the batch that ended the previous process contains no record.
+        `certain`: True if the previous process certainly exhausted its heap; then the batch is blamed after one crash.
+        Raises ServiceError if the batch that ended the previous process contains no record.
         """
         pending, run = self._checkpoint.pending(), self._run
         again = pending is not None and pending.batch == run.batch
@@ -168,7 +168,7 @@ class Guard:
         self._note()
 
     def ended(self, why: str | None) -> None:
-        """Note Spark's message on the query's failure (`why`). None: the process ends normally."""
+        """Note how the query ended. `why`: Spark's message on its failure; None if the process ends normally."""
         of_records = any(mark in (why or "") for mark in OF_RECORDS)
         self._run.fault = of_records and not any(mark in (why or "") for mark in NOT_OF_RECORDS)
         self._run.running = self._run.fault

@@ -140,7 +140,7 @@ class _Run:
             self._stop,
             self._opened,
             self._restored,
-            # The previous query may have been stopped within a batch.
+            # If the previous query was stopped within a batch, Spark repeats this batch.
             pending=self._checkpoint.pending(),
             before=self._look,
             waiting=lambda: self._losses.waiting(self._listener.positions),

@@ -42,12 +42,12 @@ def rows(
 ) -> DataFrame:
     """Return the step's output rows (ROWS), as a stream.
 
-    `opened`: maps a bucket to its incidents that are open in the history, packed. `numbers`: for each bucket, the
-    key under which Spark keeps its state (`numbers_of`). `limit`: maximum number of records per source and batch; 0:
-    as in the settings.
+    `opened`: maps a bucket to its incidents that are open in the history (see `by_bucket`). `numbers`: for each
+    bucket, the key under which Spark keeps its state (`numbers_of`). `limit`: maximum number of records per source and
+    batch; 0: as in the settings.
     """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
-    # Even without input, the step of every bucket must measure the time since the last input.
+    # Each tick sends every bucket an empty chunk, so that its step can measure the time since the last input.
     buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
     empty = F.lit(bytearray(compressed(encode(Chunk()))))
     nothing = F.when(F.col("bucket") == COUNTS, F.lit(bytearray(NO_COUNTS))).otherwise(empty)
@@ -74,8 +74,7 @@ def start(
 ) -> StreamingQuery:
     """Start the query from its checkpoint. `batch`: called with the rows and the number of each batch.
 
-    `opened`: maps a bucket to its incidents that are open in the history, packed. `numbers`: for each bucket, the
-    key under which Spark keeps its state. `limit`: maximum number of records per source and batch; 0: as in settings.
+    The other parameters are those of `rows`.
     """
     return (
         rows(spark, settings, opened, numbers, limit)

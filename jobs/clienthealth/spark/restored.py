@@ -1,7 +1,7 @@
 """Handle a history and a checkpoint of different age, after one of them was restored from a backup or created anew.
 
 If the history is ahead of the checkpoint, the query reads records again, and rows that the history already has are not
-added again. If the history is behind the checkpoint, it lacks the verdicts of the time from its end to the checkpoint.
+added again. If the history is behind the checkpoint, verdicts after the history's end are missing.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ AGAIN, WRITTEN = "again.json", "written"
 #: Name of a file beside the checkpoint. The file exists once all incidents that were open in the history are in the
 #: state.
 OPENED = "opened"
-#: Repeated rows are looked for until this machine's clock is this long (ms) past the history's newest row.
+#: The monitor looks for repeated rows for this long (ms) after the event time of the history's newest row.
 LASTING_MS = 2 * 86_400_000
-#: Reading must start this many seconds before the history's end to judge again the time after it, because a minute is
-#: written only after its windows are closed.
+#: Number of seconds before the history's end from which records must be read again. A minute is written only after its
+#: windows are closed.
 MORE_SECONDS = 600
 
 
@@ -42,7 +42,7 @@ MORE_SECONDS = 600
 class Compared:
     """The result of comparing the history with the checkpoint.
 
-    `ends`: newest event time in the history; None if the history is empty, or if it is neither ahead nor behind.
+    `ends`: newest event time in the history; None if the history is empty, or if both flags are False.
     `ahead`: True if the history has newer data than the checkpoint. `behind`: True if the history lacks data that the
     checkpoint has read. `newest_commit_ms`: time of the history's newest commit (epoch ms); 0 without commits.
     """
@@ -95,7 +95,7 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
 
 
 class Restored:
-    """Keep repeated rows from being counted twice. `again`: describes rows that may be repeated; None if no row is."""
+    """Keep repeated rows from being counted twice. `again`: describes the repeated rows; None if no row can repeat."""
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
@@ -153,7 +153,7 @@ class Restored:
 class Opened:
     """Incidents that are open in the history, for a new checkpoint to continue.
 
-    `by_bucket`: the open incidents, packed, by bucket. Empty once the state contains them.
+    `by_bucket`: the open incidents by bucket (see `stepping.by_bucket`); empty once the state contains the incidents.
     """
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
@@ -170,7 +170,7 @@ class Opened:
         self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
 
     def committed(self) -> None:
-        """If the state now contains all incidents, note this beside the checkpoint (file OPENED).
+        """If the state now contains all incidents that were open in the history, note this in the file OPENED.
 
         Call this method only when all batches so far are committed.
         """

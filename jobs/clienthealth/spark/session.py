@@ -80,7 +80,10 @@ def session(name: str, settings: Settings) -> SparkSession:
 
 
 def archive_classes(spark: SparkSession, draft: Path) -> None:
-    """Archive the JVM's loaded classes (AppCDS), so that later JVMs start faster. `draft`: a temporary path for it."""
+    """Archive the JVM's loaded classes (AppCDS), so that later JVMs start faster.
+
+    `draft`: temporary path of the archive.
+    """
     cast(Any, spark._jvm).org.codehaus.janino.ScriptEvaluator(_JVM["archive"] % draft).evaluate(None)
     jars.keep_archive(draft, spark.conf.get("spark.driver.extraClassPath", "") or "")
 
@@ -137,7 +140,7 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
 
 
 def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]:
-    """Return `OPTION: MISSING FLAGS` for each of the `driver_options` that the JVM of a submitted program lacks."""
+    """Return the `driver_options` that the JVM of a submitted program lacks, each as `OPTION: MISSING FLAGS`."""
     in_force = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
     lacks = {
         # The path of the logging configuration differs between machines.

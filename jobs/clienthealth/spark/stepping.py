@@ -88,7 +88,7 @@ class Summary(msgspec.Struct):
 
 
 def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, bytes]:
-    """Return the open incidents of each bucket, packed."""
+    """Return the open incidents of each bucket, as compressed MessagePack."""
     from clienthealth.measure.packed import bucket_of
     from clienthealth.spark.decoding import compressed
 
@@ -100,8 +100,8 @@ def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[i
     """Return the function for `applyInPandasWithState`.
 
     `numbers`: for each bucket, the key under which Spark stores its state (`checkpoint.numbers_of`). `opened`: maps
-    each bucket to its incidents that are open in the history tables, packed. A bucket without a state starts with these
-    incidents.
+    each bucket to its incidents that are open in the history tables (see `by_bucket`). A bucket without a state starts
+    with these incidents.
     """
 
     buckets = {number: bucket for bucket, number in enumerate(numbers)}
@@ -159,7 +159,7 @@ def advance(
 
     If the bucket has a state, the step runs even without chunks, because verdicts also depend on the present time.
 
-    The result is None if the bucket needs no state, or if the step raises an error that no single process causes.
+    The result is None if the bucket needs no state, or if the step fails and no single process is the cause.
     `packed`: the encoded chunks. `kept`: the bucket's state as Spark stores it. `opened`: maps a bucket to its packed
     open incidents. `now_ms`: this machine's clock.
     """
@@ -232,7 +232,7 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
 def fits(most: int, *parts: bytes | None) -> bool:
     """True if a record of `parts` (such as key and value) has at most `most` bytes after compression.
 
-    A record that is larger before compression must also keep the producer's limit on the uncompressed size, SENT_BYTES.
+    A record that fits only after compression may have at most SENT_BYTES before compression (a producer's limit).
     """
     size = sum(map(len, filter(None, parts))) + AROUND
     if size <= most or size > SENT_BYTES:
@@ -286,7 +286,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> list[Row]:
-    """Return a row of counts for the monitor's own metrics; every `every_seconds` also one for the history table."""
+    """Return a row of record counts for the monitor's metrics and, every `every_seconds`, a row for the history."""
     counts = [count for item in data for count in counts_of(item)]
     kept = _unpack_kept(bytes(state.get[0])) if state.exists else _Kept()
     if not counts and not kept.rows:
@@ -311,7 +311,7 @@ def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> li
 
 _pack = msgspec.msgpack.Encoder().encode
 _json = msgspec.json.Encoder().encode
-#: An empty list of counts, packed: the input of COUNTS (the bucket that adds up counts) if a batch has no records.
+#: An empty list of record counts: the input of the bucket COUNTS if a batch has no records.
 NO_COUNTS = _pack([])
 _unpack_rejects = msgspec.msgpack.Decoder(list[Reject]).decode
 _unpack_kept = msgspec.msgpack.Decoder(_Kept).decode
