@@ -160,7 +160,7 @@ class Result:
 
 
 async def run(suite: str, names: Sequence[str]) -> int:
-    """Return the number of failed stages."""
+    """Run stages of a suite and print their results; return the number of failed stages."""
     LOGS.mkdir(parents=True, exist_ok=True)
     print(f"the stages write their output to {LOGS}", flush=True)
     began, before = time.monotonic(), _untracked()
@@ -194,7 +194,7 @@ def _tell_end(suite: str, results: Sequence[Result], failed: Sequence[str], seco
 
 
 async def _result(suite: str, name: str, before: Sequence[asyncio.Task[Result | None]]) -> Result | None:
-    """Return None if the stage was skipped."""
+    """Run a stage once the tasks `before` have ended; return None if the stage was skipped."""
     for task in before:
         await task
     stage = STAGES[name]
@@ -230,7 +230,7 @@ def _sum(summaries: Sequence[str]) -> str:
 
 
 async def _outcomes(commands: Sequence[Sequence[str]], nice: int, log: Path) -> Sequence[Outcome]:
-    """Run commands until one fails. After LIMIT_SECONDS, kill the running command and all that it started."""
+    """Run commands until one fails; return their outcomes. After LIMIT_SECONDS, kill the running command."""
     outcomes: list[Outcome] = []
     # Without bytecode files, each of hundreds of programs would recompile all its modules.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -317,7 +317,7 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 async def _until_ended(suite: str, names: Sequence[str]) -> int:
-    """SIGTERM and SIGHUP cancel the stages as Ctrl-C does."""
+    """Run stages and return the number of failed ones. SIGTERM and SIGHUP cancel the stages as Ctrl-C does."""
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGHUP):

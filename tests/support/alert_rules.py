@@ -39,7 +39,7 @@ class Rule:
 
 
 def alerts() -> list[Rule]:
-    """Leave out the tickets that replace pages while `quiet` is set."""
+    """Return all alerts except the tickets that replace pages while paging is off."""
     return [rule for rule in every_alert() if 'quiet="yes"' not in rule.expr]
 
 

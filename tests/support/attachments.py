@@ -35,7 +35,7 @@ def statuses(*paths: Path, stdin: bytes = b"") -> tuple[Statuses, dict[str, Inpu
 
 
 def worst(by_client: Statuses, mode: str) -> str:
-    """Return '' if no client has the mode."""
+    """Return the mode's worst status over all clients; '' if no client has the mode."""
     order = ("", "ok", "unknown", "suspected", "confirmed")
     return max((by_mode.get(mode, "") for by_mode in by_client.values()), key=order.index, default="")
 
@@ -60,7 +60,7 @@ def unpacked(recording: str, into: Path) -> Path:
 
 
 def time_of(line: str, before: datetime) -> datetime:
-    """Return `before` if the line does not begin with a time."""
+    """Return the time at the beginning of a line; `before` if the line begins with no time."""
     match = re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", line)
     return datetime.strptime(match.group(), "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC) if match else before
 
@@ -77,9 +77,10 @@ def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
 
 
 def entries(layout: Callable[[datetime, str, str, str, str], str], whole_stacks: bool = False) -> Callable[[str], str]:
-    """Turn a function that formats an entry (time, level, thread, logger, message) into one that converts a text.
+    """Return a function that converts the entries of a log to another layout.
 
-    `whole_stacks`: True if lines that follow an entry, such as a stack trace, belong to its message.
+    `layout`: formats an entry from its time, level, thread, logger and message. `whole_stacks`: True if lines that
+    follow an entry, such as a stack trace, belong to its message.
     """
 
     def whole(text: str) -> str:

@@ -20,7 +20,7 @@ NODE, NPM = shutil.which("node"), shutil.which("npm")
 
 
 def node_modules() -> Path:
-    """Install the node packages into our cache if needed."""
+    """Return the folder in our cache with the node packages; install the packages if needed."""
     if not (CHROMIUM and NODE and NPM):
         pytest.skip("needs chromium, node and npm")
     folder = jars.cache() / "npm"

@@ -35,8 +35,8 @@ FAR_MS = 10**13
 class Failure:
     """A recording of a failing client.
 
-    `settled`: seconds from the onset to the part that is repeated. `log_settled`: seconds from the onset to the part of
-    the log that is repeated; None if the log was recorded together with the metrics.
+    `settled`: seconds from the failure's onset to the part that the tests repeat. `log_settled`: seconds from the onset
+    to the repeated part of the log; None if the log was recorded together with the metrics.
     """
 
     recording: str
@@ -176,7 +176,7 @@ def _part_grown(first: Snapshot, last: Snapshot, at: int, name: str) -> float:
 
 
 def _fails(event: LogEvent) -> bool:
-    """Return whether the line is part of the failure; lines on the producer's close, after the recording, are not."""
+    """Return whether the line belongs to the failure. The lines about the producer's close do not."""
     return event.signature not in ("producer-closing", "producer-unregistered", "producer-closed")
 
 

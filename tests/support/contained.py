@@ -1,10 +1,10 @@
-"""Run a program; when the program ends, in whatever way, end everything that it started.
+"""Run a program. When the program ends, end everything that it started.
 
 python -m tests.support.contained NICE COMMAND…
 
 When standard input ends, or at SIGTERM, SIGINT or SIGHUP, kill the program and everything that it started. On Linux
-this process adopts orphaned descendants (PR_SET_CHILD_SUBREAPER). Elsewhere it kills its own process group, and each
-guard (`deploy.demo.processes`) kills the group of its processes.
+this process adopts orphaned descendants (PR_SET_CHILD_SUBREAPER). On other systems, `tests.stages` kills the process
+group of this process, and each guard process (`deploy.demo.processes`) kills the process groups that it guards.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Ended(BaseException):
 
 
 def main(nice: int, command: Sequence[str]) -> int:
-    """Always return 0, because `Outcome` contains the program's own exit code."""
+    """Run the program, print its `Outcome` and return 0. The outcome contains the program's exit code."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

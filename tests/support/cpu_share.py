@@ -43,7 +43,7 @@ def share(cores: float) -> Iterator[Path | None]:
 
 
 def _removed(group: Path) -> bool:
-    """Return False while a process that was just killed is still in the group."""
+    """Try to remove the group; return whether it is removed. A process that was just killed may still be in it."""
     try:
         group.rmdir()
     except OSError:
@@ -52,13 +52,13 @@ def _removed(group: Path) -> bool:
 
 
 def join(group: Path, pid: int) -> None:
-    """Processes that `pid` starts later belong to the group, too."""
+    """Move process `pid` into the group. Processes that it starts later belong to the group, too."""
     (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
 
 @contextmanager
 def pinned(cores: Collection[int]) -> Iterator[None]:
-    """Processes started meanwhile run on these cores for their whole life."""
+    """Run this process on these cores. Processes that it starts in this context keep the cores for their whole life."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

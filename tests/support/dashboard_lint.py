@@ -110,7 +110,7 @@ def template_label_promql(board: Board) -> Iterator[str]:
 
 @rule
 def template_loaded_once(board: Board) -> Iterator[str]:
-    """Each load of a variable queries all clients."""
+    """Require that variables are loaded only once, because each load queries all clients."""
     for variable in _query_variables(board):
         if variable.get("refresh") != 1:
             yield f"{variable['name']}: not loaded once, when the dashboard is opened"
@@ -167,7 +167,7 @@ def target_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def target_rate_interval(board: Board) -> Iterator[str]:
-    """Annotations may have a fixed range."""
+    """Report fixed ranges in the queries of panels. Annotations may have a fixed range."""
     for where, expr in queries(board):
         for window in re.findall(r"\[([^\]]+)\]", expr["expr"]):
             if not window.startswith(("$__rate_interval", "$__range")):
@@ -235,7 +235,7 @@ def unique_ids(board: Board) -> Iterator[str]:
 
 @rule
 def grid(board: Board) -> Iterator[str]:
-    """Collapsed rows count as open."""
+    """Report panels that overlap or lie outside the grid. Panels in collapsed rows are checked, too."""
     taken: dict[tuple[int, int], str] = {}
     for panel in panels(board):
         position = panel.get("gridPos", {})
@@ -308,7 +308,7 @@ def legend_labels(board: Board) -> Iterator[str]:
 
 @rule
 def thresholds_explicit(board: Board) -> Iterator[str]:
-    """By default, Grafana shows values above 80 in red, and missing values in the base colour."""
+    """Require thresholds in each panel: Grafana's defaults show values above 80 in red."""
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:
             continue

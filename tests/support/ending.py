@@ -10,7 +10,7 @@ from typing import NoReturn
 
 
 def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
-    """SIGTERM and Ctrl-C raise KeyboardInterrupt in `main`, and the exit code is 130."""
+    """Run `main` and exit with its result. SIGTERM and Ctrl-C raise KeyboardInterrupt in `main`; then exit with 130."""
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
     try:

@@ -1,4 +1,4 @@
-"""Fake the part of Grafana's HTTP API that pushing dashboards uses, as documented."""
+"""Fake the documented calls of Grafana's HTTP API that upload dashboards."""
 
 from __future__ import annotations
 

@@ -77,7 +77,10 @@ def serving(
     other: Callable[[str], Mapping[str, Any] | None] = lambda _: None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[None]:
-    """Serve on the port of the registry's `url` if set. `other`: answers for other paths."""
+    """Serve the registry and set its `url`. If `url` is set already, keep its port.
+
+    `other`: returns the answer for a path without a schema; None for 404.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -24,18 +24,18 @@ KEYS = {
 
 
 def snapshot(fmt: str, client: Mapping[str, Any], metrics: Mapping[str, float], **more: Any) -> Row:
-    """The snapshot is taken at AT with an interval of 10 s, unless `more` overrides these."""
+    """Return a snapshot that was taken at AT, with an interval of 10 s; `more` adds or replaces fields."""
     return {"format": fmt, "ts_ms": AT, "interval_ms": 10_000, "client": client, "metrics": metrics, **more}
 
 
 def adapted(metrics: Mapping[str, float], client: Mapping[str, Any] = CHECKOUT, **more: Any) -> Row:
-    """The snapshot came through prometheus-kafka-adapter, from an application with Micrometer."""
+    """Return the snapshot of an application with Micrometer, received through prometheus-kafka-adapter."""
     pod = {"service": "checkout", "host": POD, "instance": "10.42.7.19:8080", "version": "4.1.0"}
     return snapshot("prometheus_adapter", {**client, **pod}, metrics, interval_ms=60_000, **more)
 
 
 def jmx_adapted(host: str, metrics: Mapping[str, float], client: Mapping[str, Any], **more: Any) -> Row:
-    """The snapshot came through prometheus-kafka-adapter, from the JMX exporter."""
+    """Return the JMX exporter's snapshot of a client, received through prometheus-kafka-adapter."""
     process = {"service": "jmx", "host": host, "instance": f"{host}:9404"}
     return snapshot("prometheus_adapter", {**client, **process}, metrics, interval_ms=60_000, **more)
 

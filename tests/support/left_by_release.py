@@ -68,7 +68,7 @@ def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
 
 
 def unpacked(folder: Path) -> None:
-    """Extract what the newest release left: `checkpoints`, `history`, and the clients' records (HEALTH)."""
+    """Extract what the newest release left: the folders `checkpoints` and `history`, and the file HEALTH."""
     newest_release = max(FOLDER.glob("*.tar.xz"), key=lambda path: [*map(int, path.name.split(".")[:3])])
     with tarfile.open(newest_release) as archive:
         archive.extractall(folder, filter="data")

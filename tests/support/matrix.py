@@ -38,7 +38,7 @@ def statuses(windows: Sequence[ClientWindow], departure: ClientWindow | None = N
 
 
 def recorded(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield two rows for each client of a recording: judged with all samples, and with one sample every 10 s."""
+    """Yield two rows for each client of a recording: one from all samples, one from a sample every 10 s."""
     for whole, thin in zip(clients(folder), clients(folder, THINNED_MS), strict=True):
         for how, every_ms, client in (("", 0, whole), (" every 10 s", THINNED_MS, thin)):
             judged = verdicts(folder, every_ms)[client.client]

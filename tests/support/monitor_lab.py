@@ -75,7 +75,7 @@ class Lab:
         self.producer.flush()
 
     def metric(self, name: str) -> float:
-        """Return 0 if the metric is absent, -1 if the monitor does not answer."""
+        """Return the value of the monitor's metric; 0 if the metric is absent, -1 if the monitor does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as page:
                 lines = page.read().decode().splitlines()

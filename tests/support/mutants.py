@@ -6,8 +6,8 @@ The program first runs laws, unit tests and rules once in a copy of the checkout
 Then it applies one mutant at a time. It runs the tests of the mutant's line until one fails, then the tests of the
 file's other lines. Finally it applies all survivors together and runs all tests, because a test in another process, or
 one with a cached result, may notice them; for each failure it tries every survivor alone. `--whole`: include tests
-marked long. `--beside FOLDER`: change only statements that the checkout in FOLDER has too, so that the same mutants can
-be tried in both. Results go to .cache/mutants/ as they arrive; the next run continues there.
+marked long. `--beside FOLDER`: change only statements that the checkout in FOLDER has too, so that equal mutants can be
+tried in both. Results go to .cache/mutants/ as they arrive; the next run continues there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".cache" / "mutants"
 LAYERS = ("tests/laws", "tests/unit", "tests/rules")
 LIMIT_SECONDS = 3600
-#: Most mutants do not survive the first FIRST tests.
+#: The fastest FIRST tests of a line run first, because they notice most mutants.
 FIRST = 80
 #: Operator → its replacement.
 _SWAPS: Mapping[type[ast.AST], type[ast.AST]] = {
@@ -106,7 +106,7 @@ def mutants(root: Path = ROOT) -> Iterator[Mutant]:
                         continue
                     line, begin, end = node.lineno, node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
                     was = lines[line - 1][begin:end].decode(errors="replace")
-                    # The positions that Python 3.11 reports for parts of f-strings lead to other text.
+                    # Python 3.11 reports wrong positions for parts of f-strings.
                     if _is_written(was, node):
                         now = f"({ast.unparse(changed)})"
                         yield Mutant(str(path.relative_to(root)), line, begin, end, was, now, f"{about} {number}")
@@ -153,7 +153,10 @@ def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Muta
 
 
 def _by_place(every: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """Return name → mutant: the name is place, file and number, and for a place's only mutant also the place alone."""
+    """Return name → mutant.
+
+    The name of a mutant is its place, file and number. The only mutant of a place has the place as a second name.
+    """
     by_place: dict[str, list[Mutant]] = {}
     for mutant in every:
         by_place.setdefault(mutant.place, []).append(mutant)
@@ -191,7 +194,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
 
 
 def _of_text(node: ast.BinOp) -> bool:
-    """True if `node` joins texts or lists: no mutant replaces this + by -, because the line would always fail."""
+    """Return whether `node` adds texts or lists. No mutant changes this + to -, because the line would always fail."""
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)
 
@@ -201,7 +204,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def copied(folder: Path) -> Path:
-    """Make the copy a git repository, because tests call git."""
+    """Copy the checkout; return the copy, a git repository, because tests call git."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
@@ -256,7 +259,7 @@ class Tried:
         seconds = json.loads(self._timed.read_text(encoding="utf-8"))
         if not seconds:
             raise SystemExit(
-                f"No test was run: see {self._log} for the reason. Repair that, remove {self._data}, and start again."
+                f"No test was run: see {self._log} for the cause. Remove the cause and {self._data}, then start again."
             )
         data = CoverageData(str(self._data))
         data.read()
@@ -269,7 +272,7 @@ class Tried:
         return by_file
 
     def notices(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
-        """Return the first test that fails, or a text if the tests do not end; None if all pass."""
+        """Return the first test that fails; None if all pass; a message if the tests take longer than LIMIT_SECONDS."""
         first, rest = tests[:FIRST], tests[FIRST:]
         with self._put([mutant]):
             try:

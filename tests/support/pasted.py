@@ -37,7 +37,7 @@ def cut(text: str, width: int) -> str:
     )
 
 
-#: Name → what pasting does to the text of one thread in a dump, or of a log.
+#: Name → what pasting does to a text; the text is one thread of a dump, or a log.
 TEXTS: dict[str, Callable[[str], str]] = {
     "fences": lambda text: f"{PROSE}```java\nproducer.send(record).get();\n```\nand then:\n```\n{text}\n```\nThanks\n",
     "quoted": _lines(lambda line: f"> {line}"),

@@ -47,7 +47,7 @@ def hashes() -> str:
 
 
 def main() -> int:
-    """Return 1 and save nothing if a picture is missing."""
+    """Take the pictures and save the hashes of their templates. Return 1 without saving if a picture was not taken."""
     began = time.time()
     pytest = [sys.executable, "-m", "pytest", "-q", "--no-header"]
     boards = os.environ | {"DASHBOARDS_IN_PIXELS": "1", "DASHBOARDS_PICTURES": str(ROOT / "dashboards/pictures")}

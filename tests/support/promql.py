@@ -13,12 +13,12 @@ def metrics(expr: str) -> set[str]:
 
 
 def surviving(expr: str, labels: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """Return the labels that the result can have."""
+    """Return the labels that the result of `expr` can have. `labels`: metric → labels."""
     return _surviving(promql.parse(expr), labels)
 
 
 def compares(expr: str) -> bool:
-    """True if the expression contains a comparison or `absent`; otherwise the alert would always fire."""
+    """Return whether the expression contains a comparison or `absent`. Without one, an alert would always fire."""
     comparisons = {"==", "!=", "<", ">", "<=", ">="}
     for node in nodes(promql.parse(expr)):
         if isinstance(node, promql.BinaryExpr) and str(node.op) in comparisons:

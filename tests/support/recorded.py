@@ -39,8 +39,8 @@ from deploy.demo.replay import time_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings"
-#: DECODED: cache of decoded recordings, with a folder per version of the decoding code. KEPT: number of older versions
-#: that stay, the newest ones.
+#: DECODED: cache of decoded recordings, with a folder per version of the decoding code. KEPT: number of older folders
+#: to keep; the oldest folders are removed.
 DECODED, KEPT = ROOT / ".cache" / "decoded", 2
 SETTINGS = Settings()
 DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
@@ -137,8 +137,7 @@ def _bucket(folder: Path, every_ms: int) -> Bucket:
 
 
 def _thinned(ref: Ints, ts: Ints, every_ms: int) -> Bools:
-    """Select each client's first sample, then each sample at least `every_ms` (less 5 %) after the last selected
-    sample."""
+    """Select samples of each client that are at least `every_ms` (less 5 %) apart, beginning with the first."""
     keep = np.zeros(len(ts), bool)
     last: dict[int, int] = {}
     for row, (client, moment) in enumerate(zip(ref.tolist(), ts.tolist(), strict=True)):
@@ -158,7 +157,7 @@ def chunks(folder: Path) -> list[Chunk]:
 
 
 class _Packed(Packer):
-    """A packer of chunks that are already decoded."""
+    """A packer that returns given chunks."""
 
     def __init__(self, chunks: Mapping[int, Chunk]) -> None:
         super().__init__(1)

@@ -64,7 +64,7 @@ class SparkCluster:
                 process.kill()
 
     def add(self, count: int) -> Sequence[Process]:
-        """Wait until the master has registered the workers."""
+        """Start workers, wait until the master has registered them, and return them."""
         assert self._master is not None
         before = self.alive()
         new = []
@@ -111,7 +111,7 @@ class SparkCluster:
 
 
 def bare_python(folder: Path) -> Path:
-    """The environment has our dependencies but not our own package."""
+    """Make an environment with our dependencies but without our own package; return its Python interpreter."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = (folder / "lib").glob("python*/site-packages")
     # Python ignores .pth files in folders that a .pth file adds, so our editable install is not found.

@@ -13,7 +13,7 @@ from clienthealth.measure.view import Rows, Windows
 
 
 def stacked(windows: Sequence[ClientWindow]) -> Windows:
-    """Return `windows` as one `Windows` in the same order; all their clients must be of one kind.
+    """Return `windows`, in their order, as one `Windows`. All clients must be of one kind.
 
     Consecutive overlapping windows of one client share their rows.
     """
@@ -31,7 +31,7 @@ def stacked(windows: Sequence[ClientWindow]) -> Windows:
 
 
 def _follows(before: ClientWindow, window: ClientWindow) -> bool:
-    """True if `window` begins with the last samples of `before`."""
+    """Return whether `window` begins with the last samples of `before`."""
     shared = [reading for reading in before.readings if window.readings and reading.ts_ms >= window.readings[0].ts_ms]
     return bool(shared) and before.client == window.client and tuple(shared) == window.readings[: len(shared)]
 

@@ -118,10 +118,11 @@ def by_batch(
 
 
 class Stepped:
-    """One bucket that processes batches with the function that the stream calls; only the saved state is kept.
+    """One bucket that processes batches with the function that the stream calls.
 
-    `saved`: False if the state stays in memory between batches. `apart`: True if the bucket may remove a process that
-    makes a batch fail; otherwise the failure ends the test. `opened`: incidents that are open in the history.
+    `saved`: True if each batch loads the saved state; False if the state stays in memory between batches. `apart`: True
+    if the bucket may remove a process that makes a batch fail; otherwise the failure ends the test. `opened`: incidents
+    that are open in the history.
     """
 
     def __init__(

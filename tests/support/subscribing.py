@@ -8,6 +8,6 @@ from tests.support.waiting import eventually
 
 
 def subscribe(consumer: KafkaConsumer, topic: str) -> None:
-    """A group's leader assigns partitions only of topics in its metadata."""
+    """Subscribe once the consumer's metadata contains the topic: a group's leader assigns no other topics."""
     eventually(lambda: bool(consumer.partitions_for_topic(topic)), f"metadata of {topic}")
     consumer.subscribe([topic])

@@ -1,9 +1,9 @@
 """List client libraries' messages at WARN and above that no log pattern matches (`tests/golden/unworded.txt`).
 
-python -m tests.support.unworded LIBRARY REPOSITORY REVISION…   walks the sources of these revisions in a clone of the
-library (a git directory), prints each message with neither log pattern nor decision, and fails if there is one
+python -m tests.support.unworded LIBRARY REPOSITORY REVISION…   reads the library's sources of these revisions from a
+git directory; prints the messages without a log pattern that the list lacks; fails if there are any
 
-Decisions are `noise`, `rare`, `bug` and `said` (repeated by a line that has a log pattern).
+The list gives each message a decision: `noise`, `rare`, `bug`, or `said` (another line with a log pattern says it too).
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ def entries() -> list[Entry]:
 
 @cache
 def _by_fill() -> frozenset[Wording]:
-    """Return the log patterns that match a value of FILLS by itself, so that they match any message filled with it."""
+    """Return the log patterns that match a value of FILLS alone: they would match every message with this value."""
     passed_on = (before + fill for fill in FILLS for before in ("", "error: "))
     return frozenset(wording for text in passed_on for wording, _ in catalogue().matches(text, None))
 
 
 def is_worded(library: str, literal: str) -> bool:
-    """True if a log pattern matches a message of the library, with values filled in for `…`."""
+    """Return whether a log pattern matches the library's message with values filled in for `…`."""
     filled = [literal.replace("…", fill) for fill in FILLS]
     filled += [literal.replace("…", first, 1).replace("…", fill) for first in FILLS[:2] for fill in FILLS]
     lines = [prefix + line for line in filled for prefix in PREFIXES.get(library, ("",))]

@@ -20,7 +20,7 @@ def patient(seconds: float) -> float:
 
 
 def eventually(done: Callable[[], T | None], what: str = "it", seconds: float = WAIT_SECONDS) -> T:
-    """Return the first true result of `done`. Raises TimeoutError if there is no true result in time."""
+    """Return the first true result of `done`. Raises TimeoutError, with the text `what`, after `seconds` s."""
     deadline = time.monotonic() + seconds
     while True:
         if result := done():
