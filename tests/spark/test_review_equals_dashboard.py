@@ -100,7 +100,10 @@ def samples(service: str, host: str, instance: str, client_id: str, status: str,
 
 
 def asked(prometheus: str, query: str) -> dict[str, float]:
-    """Return the result of a dashboard's query for PERIOD, by service; expressions replace recording rules."""
+    """Return the result of a dashboard's query for PERIOD by service.
+
+    This Prometheus has no recording rules, so the query gets the rules' expressions instead of their names.
+    """
     for name, expr in recordings().items():
         query = re.sub(rf"{name}\{{[^}}]*\}}", lambda _, expr=expr: f"({expr})", query)  # type: ignore[misc]
     query = query.replace("[$__range:1m]", f"[{PERIOD.minutes}m:1m]").replace("$slo_target", "0.995")

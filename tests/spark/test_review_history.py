@@ -94,7 +94,7 @@ def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, m
 def test_a_batch_is_not_looked_for_before_it_was_planned(
     spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
-    """A batch of the same number, written long before this one was planned, is from an older checkpoint."""
+    """Batch 0 was written long before this batch 0 was planned, so the written batch is from an older checkpoint."""
     monkeypatch.setattr(history, "COMMITS", commits)
     append(spark, root, OPENED, "query-a", 0, 61_000)
     append(spark, root, OPENED, "query-b", 0, 61_000)

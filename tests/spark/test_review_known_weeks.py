@@ -151,7 +151,7 @@ def test_alerts(week: Review) -> None:
 
 
 def test_pages(week: Review) -> None:
-    # Suspicions do not page, nor does an incident that was moved to its client soon after.
+    # A suspicion does not page. An incident without a client does not page if it was soon moved to a client.
     assert week.pages is not None
     assert [(p.service, p.mode, p.start, p.stop, p.clients) for p in week.pages] == [
         ("orders-api", DEADLOCK, at(10, "10:05:00"), at(10, "11:40"), 1),
@@ -162,7 +162,7 @@ def test_pages(week: Review) -> None:
         ("search", BLOCKING, at(15, "23:00:30"), None, 1),
     ]
     # The last deadlock was reported at 14:36:30 and was over at 14:45, so nobody had to act on its page. Friday's
-    # failures were as short, but lost records.
+    # failures were also short, but lost records, so somebody had to act.
     assert [p.needed_nobody for p in week.pages] == [False, False, True, False, False, False]
     assert [p.night for p in week.pages] == [None] * 5 + [date(2026, 11, 16)]
 

@@ -1,4 +1,4 @@
-"""Test the numbers of buckets: with them Spark spreads buckets evenly over partitions; a checkpoint keeps them."""
+"""Test that Spark spreads the numbers of buckets evenly over partitions, and that a checkpoint keeps the numbers."""
 
 from __future__ import annotations
 

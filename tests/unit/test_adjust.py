@@ -41,7 +41,7 @@ NO_ANSWER = "no data shows that brokers answered the client at that time"
 
 
 def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -> Verdict:
-    """Return the verdict `producer-callback-deadlock` after its adjustments."""
+    """Return a deadlock's verdict with this status and these proofs after its adjustments in a window."""
     mode = modes()[DEADLOCK]
     found = Verdict(DEADLOCK, status, 1, evidence=(Evidence("metric", 60_000, "it stands"),), proofs=proofs)
     window = ClientWindow(CLIENT, 0, 70_000, readings=readings)
@@ -146,7 +146,7 @@ def test_a_failure_explains_its_symptoms_and_takes_the_evidence_of_the_end_that_
     assert [fact.text for fact in deadlock.evidence] == ["a line at 100000", "4 MiB were left"]
     assert end.reason == f"{DEADLOCK} explains the evidence of this failure"
     assert end.adjusted == ("recorded-end", "explained")
-    # A deadlock with its last evidence 90 s before the recording's end does not explain that end.
+    # The deadlock's last evidence is 90 s older than the recording's end, too old to explain why the data ends.
     _, end = adjust("moment", [held, lost], attached(last_ms=190_001))
     assert (end.status, end.adjusted) == ("suspected", ("recorded-end",))
 

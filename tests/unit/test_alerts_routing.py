@@ -170,7 +170,7 @@ def test_committed_file_holds_no_secret() -> None:
 
 
 def _inhibits(rule: Mapping[str, list[str]], source: Mapping[str, str], target: Mapping[str, str]) -> bool:
-    """True if `source` mutes `target`: both fit their side's matchers, and their `equal` labels agree."""
+    """Return whether an inhibit rule of Alertmanager lets `source` mute `target`."""
 
     def side(matchers: str, labels: Mapping[str, str]) -> bool:
         return all(_matches(matcher, labels) for matcher in rule[matchers])

@@ -160,7 +160,7 @@ def test_a_target_that_is_away_is_one_line(printed: dict[str, list[str]]) -> Non
 
 @pytest.mark.long
 def test_losses_are_logged_once_a_minute_with_their_number(printed: dict[str, list[str]]) -> None:
-    """Each second a push fails (until 100 s) and another is dropped."""
+    """One push is dropped in each second. In the first 100 s, one more push fails in each second."""
     lines = [
         re.findall(r"(.*) Pushes .* line: (\d+) could not be written, (\d+) found", line) for line in printed["clock"]
     ]

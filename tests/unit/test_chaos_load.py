@@ -20,7 +20,7 @@ NOW_MS = BEGIN_MS + 86_400_000
 
 
 def stepped(parts: Sequence[load.Slice], cuts: int, settings: Settings) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """Return rows by minute and client, and each incident's highest status."""
+    """Return rows by minute and client, and each incident's highest status. `cuts`: random cuts in each part."""
     tables = calculated(parts, cuts, settings, NOW_MS)
     by_minute = {tuple(row[name] for name in ("minute", *CLIENT)): row for row in tables.minutes.rows}
     assert len(by_minute) == len(tables.minutes.rows)

@@ -75,7 +75,10 @@ def test_two_hours_of_a_failure_are_one_incident(failure: Failure) -> None:
 
 
 def in_batches(monitor: Stepped, inputs: Iterable[Snapshot | LogEntry]) -> None:
-    """Run the monitor in batches of 10 s around the failure's onset and end, of 5 min between, of 1 min afterwards."""
+    """Run the monitor in batches.
+
+    A batch takes 10 s around the failure's onset and end, 5 min between them, and 1 min after the end.
+    """
     by_batch: dict[float, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
         second = ((one.ts_ms or 0) - START) / 1000

@@ -1,4 +1,4 @@
-"""Test which topic counts as the only one that an application handles, while topics are assigned and revoked."""
+"""Test how to find the only topic that an application handles, also if topics are assigned and revoked."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_committed_files_are_current_and_no_other() -> None:
 
 
 def chart(board: dict[str, Any]) -> dict[str, Any]:
-    """The chart "Buffer used" has one query and thresholds."""
+    """Return the chart "Buffer used", which has one query and thresholds."""
     (panel,) = (p for p in board["panels"] if p["title"] == "Buffer used")
     return dict_of(panel)
 

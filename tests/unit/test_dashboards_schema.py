@@ -19,7 +19,7 @@ BOARDS: dict[str, Board] = {
 }
 #: Fields that Grafana's own dashboards use although the types of all versions lack them.
 _UNTYPED = {"templating": {"definition"}, "annotations": {"expr", "step", "tagKeys", "textFormat", "titleFormat"}}
-#: Types of a Grafana version → fields that the types lack. 10.4 always allows custom values.
+#: Version of Grafana's types → fields that these types lack. Grafana 10.4 always allows custom values.
 VERSIONS = {
     "schema-10.4": {**_UNTYPED, "templating": {"definition", "allowCustomValue"}},
     "schema-11.6": _UNTYPED,

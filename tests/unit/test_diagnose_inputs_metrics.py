@@ -320,7 +320,7 @@ def test_samples_in_a_mail_are_read_beside_its_log_lines(tmp_path: Path) -> None
 
 
 def _answer(second: int, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """Return Jolokia's answer for a JVM with a consumer of Kafka 0.8; an error if `metrics` is empty."""
+    """Return Jolokia's answer for a JVM with a consumer of Kafka 0.8. If `metrics` is empty, the answer is an error."""
     request = {"mbean": "kafka.consumer:*", "type": "read"}
     found = {"value": metrics, "status": 200} if metrics else {"error": "No MBean with pattern", "status": 404}
     return json.dumps([{"request": request, "timestamp": 1_795_204_800 + second, **found}])

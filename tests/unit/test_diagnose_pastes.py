@@ -272,7 +272,7 @@ INNOCENT = (
     "```sh\nkafka-topics.sh\n```\n",
     f"const FAILURES = [\n  'java.io.IOException: closed',\n  '{TIMEOUT[:-1]}',\n];\n",
     f"I think this is harmless at the end of a run, and a later version drops it from its log:\n```\n{TIMEOUT}\n```\n",
-    # No word of this Spanish text marks it as an explanation or as a report. We know few such words in Spanish, so the
+    # No word of this Spanish text marks it as an explanation or as a report. We know few Spanish words that do, so the
     # text is not taken for a report.
     f"# Notas\n\nDos brokers sirven cada tema, y todos los temas tienen doce particiones en tres racks del centro de "
     f"datos.\n\n```\n{TIMEOUT}\n```\n",
@@ -418,7 +418,7 @@ PROFILED = (
     f"goroutine profile: total 9\n{{}} @ 0x43a1c5 0x406a8f\n#\t0x8a3f4d\t{SARAMA}.{{}}+0x8d\t/go/sarama.go:96\n\n"
 )
 DELVE = "  Goroutine 45 - User: /go/sync_producer.go:96 {} (0x8a3f4e) [{}]\n"
-#: A thread below which stands the code that sends with the producer of Kafka 0.8, and a warning of Vert.x.
+#: SCALA: a thread that sends with the producer of Kafka 0.8. VERTX: a warning of Vert.x with a stack trace.
 SCALA = (
     '"shop-1" daemon prio=10 tid=0x1 nid=0x2 waiting on condition [0x3]\n   java.lang.Thread.State: WAITING (parking)\n'
     "\tat sun.misc.Unsafe.park(Native Method)\n"
@@ -450,7 +450,7 @@ LOCKS = (
 LISTENER = (
     "\tat org.springframework.kafka.listener.KafkaMessageListenerContainer$ListenerConsumer.run(Container.java:1296)\n"
 )
-#: Lines that begin a flush or a stop, and a line of Faust while a consumer that is being stopped waits.
+#: FLUSHING and STOPPING: lines before a flush and a stop. WAIT_EMPTY: Faust's line while a consumer waits to stop.
 FLUSHING = "2024-01-01 10:00:00 INFO app: flushing ... (kafka)\n"
 STOPPING = "2024-01-01 10:00:00 INFO app: Stopping kafka consumer\n"
 WAIT_EMPTY = "[2024-01-01 {},000] [7] [WARNING] [^--Consumer]: wait_empty: Waiting for tasks [(1, <ConsumerMessage>)]\n"

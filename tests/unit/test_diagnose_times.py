@@ -1,4 +1,4 @@
-"""Test the times of attached evidence: taken from its content where possible; a file's date proves no failure."""
+"""Test the times of attached evidence: they come from its content if possible; a file's date proves no failure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def verdict(diagnosis: Diagnosis, mode: str) -> Verdict:
 @pytest.mark.parametrize(
     ("line", "since"),
     [
-        # The onset (`since`) is 300 s before the line: for so long the application had not called poll().
+        # The onset (`since`) is 300 s before the line, because the application had not called poll() for 300 s.
         (f"%4|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
         (f"7|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
         (f"[consumer] **%4|1795208940.123{WORDS}**", "2026-11-20 21:04:00"),
@@ -160,8 +160,8 @@ def test_a_dump_of_another_zone_is_taken_at_the_moment_that_its_file_was_written
 
 
 def test_a_sentence_above_a_log_has_the_time_of_the_first_line_below(tmp_path: Path) -> None:
-    """The sentence has no time and names Kafka, as a client's line does. Taken for such a line, it would make all times
-    of the log unknown.
+    """The sentence has no time and names Kafka, as a client's line does. If it were read as a line of the log, all
+    times of the log would be unknown.
     """
     above = "Our Kafka producer cannot send: Topic orders not present in metadata after 60000 ms. Why?\n\n```\n"
     line = "2026-11-20 10:05:00,000 ERROR [main] shop.Worker - send failed: org.apache.kafka.common.errors."

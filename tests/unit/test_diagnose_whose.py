@@ -31,7 +31,7 @@ def verdicts(found: Diagnosis) -> dict[tuple[str, str], dict[str, Verdict]]:
 
 @pytest.mark.parametrize(("names", "status"), [(["p"], "confirmed"), (["p", "q"], "suspected")])
 def test_a_log_is_of_the_process_that_the_metrics_beside_it_name(tmp_path: Path, names: list[str], status: str) -> None:
-    """If the process has several clients, lines without a client id raise no more than a suspicion against each."""
+    """If the process has several clients, lines without a client id can only make each client suspected."""
     place = {"service": "orders-api", "host": "web-7", "instance": "web-7:31337", "kind": "producer"}
     readings = [
         {

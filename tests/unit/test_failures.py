@@ -40,7 +40,7 @@ from clienthealth.spark.failures import explained
             StateError,
             "another release",
         ),
-        # Spark 4.0's messages about a checkpoint of another release in which a key, a state or an operator differs.
+        # Spark 4.0's messages if a checkpoint was written with another key, state or operator.
         (
             "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema.",
             StateError,

@@ -1,4 +1,4 @@
-"""Each wire format is named after its module, and no two formats have the same place in the order of trying."""
+"""Test that each wire format has the name of its module, and that no two formats of a stream have equal `order`."""
 
 from __future__ import annotations
 

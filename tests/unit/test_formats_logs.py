@@ -59,7 +59,10 @@ def as_row(event: Any) -> dict[str, Any]:
 
 
 def rows(record: RawRecord) -> list[dict[str, Any]]:
-    """Return one row per line or error of a record; a record of an unknown client has one row with line and error."""
+    """Return one row per line and per error of a record.
+
+    If the record's client is unknown, a single row has both the line and the error.
+    """
     decoded = decode(record)
     named = {"format": decoded.format} if decoded.format else {}
     if decoded.errors == ["missing-identity"]:

@@ -127,7 +127,7 @@ def test_a_group_in_many_batches_ends_as_in_one_and_has_a_row_for_every_minute()
 
 
 def test_a_group_with_fine_lag_is_ok_in_its_record() -> None:
-    """In the numbers of clients, the group counts as unknown."""
+    """The exporter counts every group as a client with the state `unknown`."""
     (fine,) = states(snapshot for snapshot in published() if (snapshot.ts_ms or 0) <= NOON_MS + 120_000).values()
     assert (fine["indicators"]["group"]["status"], fine["worst"]) == ("OK", "ok")
     (stopped,) = states(published()).values()
@@ -148,7 +148,7 @@ def test_only_declared_formats_contain_groups() -> None:
 def group(
     name: str, second: float, partitions: Iterable[tuple[str, int | None, int]], member: str | None = None
 ) -> Snapshot:
-    """`partitions`: topic, committed offset and end offset, each for partition 0."""
+    """Return a sample of a group. `partitions`: (topic, committed offset, end offset), each for partition 0."""
     owner = Member(member, f"{member}-1", "/10.0.0.1") if member else None
     topics = []
     for topic, committed, end in partitions:

@@ -471,7 +471,7 @@ def test_a_snapshot_is_canonical() -> None:
 
 
 def read_at(cluster: Cluster, seconds: Sequence[float], **changed: Any) -> list[list[str]]:
-    """Return the names of the groups read at each time (s). `changed`: settings."""
+    """Return the names of the groups read at each time (s). `changed`: settings to change."""
     now = 1000.0
     groups, readings = reader(cluster, lambda: now, **changed), []
     for second in seconds:

@@ -45,7 +45,7 @@ def accused(path: Path) -> Mapping[str, str]:
 
 
 def wrong(case: Case, found: Mapping[str, str]) -> bool:
-    """True if a healthy client is accused, or if a failure is confirmed that the program did not have."""
+    """Return whether a healthy client is accused, or a failure is confirmed that the program did not have."""
     return any(mode not in case.modes and (status == "confirmed" or not case.modes) for mode, status in found.items())
 
 

@@ -113,7 +113,7 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 def jvm(asked: Any) -> tuple[int, bytes]:
-    """The JVM has the MBeans in JAVA."""
+    """Answer as the agent of a JVM that has the MBeans in JAVA."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": 'Full thread dump\n\n"main" #1\n'}).encode()
     answers: list[dict[str, Any]] = []

@@ -73,5 +73,5 @@ def test_pushes_every_five_minutes_give_verdicts() -> None:
         statuses.append(verdicts["producer-callback-deadlock"])
     assert record["client"]["client_id"] == "p"
     assert record["window_end"] - record["window_start"] == 4_000 * EVERY_SECONDS
-    # The first push with zero selects is neither a proof nor a sign of health.
+    # The first push with zero selects gives `unknown`: one push shows no deadlock, and zero selects show no health.
     assert statuses == ["unknown"] * 2 + ["ok"] * 3 + ["unknown"] + ["suspected"] * 6

@@ -65,7 +65,7 @@ def _recorded(
 
 
 def _held(second: int) -> dict[str, Any]:
-    """Return an application's counts at second `second`; from second 30 on, its producer's callback does not return."""
+    """Return the counters of a producer's application. From second 30 on, the producer's callback does not return."""
     counts = dict.fromkeys(("attempted", "failed", "expired", "unknown", "exhausted", "polls", "sending_ms"), 0)
     held = max(0, 1000 * (second - 30))
     return {"ts": START + 1000 * second, "id": "p", **counts, "acked": min(second, 30), "callback_ms": held}

@@ -28,8 +28,8 @@ FLAT = "the end offset stands at 1100 throughout: IDLE, never STOP or STALL"
 SOONER = "STOP by time: silent for 400 s, four of the group's commit gaps; Burrow waits for the fifth"
 FLOOR = "STOP by time: silent for 18 s; below 60 s no group counts as stopped"
 
-#: Burrow's cases that we judge differently on purpose: number of the case → our result, and the reason. AS_BURROW: with
-#: Burrow's own rule for STOP.
+#: Burrow's cases that we judge differently on purpose: number of the case → our result, and the reason. AS_BURROW is
+#: for judgements with Burrow's rule for STOP, BY_DEFAULT is for judgements with our rule.
 AS_BURROW = {6: ("IDLE", FLAT)}
 BY_DEFAULT = {1: ("STOP", SOONER), 6: ("IDLE", FLAT), 9: ("OK", FLOOR)}
 

@@ -13,7 +13,6 @@ BUFFER = 33_554_432.0
 
 
 def verdict(monitor: Stepped) -> dict[str, Any]:
-    """The client pushed until second 60."""
     mode_verdicts = [v for v in monitor.records["shop|h:1|p"]["verdicts"] if v["mode"] == "producer-not-closed"]
     assert len(mode_verdicts) == 1
     return dict(mode_verdicts[0])

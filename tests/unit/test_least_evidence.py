@@ -35,7 +35,7 @@ class Cell(NamedTuple):
     least: Mapping[int, str]
 
     def attached(self, folder: Path, amount: int) -> Path:
-        """Write this part of the recording, cut to `amount` items, to a folder; return the folder."""
+        """Write the recording's first `amount` items of this kind to a folder; return the folder."""
         folder.mkdir()
         source = RECORDINGS / self.recording
         if self.kind == "dumps":

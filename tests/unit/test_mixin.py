@@ -49,7 +49,7 @@ def groups(made: dict[str, Any]) -> list[Any]:
 
 
 def scraped(tree: Any) -> list[Any]:
-    """Return the selectors in an expression that select series scraped from our exporters, not recorded series."""
+    """Return the expression's selectors of series that are scraped from our exporters. Recorded series are left out."""
     found = [node for node in nodes(tree) if isinstance(node, promql.VectorSelector) and node.name]
     return [node for node in found if (node.name or "").startswith("kafka_") and ":" not in str(node.name)]
 

@@ -1,4 +1,4 @@
-"""Test incidents that are open in the history: they are passed to the steps until the saved state contains them."""
+"""Test that a monitor without a saved state takes over the incidents that are open in the history."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_bucket_without_a_state_takes_over_its_own_and_keeps_them_at_once() ->
     assert summary.bucket == bucket
     (kept,) = load(decompressed(state.get[0]), BUCKETS).incidents.all
     assert (kept.client in [i.client for i in INCIDENTS], kept.verdict) == (True, INCIDENTS[0].verdict)
-    # `heard_ms` is now, so the client counts as gone only after the usual time. `seen_ms` is where a new checkpoint
-    # begins to read.
+    # `heard_ms` is now, so the client counts as gone only after the usual time. `seen_ms` is 15 minutes ago: a new
+    # checkpoint begins to read there.
     assert kept.heard_ms >= now_ms
     assert 0 <= kept.seen_ms - (now_ms - 900_000) < 60_000

@@ -60,7 +60,10 @@ class Query:
         self.files[name] = text
 
     def process(self, fault: Callable[[str], None] = lambda _: None, certain: bool = False) -> None:
-        """Run one process until it has read everything or died. `fault`: called at "start" and "read"; may raise."""
+        """Run one process until it has read everything or dies.
+
+        `fault`: called with "start" and "read"; may raise. `certain`: True if the previous process exhausted its heap.
+        """
         self.starts += 1
         guard = Guard(self)  # type: ignore[arg-type]
         guard.begin(certain)

@@ -169,7 +169,7 @@ def test_no_metric_for_what_is_unknown() -> None:
 
 
 def room(most: int, *records: dict[str, Any], looked_every: float = 10.0) -> States:
-    """Return exporter states with room for `most` clients, after records that came `looked_every` seconds apart."""
+    """Return exporter states with room for `most` clients. The records arrive `looked_every` seconds apart."""
     now = [NOW]
     settings = replace(Settings(), prometheus=replace(PrometheusSettings(), max_clients=most))
     states = States(settings, clock=lambda: now[0])
@@ -322,7 +322,7 @@ def test_evidence_is_served_for_the_unhealthy_and_for_five_like_them(client_seri
 
 
 def test_evidence_of_a_verdict_is_its_upper_end_and_reaches_back_to_its_onset() -> None:
-    """The stall began 90 s ago, before the window of 58 s."""
+    """The window shows records that have waited for 58 s, but the stall began 90 s ago."""
     stalled = verdict("delivery-stalled", "confirmed", since=NOW_MS - 90_000)
     lost = {"lost_bytes": [0, 9_000], "lost_records": [0, 30], "cause": "killed"}
     waiting = verdict("send-blocked-on-metadata", "suspected", detail={"blocked_threads": 7})

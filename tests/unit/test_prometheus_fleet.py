@@ -90,7 +90,7 @@ def test_sums_of_a_service() -> None:
         '{service="b",mode="n",status="unknown"} 2',
         '{service="b",mode="producer-not-closed",status="unknown"} 1',
     ]
-    # The deadlocked producer has no average.
+    # The deadlocked producer has no average callback time.
     assert of("kafka_client_service_producer_callback_seconds_max", lines) == ['{service="a"} 0.00013']
     assert of("kafka_client_service_producer_buffer_used_ratio_max", lines) == ['{service="a"} 1']
 

@@ -28,7 +28,7 @@ class Record:
 
 @dataclass
 class Broker:
-    """Each poll first calls the next function in `polls`."""
+    """A fake broker. Each poll first calls the next function in `polls`."""
 
     partitions: dict[int, list[Record]] = field(default_factory=dict)
     polls: list[Callable[[], None]] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Reading:
         self.seen: list[bytes | None] = []
         self.states: list[str | None] = []
         self.stop = threading.Event()
-        #: At each preparation of the page: number of records read, and the reader's `trouble`.
+        #: For each preparation of the page: number of records read, and the reader's `trouble`.
         self.prepared: list[tuple[int, str | None]] = []
         self.topic = HealthTopic(
             Settings(), lambda key, value, ts: self.seen.append(key), broker.connect, broker.ask, self.prepare

@@ -137,7 +137,7 @@ def test_large_pages_are_compressed_where_the_client_can() -> None:
     assert gzip.decompress(packed) == plain
 
 
-#: Output of `htpasswd -nbB -C 4 prometheus s3cret:with-colon`, without the name.
+#: Output of `htpasswd -nbB -C 4 prometheus s3cret:with-colon`, without the user name.
 HASH = "$2b$04$h4sFzPqsfKDbzhZJ3yqqw.uqsSCt.08LYwv/qSxeGJk8uJv0ttSM6"
 
 

@@ -64,7 +64,10 @@ def pushed(name: str) -> Iterator[Snapshot]:
 
 @cache
 def results_of(name: str) -> Sequence[Result]:
-    """Return the result after each push, and for five minutes after the last, while another client keeps reporting."""
+    """Return the results after each push, and during five more minutes.
+
+    In the five minutes after the last push, only another client reports.
+    """
     monitor, results = Stepped(), list[Result]()
 
     records: dict[str, Mapping[str, Any]] = {}
@@ -132,8 +135,8 @@ def test_a_client_that_pushes_on_its_stuck_thread_goes_stale_and_is_not_healthy(
 def deadlock_beside(version: str, every: int, seconds: int = 0, without: str = "", as_well: str = "") -> Stepped:
     """Run a producer with a callback that never returns, beside another producer in its process.
 
-    `seconds`: time for which the other producer pushes after its recording ends. `without`: any text leaves out the
-    other producer. `as_well`: client id of a third producer.
+    `seconds`: time for which the other producer pushes after its recording ends. `without`: if not empty, the other
+    producer is left out. `as_well`: client id of a third producer.
     """
     name, monitor = f"deadlock-beside-{version}-{every}s", Stepped()
     beside = [*pushed(f"{name}-audit")]
@@ -152,7 +155,7 @@ def deadlock_beside(version: str, every: int, seconds: int = 0, without: str = "
 
 
 def deadlock_changes(monitor: Stepped) -> list[tuple[str, str, float]]:
-    """Return mode, change and status, time (epoch ms) of the deadlocked producer's incidents."""
+    """Return (mode, change with status, epoch ms) for each change of the deadlocked producer's incidents."""
     return [
         (of.verdict.mode, f"{of.change} {of.verdict.status}", of.ts_ms)
         for published in monitor.published

@@ -13,7 +13,7 @@ DAY_MS = 86_400_000
 #: kafka-python's own metrics() contains no time.
 BARE = {"kafka_python_consumer_metrics.json", "kafka_python_producer_metrics.json"}
 
-#: Format → a record, its time, and the record 1 day and 1.5 s later.
+#: Format → a record, its time, and the record with its times moved by 1 day and 1.5 s.
 TIMES: dict[str, tuple[str, int, str]] = {
     "canonical": (
         '{"ts": 1795200030123, "client": {}, "metrics": {"x": 1795200030}}',

@@ -135,5 +135,5 @@ def test_a_replay_takes_as_long_as_the_recording_or_a_part_of_it(
         cli.main(["replay", "--speed", speed, str(tmp_path / "metrics.jsonl")])
     assert left.value.code == 0
     assert waits == waited
-    # A replay gives the last sample the time at which it is sent.
+    # The last sample gets the time at which the replay sends it.
     assert json.loads(sink.send.call_args.kwargs["value"])["ts"] == 1000 * now

@@ -1,4 +1,4 @@
-"""Test a rolling restart of exporters that read clients: for a while two of them read, or none."""
+"""Test a rolling restart of exporters: for half a minute, both exporters or no exporter reads the clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WELL = [Failure(name, "", "", 10) for name in ("healthy-4.1", "slow-callback-4.1
 
 
 def rolled(client: Failure, goes: float, comes: float) -> Iterator[Snapshot]:
-    """The exporters read at different seconds: the old until `goes`, the new from `comes` on."""
+    """Yield samples from the old exporter until `goes`, and from the new one from `comes` on, at different seconds."""
     for reading in client.snapshots(BEGIN, LENGTH, every=1):
         second = round(((reading.ts_ms or 0) - START) / 1000)
         by_first, by_next = second % EVERY == 0 and second < goes, second % EVERY == 4 and second >= comes

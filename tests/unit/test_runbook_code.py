@@ -76,7 +76,7 @@ def blocks(language: str) -> dict[str, str]:
 
 
 def test_the_runbooks_have_code() -> None:
-    """Every block of Java or Python states its language, by which the other tests find the block."""
+    """Each block of Java or Python must state its language, because the other tests find blocks by language."""
     assert len(blocks("java")) >= 20 and len(blocks("python")) >= 10
     for name, text in RUNBOOKS.items():
         blocks_of = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)

@@ -51,7 +51,7 @@ MALFORMED = (
 
 
 def messages(work: typing.Callable[[], object]) -> Iterator[str]:
-    """Yield everything that an error shows: its message, its traceback, and those of its causes."""
+    """Yield the message and the traceback (with causes) of the HealthError that `work` may raise."""
     try:
         work()
     except HealthError as error:

@@ -1,4 +1,4 @@
-"""Each of 200,000 records, of which one in ten is broken, is decoded or rejected exactly once."""
+"""Test that each of 200,000 records is decoded or rejected exactly once; one record in ten is broken."""
 
 from __future__ import annotations
 

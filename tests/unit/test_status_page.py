@@ -164,7 +164,7 @@ TURNING = "\u202eevil\u05d0"
 
 
 class _Bare(HTMLParser):
-    """All text outside bdi, title, style and option could reverse the direction of other text."""
+    """Collects the text outside bdi, title, style and option; it could reverse the direction of other text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -340,7 +340,7 @@ def test_counts_lead_to_the_clients_that_they_count() -> None:
 
 
 def tracked(seconds: int, step: int = 30) -> list[dict[str, Any]]:
-    """From the middle on, the producer is deadlocked."""
+    """Return a producer's records over `seconds`; in the second half the producer is deadlocked."""
     tracked_states = []
     for back in range(seconds, -1, -step):
         share = 1 - back / seconds

@@ -1,4 +1,4 @@
-"""An incident lasts as long as its failure: it opens once and ends once, each time on evidence."""
+"""Test that an incident lasts as long as its failure: data of the client opens it once and closes it once."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
         ["opened", "escalated", "closed"],
     )
     assert 110 <= at(first) <= 130
-    # The last window that contains the failure ends at most 30 s after the failure. The incident closes with the window
-    # that ends a minute after that window.
+    # The last window that contains the failure ends at most 30 s after the failure. A window that ends a minute later
+    # closes the incident.
     assert 0 < at(last) - end <= 150
 
 
 def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
-    """For twenty minutes, the I/O thread works for 40 s and is stuck for 40 s in turn."""
+    """For twenty minutes, the I/O thread alternately works for 40 s and is stuck for 40 s."""
     monitor, end, inputs = Stepped(), 1200, list[Snapshot]()
     for second in range(0, end + 400, 10):
         phase, moved = second % 80, second // 80 * 40 + min(second % 80, 40)
@@ -81,12 +81,12 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
     first, *others, last = changes(monitor, DEADLOCK)
     assert (first.change, [c.change for c in others], last.change) == ("opened", ["escalated"], "closed")
     assert at(first) == 40
-    # Each window is judged together with the previous window, so the failure is seen longer.
+    # Each window is judged together with the previous window, so the incident closes later than the failure ends.
     assert 1200 < at(last) <= 1380
 
 
 def storm(second: int) -> list[Any]:
-    """Return the lines of a shutdown loop that a rate limit leaves: twenty at the start of a second, then none."""
+    """Return a shutdown loop's lines in one second: a rate limit keeps twenty at its start and drops the others."""
     return [logged(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
 
 
@@ -147,7 +147,7 @@ def test_lines_of_a_nameless_process_count_for_its_client_once_that_is_known() -
 
 
 def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> None:
-    """The JVM reports no metrics; minutes before its shutdown loop its log named the client."""
+    """The JVM reports no metrics. Its log names the client ten minutes before the shutdown loop begins."""
     monitor = Stepped()
     others = [snapshot(second, {"select-total": second}, OTHER) for second in range(0, 720, 5)]
     named = logged(5, "legacy-client-named", client="group")

@@ -1,5 +1,7 @@
-"""An incident stays open and shown after its client's data stops, until evidence ends it or `shown_seconds` are
-over."""
+"""Test incidents of clients whose data has stopped: how long an incident stays open and published.
+
+An incident closes when new data shows that the failure is over, or `shown_seconds` after the client's last data.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,7 @@ def statuses(record: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def push_of(after: float, **metrics: float) -> Snapshot:
-    """By default a push `after` seconds after the onset shows polls again."""
+    """Return a push `after` seconds after the onset. By default it shows that the consumer polls again."""
     last = OF_HANGS[-1]
     polls = {"last-poll-seconds-ago": 0.0, "last-heartbeat-seconds-ago": 0.0, "records-consumed-total": after}
     ts_ms = START + int(1000 * (ONSET + after))

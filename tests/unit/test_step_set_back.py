@@ -25,9 +25,9 @@ def producer(second: float, shift: float, stuck_since: float) -> Any:
 
 
 def run(monitor: Stepped, until: int, shifts: list[tuple[int, int]], stuck_since: float) -> list[tuple[str, int]]:
-    """Return each change of an incident with the second in which the change came, by the true time.
+    """Return (change of an incident, true time of its batch in seconds).
 
-    `shifts`: (second from which the producer's clock is off, by how many seconds).
+    `shifts`: (second, number of seconds by which the producer's clock is ahead from then on).
     """
     changes: list[tuple[str, int]] = []
     for second in range(0, until, 10):

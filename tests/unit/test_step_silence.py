@@ -73,8 +73,8 @@ def test_silence_of_all_is_noticed_though_the_first_batch_of_it_comes_late(late:
     last = 91
     gone = wait(monitor, last + late, last + late + 120, 15)
     assert len(gone) == len(CLIENTS)
-    # A client is gone after two intervals plus 30 s without data. Of the time before the late batch, at most 20 s
-    # count.
+    # A client is gone after two intervals plus 30 s without data. The time before the late batch counts for 20 s at
+    # most.
     assert set(gone.values()) == {30}
 
 

@@ -29,7 +29,7 @@ QUEUES = [
 
 
 def monitor() -> Stepped:
-    """Return a monitor with a stuck producer, an old consumer, a group, and lines of all kinds."""
+    """Return a monitor with a stuck producer, an old Scala consumer, a group, and log lines."""
     stepped = Stepped(saved=False)
     for second in range(0, 90, 10):
         stuck = {
@@ -221,10 +221,10 @@ def test_a_partition_that_was_not_known_to_an_earlier_release_is_not_known() -> 
 
 
 def other_release_state(state: BucketState) -> bytes | bytearray:
-    """Return the state as written by a release without the producers' third metric, but with one more metric after the
-    fourth.
+    """Return the state as a release with other metrics would write it.
 
-    Its topic metrics are in reverse order, after an unknown metric. Of the metrics in UNDELIVERED, the last is missing.
+    That release lacks the producers' third metric and has an unknown metric after their fourth. It writes metrics of
+    topics in reverse order, after an unknown metric. It lacks the last metric of UNDELIVERED.
     """
     data = save(state, 1)
     saved = msgspec.msgpack.decode(data[4:])

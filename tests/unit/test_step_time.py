@@ -88,8 +88,8 @@ def test_one_wrong_clock_changes_nothing_for_twenty_honest_clients(ahead: int) -
 def test_what_no_window_is_open_for_is_counted_as_late() -> None:
     monitor = Stepped()
     monitor.batch([snapshot(s, metrics(s)) for s in range(0, 300, 10)], 300)
-    # The newest sample is at 290 s, and windows close 120 s after their end, so a sample is late if all windows that
-    # contain it end by 170 s.
+    # The newest sample is at 290 s, and windows close 120 s after their end. So all windows that end by 170 s are
+    # closed, and a sample is late if only these windows contain it.
     published = monitor.batch([snapshot(s + 1, metrics(s)) for s in (60, 80, 110, 120, 200)], 301)
     assert published.late == 3
     kept = [(reading.ts_ms - START) // 1000 for reading in monitor.clients["p"].readings]

@@ -181,7 +181,7 @@ def test_a_producer_that_sends_nothing_is_not_known_to_be_well_where_nothing_of_
 
 
 def test_failures_of_a_producer_and_a_consumer_of_one_name_are_both_reported() -> None:
-    """A producer and a consumer with one client id have one key."""
+    """A producer and a consumer with equal client ids share one record key."""
     stuck = {"buffer-total-bytes": 4e6, "select-total": 7.0, "record-send-total": 9.0}
     unhealthy: dict[str, set[str]] = {}
     for ill in ("producer", "consumer"):

@@ -38,9 +38,10 @@ def lagging(
     kind: Kind = "consumer",
     **more: list[float],
 ) -> ClientWindow:
-    """Return samples 10 s apart. For each sample, `lags`: lag by `topic-partition`; `totals`: records consumed so far.
+    """Return a window with samples 10 s apart.
 
-    `more`: further metrics (`_` for a hyphen), with their value in each sample.
+    `lags`: for each sample, the lag by `topic-partition`. `totals`: for each sample, the records consumed so far.
+    `more`: for each sample, the value of a further metric; `_` in its name stands for a hyphen.
     """
     readings = []
     for i, by_partition in enumerate(lags):
@@ -101,7 +102,7 @@ def topic(name: str, partition: int | None = None, thread: str | None = None, **
 
 
 QUEUES = {
-    # With two threads the fuller queue counts; its limit is two chunks by default.
+    # Each of two threads has a queue; the fuller queue gives the result. By default a queue holds two chunks.
     "old Scala consumer": queueing(
         "old Scala consumer",
         "legacy-consumer",

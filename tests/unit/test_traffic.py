@@ -57,7 +57,7 @@ RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
         ("feed-uploader", "producer_record_send_total", None): 49564,
         ("feed-uploader", "producer_batch_size_bytes", None): 16376.572702331961,
     },
-    # Between the samples at …310280 and …331458: the fifth rebalance, of 25 ms like the earlier ones; no commit.
+    # Between the samples at …310280 and …331458, there was one rebalance (25 ms, as the four before) and no commit.
     "consumer-rejoins-3.9": {
         ("order-billing", "consumer_rebalance_rate", None): 1 / 21.178,
         ("order-billing", "consumer_rebalance_seconds", None): 0.025,

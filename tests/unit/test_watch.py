@@ -101,7 +101,7 @@ def jvm(stuck: bool) -> Callable[[Any], tuple[int, bytes]]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thread dumps stay far enough apart to show that a thread is stuck."""
+    """Shorten the watch's intervals. Thread dumps stay far enough apart to show that a thread is stuck."""
     monkeypatch.setattr("clienthealth.diagnose.watch.watching.INTERVAL_SECONDS", 0.2)
     monkeypatch.setattr("clienthealth.diagnose.watch.watching.DUMP_SECONDS", 1.5)
 
@@ -172,7 +172,7 @@ CONSUMER = "kafka.consumer:client-id=c-1,type="
 
 
 def hanging(asked: Any) -> tuple[int, bytes]:
-    """The consumer's handler has run for 91 s of the five minutes allowed by default."""
+    """Answer as the agent of a JVM. Its consumer's handler has run for 91 s; the default limit is five minutes."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": f"Full thread dump\n\n{HANGS}"}).encode()
     metrics = {
@@ -458,7 +458,7 @@ def test_a_process_that_ends_while_it_is_watched_is_reported_to_have_ended(tmp_p
         assert any("shop shows no Kafka client" in line for line in watching.stderr)
         process.stdin.write("\n")
         process.stdin.flush()
-        # The exit status of the process is not read, so its id still exists.
+        # The process has ended, but its id exists until this test reads its exit status.
         shown = watching.communicate(timeout=WAIT_SECONDS)[0]
     instance = rf"\(\S+:{process.pid}\)"
     assert re.search(rf"^\d\d:\d\d:\d\d  ended: shop {instance}$", shown, re.MULTILINE)

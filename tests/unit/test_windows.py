@@ -145,8 +145,8 @@ def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_in
 
 
 def test_a_dump_of_one_process_does_not_count_for_its_namesake() -> None:
-    """Two replicas on one host report no metrics; only the replica that a dump shows waiting for metadata is
-    accused."""
+    """Two replicas on one host report no metrics. A dump of the first replica shows a wait for metadata, so only the
+    first replica gets an incident."""
     monitor = Stepped()
     for second in (0, 40, 80):
         lines = [logged(second + n, "buffer-exhausted", "p", instance=f"h:{n}") for n in (1, 2)]
@@ -221,7 +221,7 @@ def test_the_culprit_topic_stands_out() -> None:
 
 @cache
 def storm() -> Stepped:
-    """Give one bucket 10,000 lines a second of one log pattern for ten seconds, in batches of one second."""
+    """Return a monitor after ten batches; each batch had 10,000 lines of one log pattern from one second."""
     monitor = Stepped()
     for second in range(10):
         monitor.batch(
