@@ -127,7 +127,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
         if decoded.snapshots or decoded.lines:
             recognised[decoded.format or ""] += 1
         rejected.update({error.partition(":")[0] for error in decoded.errors})
-    # The metrics of a process may name its host, which then is the host of the process's other attachments, too.
+    # If the metrics of a process name one host, this is also the host of the process's other attachments.
     places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
     chunks = list(packer.chunks().values())
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
@@ -274,7 +274,7 @@ def _adds_failure(
 ) -> bool:
     """True if a client without an id has a failure that no client with an id has in its process.
 
-    Only clients of the same kind are compared. Also True if there is no client to compare with.
+    Only clients of this kind are compared. Also True if there is no client to compare with.
     """
     place = client.service, client.host, client.kind
     beside = [of for one, of in judged_clients if one.client_id and (one.service, one.host, one.kind) == place]
@@ -299,8 +299,7 @@ class _Before(NamedTuple):
 
 
 NO_LINE = _Before("", "", 0)
-#: If a line names a client, and an exception that names none follows within this time (ms), the exception belongs to
-#: that client.
+#: An exception that names no client belongs to the client of the line before, if the line is at most this old (ms).
 JUST_BEFORE_MS = 1_000
 #: The process of a file: (service, instance). Records of the file that name no other process belong to this process.
 Place = tuple[str, str]

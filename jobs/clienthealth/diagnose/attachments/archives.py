@@ -122,7 +122,7 @@ class Unpacked:
 class _Zstd:
     """A reader of zstd that raises EOFError for data that is cut off. (zstandard's own reader raises no error.)"""
 
-    #: Number of packed bytes per call of the decompressor: few, so that a call unpacks little data even of a zip bomb.
+    #: Number of packed bytes per call of the decompressor. It is small, because a zip bomb unpacks to far more.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:

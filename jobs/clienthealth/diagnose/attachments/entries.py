@@ -22,8 +22,7 @@ from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.read.logs.times import Stamp, Times
 
-#: Number of bytes before (BACK) and after (AHEAD) a text that only Kafka's clients log: these bytes are parsed as
-#: lines.
+#: Number of bytes before (BACK) and after (AHEAD) a Kafka text that are also split into lines and parsed.
 BACK, AHEAD = 1 << 14, 1 << 16
 #: Once an entry has more than this number of bytes, the next line begins a new entry.
 MAX_PART = 1 << 22
@@ -208,7 +207,7 @@ class Splitter:
     def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
         """Parse the lines in a part of a block and yield its entries.
 
-        `hits`: where texts begin that only Kafka's clients log. `number`: number of the part's first line in the file.
+        `hits`: start indices of the Kafka texts in the block. `number`: number of the part's first line in the file.
         """
         next_hit, at = bisect_left(hits, begin), begin
         for line in block[begin:end].removesuffix(b"\n").split(b"\n"):
@@ -330,8 +329,8 @@ def _is_long(entry: _Open, line: bytes) -> bool:
 def _spans(block: bytes, hits: Sequence[int], hot: int) -> Iterator[tuple[int, int]]:
     """Yield (begin, end) of each part of the block that must be parsed; a part consists of whole lines.
 
-    `hot`: number of bytes at the block's beginning that are parsed because a Kafka text is near the end of the block
-    before.
+    `hot`: number of bytes at the block's beginning that must be parsed, because the previous block ends soon after a
+    Kafka text.
     """
     spans: list[tuple[int, int]] = [(0, hot)] if hot else []
     for hit in hits:

@@ -33,7 +33,7 @@ UNNAMED = "unnamed"
 MAX_TEXT = 1 << 22
 _BRACES = 40
 
-#: Our names of the columns with offsets, and of those about members, in a listing of a consumer group.
+#: Our names of columns in the listing of a consumer group: columns with offsets, columns about members.
 _OFFSETS, _OF_MEMBER = ("committed-offset", "end-offset", "records-lag"), ("client_id", "consumer_id", "host")
 _TABLES = table(Path(__file__).with_suffix(".toml"))
 _TEXTS = {name: "".join(text).replace("%number%", _TABLES["number"]) for name, text in _TABLES["patterns"].items()}
@@ -335,7 +335,7 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the index after the brace that closes the brace at `at`; 0 if none is within MAX_TEXT characters.
+    """Return the index after the closing brace of the brace at `at`; 0 if it is not within MAX_TEXT characters.
 
     Assumes that the names in the text contain no braces.
     """

@@ -41,7 +41,7 @@ class Input:
     start_ms   time of the first used item, epoch ms; None without times
     end_ms     time of the last used item
     dated      False if the items have a time of day but no date
-    named      'day' if the input's name contains the items' date and time, 'clock' if only the time of day, else ''
+    named      'day' if the file name contains the items' date and time, 'clock' if only their time of day, else ''
     local      True if the items' times name no zone, so that these times are read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
     emptied    number of consecutive records at the input's end without a client, if earlier records name one; else 0
@@ -314,7 +314,7 @@ class Opener(ExitStack):
         folder = Path(self.enter_context(tempfile.TemporaryDirectory(prefix="kafka-health-")))
         content: Readable = _Joined(head, raw)
         if packing == "zip":
-            # A zip has its index at the end, and a stream cannot be read backwards. So write it to a file first.
+            # A zip has its index at the end, and a stream cannot be read backwards. So write the zip to a file first.
             spool = self.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
             shutil.copyfileobj(content, spool, CHUNK)
             spool.seek(0)

@@ -187,7 +187,7 @@ def _unescaped(text: str) -> str:
 
 
 def _undecorated(text: str) -> str:
-    """Remove a prefix that at least three frames share (_ALIKE), from all lines that have it; at most two prefixes."""
+    """Remove the two most frequent prefixes of stack frames, if at least three frames have them (_ALIKE)."""
     prefixes = [*_RE["before_frame"].findall(text), *_RE["after_sign"].findall(text)] if "at " in text else []
     shapes = Counter(_shape(before) for before in prefixes if not _RE["sentence"].search(before))
     for shape, count in shapes.most_common(2):

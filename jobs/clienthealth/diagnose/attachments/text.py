@@ -26,7 +26,7 @@ from clienthealth.read.logs import lines
 from clienthealth.read.logs.times import Times
 
 BLOCK = 1 << 18
-#: Length (bytes) from which a line without an end is split into several; lines of logs are far shorter.
+#: A line that reaches this length (bytes) without a line end is split. Lines of logs are far shorter.
 MAX_LINE = 1 << 23
 
 #: Colours, cursor movements and titles of terminals.

@@ -181,7 +181,7 @@ class Session:
     def standing(self, instance: str) -> list[Stand]:
         """Return the application's threads in the newest dump of a process. `instance`: the process's instance id.
 
-        Threads that called poll() come first, then those that have had the same frames for the longest time.
+        Threads that called poll() come before all others. Within both groups, the longest unchanged stack comes first.
         """
         stands = self.stands.get(instance, {}).values()
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
