@@ -99,9 +99,11 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
 def minute_figures(w: Windows) -> list[dict[str, Any]]:
     """Return, for each window, the known values of these columns of the history's table `minutes`:
 
-    buffer_used_ratio_max; callback_seconds_avg and callback_source (whether that average is measured or derived);
-    queue_used_ratio_max and queue_topic (used share and topic of the fullest queue); lag_records and lag_topic (of the
-    partition with the greatest lag); lag_seconds (0 if lag_records is 0, else unknown).
+    buffer_used_ratio_max
+    callback_seconds_avg, callback_source  the average, and its source: measured or derived
+    queue_used_ratio_max, queue_topic      used share and topic of the fullest queue
+    lag_records, lag_topic                 lag and topic of the partition with the greatest lag
+    lag_seconds                            0 if lag_records is 0, else unknown
     """
     producer, of_topics, of_partitions = w.kind == "producer", queues(w), lags(w)
     share = np.clip(of_topics.share, 0.0, 1.0)

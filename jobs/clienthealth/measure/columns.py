@@ -39,7 +39,7 @@ class Table:
         return cls(words[:, cls.head() :].view(np.float64), *words[:, : cls.head()].T)
 
     def data(self) -> bytes:
-        """Return the table as bytes, from which the method `of` makes the table again."""
+        """Return the table as bytes; the method `of` makes the table again."""
         values, *columns = self._arrays()
         return np.column_stack([*columns, values.view(np.int64)]).tobytes()
 
@@ -54,7 +54,7 @@ class Table:
         return cls(matrix[:, head:], *np.fmax(columns, -1.0).astype(np.int64))
 
     def matrix(self) -> Floats:
-        """Return the table as a float matrix with contiguous columns, from which `of_matrix` makes the table again."""
+        """Return the table as a float matrix with contiguous columns; `of_matrix` makes the table again."""
         values, *columns = self._arrays()
         return np.vstack([*columns, values.T]).T
 

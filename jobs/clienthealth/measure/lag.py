@@ -185,9 +185,8 @@ def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
 def commits_of(history: Iterable[Observation]) -> list[Commit]:
     """Return the ten newest commits (COMMITS), oldest first.
 
-    A commit shows as a change of the offset or of the commit time.
-
-    A commit without a commit time gets the time of the first observation with its offset.
+    A commit shows as a change of the offset or of the commit time. A commit without a commit time gets the time of the
+    first observation with its offset.
     """
     committed_at = [seen for seen in history if seen[1] is not None]
     changed = [

@@ -205,7 +205,8 @@ def waiting(w: Windows) -> Bools:
 def answers(w: Windows) -> Column:
     """Return, for each sample, how often the average request latency has changed since the first sample of the table.
 
-    A change proves that a broker has answered. A value that is rounded to 0.001 ms always counts as a change.
+    A change proves that a broker has answered. A multiple of 0.001 ms may be rounded, and rounding can hide a change.
+    So a multiple of 0.001 ms always counts as a change.
     """
     rows = w.column("request-latency-avg").reported_rows
     latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))

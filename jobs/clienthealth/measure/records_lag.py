@@ -35,7 +35,7 @@ class Points:
     topic    index of the topic's name in `Windows.names`
     records  the lag in records, known and ≥ 0
     paused   True if the client has paused the partition
-    before   index of the previous point of the same partition, from whichever client; -1 if there is none
+    before   index of the previous point of this partition, from any client; -1 if there is none
     begin    for each row of the table: the index in `order` at which the row's points begin
     order    indices of points: order[begin[row]:begin[row + 1]] are the points of a row, by topic and partition
     """

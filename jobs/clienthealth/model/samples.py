@@ -80,7 +80,7 @@ class Samples:
     """The metric values of one process at one moment.
 
     process    the identity that the process's clients share. If a client lacks a field, it gets this identity's field
-    ts_ms, interval_ms, delta  copied to these fields of every snapshot
+    ts_ms, interval_ms, delta  copied to the fields of these names in every snapshot
     """
 
     def __init__(self, ts_ms: int | None, process: Identity, interval_ms: int | None = None) -> None:
