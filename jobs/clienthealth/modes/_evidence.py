@@ -53,8 +53,8 @@ class Circumstance:
     name: str = ""
 
 
-#: The circumstance of a fact from a line that may be about a client other than the one judged. Such a fact can make a
-#: verdict suspected, but does not help to confirm it.
+#: The circumstance of a fact from a line that may be about another client. The fact can make a verdict suspected, but
+#: does not help to confirm it.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
 #: Minimum time (ms) between two dumps that can show whether a thread moves. It is one second less than the ten seconds
@@ -97,7 +97,7 @@ class Fact:
         since: Dated | int | None = None,
         given: Circumstance | None = None,
     ) -> Fact:
-        """Return the fact that `shown`, a line, dump or sample, shows.
+        """Return a fact from the input `shown`: a line, a dump, a sample or a sign of life.
 
         `since`: when the observed state began, as epoch ms or as the input that shows the beginning; by default the
         time of `shown`.

@@ -1,8 +1,8 @@
 """Data for two decisions: whether `diagnose` rules a failure mode out, and whether a thread dump is worth taking.
 
-The streaming job judges a client again with later data. A post-mortem (`diagnose`) gets no further data, so it
-rules a mode out only if evidence shows that the client is healthy. One thread dump without a fault is not enough.
-Two thread dumps ten seconds apart are enough.
+The streaming job judges a client again with later data. A post-mortem (`diagnose`) gets no further data, so it rules a
+mode out only if evidence shows that the client is healthy. One thread dump without a fault is not enough. Two thread
+dumps ten seconds apart are enough.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def pushes(window: ClientWindow) -> bool:
 
 
 def pushes_on(window: ClientWindow) -> bool:
-    """True if a Java client pushes again after its connection broke."""
+    """True if this version of the Java client pushes again after its connection broke."""
     return (version(window) or (0,)) >= PUSHES_ON_SINCE
 
 

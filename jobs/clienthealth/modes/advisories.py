@@ -1,6 +1,6 @@
 """Versions of client libraries with known bugs that cause a failure mode or look like one, from `advisories.toml`.
 
-A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains patches of the vendor. Such a build counts as the newest patch
+A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains patches of the vendor. The build counts as the newest patch
 release of its minor version. So a bug is not reported if any patch release of this minor version fixed the bug.
 """
 
@@ -34,8 +34,8 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bug      the bug's number in the library's tracker, or a name if it has no number
     kinds    the kinds of client that have the bug; empty: all kinds
     since    the first version that is known to have the bug
-    fixed    for each minor version that got the fix, its first version with the fix; in rising order. All versions
-             after the last of them have the fix, too
+    fixed    for each minor version that got the fix, its first version with the fix. The list is in rising order.
+             All later versions also have the fix
     says     one sentence on the bug
     causes   ids of the modes that the bug causes
     mimics   ids of the modes that the bug looks like

@@ -20,7 +20,8 @@ from clienthealth.modes._io_thread import in_foreign_code, on_io_thread
 from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
-#: Maximum time (ms) until a call inside a client returns after brokers are back: request.timeout.ms is 30 s by default.
+#: When brokers answer again, a waiting call of a client returns within this time (ms): request.timeout.ms is 30 s by
+#: default.
 SETTLES_MS = LEAD_MS
 #: Maximum age (ms) of a broker's answer that counts as current. Heartbeats come every 3 to 5 s.
 FRESH_MS = 15_000

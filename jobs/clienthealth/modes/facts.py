@@ -54,7 +54,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advice    replaces the mode's action; values of the detail replace the names in braces, and a name without a value
               appears in capitals
     lasts     True if the remedy takes time to work, so that the mode's `until_then` is added to the advice
-    assumed   True if the cause is named only because evidence is missing; a cause from another window then replaces it
+    assumed   True if a verdict names the cause only for lack of evidence; a cause from another window replaces it
     again     the cause to name instead if `Verdict.counts` show that the failure occurred several times, even in
               distant windows
     timeless  True if lines without a time prove the cause, even if the mode has `needs_times`
@@ -95,7 +95,7 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An innocent explanation of the failure. A confirmed verdict needs data that refutes each innocent explanation.
 
     looks_like  one sentence: the innocent explanation, a colon, and how the explanation differs from the failure
-    refuted_by  kinds of evidence that refute this explanation: such evidence cannot exist if the explanation is true
+    refuted_by  kinds of evidence that refute this explanation: this evidence cannot exist if the explanation is true
     unless      the circumstance (`circumstances.py`) that decides: if it holds, the explanation is refuted; if it is
                 known not to hold, the explanation is true; '' for none
     settled_by  the data that would show whether the explanation is true
@@ -146,7 +146,7 @@ class Facts:
     sums           names in `detail` that are summed over the whole incident (`Verdict.counts`); true sums may be higher
     peaks          names in `detail` for which the incident shows the maximum over its windows
     momentary      names in `detail` that are shown only while the newest window has them
-    needs_times    why lines without a time cannot prove the failure, '' if such lines can
+    needs_times    why lines without a time cannot prove the failure; '' if these lines can prove it
     explains       modes with symptoms that this failure also causes: these modes are not reported at the same time
     logs_on        True if a process with the failure logs all the time, so that a process without new lines has ended
     confirmed      the alert while the failure is confirmed; by default it fires at once, because the monitor has

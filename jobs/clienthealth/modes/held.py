@@ -57,8 +57,10 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """For each thread in each dump, return the unbroken series of dumps, up to that dump, that show the thread at its
-    place. A dump that shows the thread elsewhere, or not at all, breaks a series. `dumps` are in order of time.
+    """Return one series of dumps for each thread in each dump. `dumps` are in order of time.
+
+    The series ends with that dump, and each dump of the series shows the thread at one place. A dump that shows the
+    thread elsewhere, or not at all, breaks a series.
 
     where    returns a thread's place in a dump; None if the thread is left out
     threads  returns the threads of a dump to examine

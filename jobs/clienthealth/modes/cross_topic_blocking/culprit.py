@@ -26,7 +26,7 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
     If only one topic had records in every poll, that topic is returned without a comparison.
 
     readings        samples of one client in order of time
-    least_seconds   shorter times (s) between two polls are left out
+    least_seconds   minimum time (s) between two polls; shorter times are left out
     most_variation  maximum of (longest - shortest) / shortest time per record of the topic
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
@@ -106,7 +106,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
 
 
 def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str, float]:
-    """Return how many records the application took between two samples, by topic. Topics without any are left out.
+    """Return a map from topic to the number of records, above 0, that the application took between two samples.
 
     `before`, `now`: the positions in the two samples, by topic.
     """

@@ -114,8 +114,8 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
     if has_frame(thread, "java.lang.Runtime.exit"):
         return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
-    # A thread that sleeps in two dumps may have sent a batch between them. So for such a thread only CPU times count: a
-    # thread that used no CPU time has sent no batch.
+    # A thread that sleeps in two dumps may have sent a batch between them. So for a sleeping thread only CPU times
+    # count: a thread that used no CPU time has sent no batch.
     if meanwhile is not None and (meanwhile or not sleeps(thread)):
         sure = bool(meanwhile) or _is_unchanged(window, stay)
         direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
@@ -218,8 +218,8 @@ def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
     """Return (facts on an I/O thread that ended, the exception that ended it; None if the log does not name it).
 
-    A log line can show the end. So can dumps with threads in send() or flush() but without an I/O thread, if the dumps
-    are complete. Dumps less than 5 s apart (APART_SECONDS) are indirect evidence: the I/O thread may just be starting.
+    A log line can show the end. Complete dumps can also show it: threads are in send() or flush(), but no I/O thread
+    exists. Dumps less than 5 s apart (APART_SECONDS) are indirect evidence: the I/O thread may just be starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)

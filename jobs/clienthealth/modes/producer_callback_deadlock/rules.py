@@ -120,7 +120,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
-    """Return after how many seconds outside the selector an I/O thread counts as stuck for ever."""
+    """Return the time (s) outside the selector after which an I/O thread counts as stuck for ever."""
     timeout_ms = option(window, "request.timeout.ms")
     timeout = limits.assumed_request_timeout_seconds if timeout_ms is None else timeout_ms / 1000
     return max(limits.min_overdue_seconds, timeout * limits.timeout_margin)
@@ -134,8 +134,8 @@ class Frozen(NamedTuple):
 
     runs        the stretches; each other field has one value per stretch
     filling     True if the buffer filled meanwhile
-    overdue     True if records waited longer than request.timeout.ms, until the end of the stretch
-    busy_from   index of the first sample from which on records waited
+    overdue     True if records had waited longer than request.timeout.ms at the end of the stretch
+    busy_from   index of the sample from which on records waited
     timeout     request.timeout.ms in seconds, NaN if unknown
     """
 
@@ -215,8 +215,8 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 
 @per_windows
 def inside(w: Windows) -> Floats:
-    """Return, for each window, how long (s) a callback has been running at the last sample; NaN if no callback runs or
-    the metrics do not show one.
+    """Return, for each window, how long (s) a callback has been running at the last sample; NaN if metrics show no
+    running callback.
 
     While a callback runs, callback-time-max grows as fast as the clock, and record-ack-total does not grow.
     """

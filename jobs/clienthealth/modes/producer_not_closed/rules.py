@@ -128,7 +128,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 def explicable(verdict: Verdict) -> bool:
     """True if a failure of another mode may explain the loss, because that failure kept the records in the buffer.
 
-    No other mode explains a missing close() that a log line proves.
+    If a log line proves a missing close(), no other mode explains the loss.
     """
     unclosed = verdict.detail.get("cause") == "exit-without-close"
     return verdict.unhealthy and not (unclosed and any(fact.kind == "log" for fact in verdict.evidence))

@@ -1,4 +1,4 @@
-"""`send()` blocks its caller, waiting for metadata that does not come."""
+"""A caller of `send()` waits for metadata that does not come."""
 
 from __future__ import annotations
 
