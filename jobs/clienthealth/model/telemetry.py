@@ -120,7 +120,7 @@ class Dump(msgspec.Struct):
     threads     threads of Kafka clients and the thread DestroyJavaVM, then other threads that run code outside the JVM
     ts_ms       time of the dump (epoch ms), read as UTC if it names no time zone; None if the dump has no time
     taken       the numbers, from 0, of the text's lines that belong to the dump
-    complete    True if the dump's last line is present, False if it is missing; None if such dumps have no last line
+    complete    True if the dump's last line is present, False if it is missing; None if dumps of this kind have none
     deadlocked  the names of the threads that the JVM reports as deadlocked
     """
 
@@ -141,7 +141,7 @@ class LogLine(msgspec.Struct):
     numbers            line numbers of message and stack in the file, from 0; () if the entry came from a topic
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
-    explained          True if a text only explains the line; such a line makes no events except those of known issues
+    explained          True if a text only explains the line; the line makes no events except those of known issues
     beside_kafka       True if another line of the file names Kafka
     error              why the entry is unusable; None if it is usable
     """

@@ -26,7 +26,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logg
 
 @cache
 def _troubles() -> Mapping[str, Trouble]:
-    """Return the known issue that each log pattern shows, by the id of the pattern."""
+    """Map the id of each log pattern to the known issue that the pattern shows."""
     ids = {wording.id: wording.also for wording in catalogue().wordings if wording.also}
     own = {name: meaning for name, meaning in catalogue().by_id.items() if isinstance(meaning, Trouble)}
     return own | {name: BY_ID[trouble] for name, trouble in ids.items()}

@@ -224,7 +224,7 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the reporting client that log lines with the instance, client id and kind of `client` are about.
+        """Return the reporting client that fits the instance, client id and kind of `client`, a client from log lines.
 
         Return None if no other reporting client fits, or if several reporting clients fit.
         """
@@ -234,7 +234,7 @@ class ProcessLog:
     def _named_by(
         self, instance: str | None, client_id: str | None, kind: str | None, clients: Iterable[Client]
     ) -> list[Client]:
-        """Return those of `clients` that a line with this instance, client id and kind may be about."""
+        """Select from `clients` the clients that a line may be about. The other arguments come from the line."""
         known = any(life.client.instance == instance for life in self.lives)
         named = (client for client in clients if client.kind == kind and client_id in (None, client.client_id))
         others = self.instances if instance else ()

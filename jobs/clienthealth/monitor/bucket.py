@@ -148,8 +148,8 @@ class Bucket:
 
     @cached_property
     def quiet(self) -> Floats:
-        """A minimum time (ms) per client. Other data of its process proves that the process still runs if the data is
-        at least this time newer than the client's last sample.
+        """A time (ms) per client. If data of the client's process is newer than the client's last sample by more than
+        this time, the data proves that the process still runs.
         """
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)

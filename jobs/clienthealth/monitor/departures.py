@@ -133,8 +133,8 @@ def _record(client: Client, content: Content, start_ms: int, departed_ms: int, s
 
     `start_ms`: the start of the record's window (epoch ms).
     """
-    # The latest window that contains the last sample can begin at that sample. So the record's window ends a whole
-    # window length after the sample.
+    # The last window with a sample of the client can begin at that sample. So the record's window ends one window
+    # length after the sample.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
     return content.record(client, window, 1, departed_ms, departed=True)
 
@@ -225,7 +225,7 @@ def keep(bucket: Bucket) -> Set[str]:
 
 
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
-    """Return `seen`, the window of a client's end, with the log events and dumps from the client's last sample on.
+    """Return a copy of `seen`, the window of a client's end, with all log events and dumps since the last sample.
 
     `seen` itself has only the log lines on the client's start and end.
     """

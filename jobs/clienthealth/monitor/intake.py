@@ -112,8 +112,8 @@ def due(
 ) -> list[LogEntry]:
     """Return the log entries that can be judged now. All others wait in `state.waiting`, at most ten minutes.
 
-    If a process's log is more than a minute ahead of the process's metrics (and of the watermark), the entries after
-    these metrics wait. No entry waits if `readings_arrived` is False, because then all metrics have been read.
+    If a process's log is more than a minute ahead of the process's metrics (and of the watermark), the entries that
+    are newer than the metrics wait. If `readings_arrived` is False, no entry waits, because all metrics have been read.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
