@@ -74,7 +74,7 @@ def commit(admin: AdminClient, groups: Sequence[int], topics: Sequence[str], par
 
 
 def median_cost(work: Callable[[], object], times: int = 5) -> tuple[float, float]:
-    """Return the median wall time and the median CPU time (s)."""
+    """Return the median wall time and the median CPU time (s) of a call of `work`."""
     work()
     costs = []
     for _ in range(times):

@@ -20,7 +20,7 @@ MOVING: Mapping[str, str] = {
     "buffer-available-bytes": "<<<available>>>",
     "waiting-threads": "<<<waiting>>>",
 }
-#: Metrics that stay the same: 23 with a healthy producer's values, and eight that the monitor does not know.
+#: Metrics with constant values: 23 of a healthy producer, and eight that the monitor does not know.
 STANDING: Mapping[str, float] = {
     "buffer-total-bytes": float(BUFFER_BYTES),
     "metadata-age": 12.0,

@@ -1,4 +1,4 @@
-"""Read from Spark's checkpoints how many records each query of the monitor had processed at which time.
+"""Read the progress of each query of the monitor from Spark's checkpoints: processed records over time.
 
 Spark writes `offsets/<n>` when a batch is planned, and `commits/<n>` when all results of the batch are written. Spark
 deletes old files, so call `look` every few seconds.

@@ -154,7 +154,7 @@ class Monitor:
 
         self.wait_until(done, seconds)
         time.sleep(2)
-        # A query that started late may have appeared in the checkpoints meanwhile.
+        # Wait again, because a query that started late may be in the checkpoints only now.
         self.wait_until(done, seconds)
 
     def watch(self, seconds: float, every: float = 1.0) -> Sequence[float]:

@@ -1,4 +1,4 @@
-"""Calculate the results for an input in this process, with the monitor's decoding and `step` but no Spark or Kafka."""
+"""Calculate the results for an input in this process, with the monitor's decoder and `step`, without Spark or Kafka."""
 
 from __future__ import annotations
 

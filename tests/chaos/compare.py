@@ -33,7 +33,7 @@ class Tables(Protocol):
 
 
 def minutes(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str]) -> Iterator[str]:
-    """Yield the differences between both runs' minutes in [begin_ms, end_ms), except for the clients in `strays`."""
+    """Yield the differences between both tables `minutes` in [begin_ms, end_ms), without the clients in `strays`."""
     mine, theirs = (_minutes(one, begin_ms, end_ms) for one in (tried, calm))
     for doubled in (key for key, count in mine.items() if len(count) > 1):
         yield f"minute doubled: {_words(doubled)}"

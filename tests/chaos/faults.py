@@ -283,7 +283,7 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """Return a client's clock error (ms). Records more than 300 s ahead of the monitor's clock are rejected."""
+    """Return a client's clock error (ms): below 300 s, because the monitor rejects records further in the future."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 

@@ -36,7 +36,7 @@ AHEAD = 2_000_000
 #: Seconds for which the clients of `onlookers.py` are observed before a flood, and after the flood.
 BEFORE_SECONDS, AFTER_SECONDS = 160.0, 90.0
 LIMIT_SECONDS = 3600.0
-#: How much longer (s) the longest delay of a verdict may be during the flood `lines` than before it.
+#: Maximum increase (s) of the longest delay of a verdict during the flood `lines`.
 LATER_SECONDS = 5.0
 METRICS, LOGS = "client-metrics", "client-logs"
 
@@ -175,7 +175,7 @@ FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {
 def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: float = math.inf) -> None:
     """Let clients of `Onlookers` report before, during and after a flood; compare delays of verdicts on stuck clients.
 
-    `most`: how much longer (s) the longest delay of a verdict may be during the flood than before it.
+    `most`: maximum increase (s) of the longest delay of a verdict during the flood.
     """
     with lab.monitor("monitor") as monitor, Onlookers(lab.servers, METRICS, 60) as onlookers:
         monitor.wait_for_queries()

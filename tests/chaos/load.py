@@ -53,7 +53,7 @@ JUNK = (b"{", b'{"a": 1', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42 ")
 
 @dataclass(frozen=True)
 class Published:
-    """A record to publish. `client`: the source of the record; `ts_ms`: record and event timestamp."""
+    """A record to publish. `client`: client that the record describes; `ts_ms`: record and event timestamp."""
 
     stream: Literal["metrics", "logs"]
     ts_ms: int

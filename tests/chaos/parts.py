@@ -64,7 +64,7 @@ class Supervised:
         self._thread.join()
 
     def processes(self, chosen: Callable[[str], bool]) -> list[tuple[int, str]]:
-        """Return (pid, command line) of the processes in the program's session with `chosen(command line)` = True."""
+        """Return (pid, command line) of each process in the program's session if `chosen` accepts the command line."""
         with self._lock:
             leader = self._process.pid if self._process is not None else None
         return [] if leader is None else [process for process in session(leader) if chosen(process[1])]

@@ -31,7 +31,7 @@ CLIENTS, INTERVAL_SECONDS, SECONDS = 100_000, 30, 900.0
 #: evaluation of all rules.
 BEHIND_SECONDS, SCRAPE_SECONDS, SCRAPE = 60.0, 60.0, "60s"
 LOOK_SECONDS = 15.0
-#: One client in SICK hangs in a callback; SICK_FROM is the number (from 0) of its last healthy sample.
+#: One in SICK clients hangs in a callback, after the sample with the number SICK_FROM (counted from 0).
 SICK, SICK_FROM = 100, 6
 
 
@@ -39,7 +39,7 @@ SICK, SICK_FROM = 100, 6
 class Seen:
     """Observations of the running fleet; times are in seconds.
 
-    `behind` is the unread input, as the time that the fleet takes to send that input.
+    `behind`: unread input, measured in the seconds that the fleet takes to send it.
     """
 
     behind: list[float] = field(default_factory=list)

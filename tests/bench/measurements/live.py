@@ -35,7 +35,7 @@ FLEETS = (
 RATIO, ONSET_SECONDS = 1.5, 40.0
 #: The target for cores does not apply to a monitor that processes less than this share of its input.
 KEEPS_UP = 0.9
-#: One in SPOKEN samples is followed by a log line of the application, one in OF_LIBRARY by one of the Kafka library.
+#: After one in SPOKEN samples, the application writes a log line. After one in OF_LIBRARY, the Kafka library does.
 SPOKEN, OF_LIBRARY = 10, 100
 #: Clients fail after HEALTHY_SECONDS, when the monitor's JVM has compiled its frequent code.
 HEALTHY_SECONDS, WATCHED_SECONDS, LOOK_SECONDS = 900, 120.0, 5.0

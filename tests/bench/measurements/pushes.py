@@ -27,7 +27,7 @@ from tests.bench.usage import TICKS, Usage
 
 TITLE = "Clients that push, at their broker"
 PROGRAM = Path(__file__).parents[1] / "pushing" / "ManyProducers.java"
-#: Together, PRODUCERS that push once a second push as often as CLIENTS clients that push every CLIENTS_SECONDS.
+#: PRODUCERS clients that push once a second send as many pushes as CLIENTS clients that push every CLIENTS_SECONDS.
 PRODUCERS, CLIENTS, CLIENTS_SECONDS = 333, 10_000, 30.0
 #: Interval (s) at which a producer sends a record: so long that records cost the broker little compared with pushes.
 SEND_SECONDS = 10.0
@@ -56,7 +56,7 @@ class Moment:
 
 
 def measure(scope: Scope) -> Result:
-    """Measure the same load while the broker asks its clients for pushes, and while the broker does not ask."""
+    """Measure one load twice: while the broker asks its clients for pushes, and while it does not ask."""
     seconds, warming = scope.seconds(120, 20), scope.seconds(45, 10)
     jar_path = os.pathsep.join(map(str, jars.classpath("clients-4.1")))
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker", telemetry_to="") as broker:

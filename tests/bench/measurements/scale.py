@@ -28,7 +28,7 @@ LOOK_SECONDS = 5.0
 class Live:
     """Cost of the monitor for one fleet, in the second half of the time measured.
 
-    `behind`: unread records, as the time (s) that the fleet takes to send these records.
+    `behind`: unread records, measured in the seconds that the fleet takes to send them.
     """
 
     clients: int
