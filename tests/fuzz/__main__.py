@@ -22,9 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".cache" / "fuzz"
 CORPUS = Path(__file__).parent / "corpus"
-#: Packages that guide the fuzzer to inputs that reach new branches in these packages.
+#: The fuzzer keeps inputs that reach new branches in these packages, and varies them.
 GUIDED = ("clienthealth.read", "clienthealth.diagnose.attachments")
-#: Further packages that guide the fuzzer for the target `lives`, which also judges clients.
+#: Further packages whose branches count for the target `lives`, because this target also judges clients.
 JUDGING = ("clienthealth.measure", "clienthealth.modes", "clienthealth.monitor")
 TARGETS = ("records", "texts", "attachments", "lives")
 MAX_MB = 1500
@@ -64,7 +64,7 @@ _KNOWN: set[tuple[str, str, int | None]] = set()
 
 
 def fuzz(target: str) -> None:
-    """Run libFuzzer on a target, with the options on the command line, until it ends the process."""
+    """Run libFuzzer on a target, with the options on the command line, until libFuzzer ends the process."""
     import atheris
 
     jobs = ROOT / "jobs"

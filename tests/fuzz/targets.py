@@ -74,7 +74,7 @@ IDENTITY = ("service", "host", "instance", "client_id", "kind", "library", "vers
 
 
 class MistakeError(BaseException):
-    """Raised for an exception in a format's code, which the decoder would turn into the reject reason `wrong-types`."""
+    """Raised in place of an exception in a format's code, because the decoder turns exceptions into a reject reason."""
 
 
 def check(decoded: Decoded) -> None:
@@ -250,7 +250,7 @@ def check_judged(dumps: Sequence[ThreadDump]) -> None:
 
 
 def _line_by_line(text: str, source: Source) -> None:
-    """Read the text as from a shipper that sends file and offset; the order of the lines must not change the result."""
+    """Read the text line by line, each with its file and offset; the order of the lines must not change the result."""
     parts, at = [], 0
     for written in text.split("\n"):
         line = LogLine(ts_ms=ARRIVED_MS, message=written, file="app.log", file_offset=at)
@@ -448,7 +448,7 @@ def warm() -> None:
 
 @contextmanager
 def nothing_hidden() -> Iterator[None]:
-    """Raise MistakeError for exceptions in formats' code, which the decoder otherwise turns into a reject reason."""
+    """Raise MistakeError if the code of a format raises an exception, so that the decoder does not hide it."""
     seen = {stream: {fmt.name: _seen(fmt) for fmt in formats(stream)} for stream in decode.STREAMS}
 
     def stream_formats(streams: tuple[Stream, ...]) -> Mapping[str, Format]:

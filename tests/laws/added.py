@@ -30,7 +30,7 @@ class Copy:
             shutil.copy(ROOT / "deploy" / name, folder / "deploy")
 
     def add(self, page: str, *files: str) -> None:
-        """Write a page's first Python or TOML examples to these files of the copied project, one per file, in order."""
+        """Write a page's Python and TOML examples to `files` of the copied project, in their order on the page."""
         text = (ROOT / page).read_text("utf-8")
         examples = re.findall(r"^```(?:python|toml)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
         for file, example in zip(files, examples, strict=False):

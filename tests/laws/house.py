@@ -1,4 +1,4 @@
-"""Compute the figures by which we judge the density of the code: `python -m tests.laws.house` prints them."""
+"""Compute figures about the size and the shape of the code: `python -m tests.laws.house` prints them."""
 
 from __future__ import annotations
 

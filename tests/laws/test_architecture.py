@@ -27,7 +27,7 @@ PLACES = (
     *("clienthealth.ops.cli", "clienthealth.ops.doctor", "clienthealth.platform"),
 )
 APART = ("clienthealth_exporters", "dashboards", "deploy")
-#: Modules in other packages that may access files, other programs and networks → the reason.
+#: Module outside PLACES → why it may access files, other programs or networks.
 EXCUSED = {
     "clienthealth.ops.initialise": "writes the file of settings, and asks the cluster",
     "clienthealth.model.subscription": "asks the brokers to ask their clients",
@@ -143,7 +143,7 @@ def test_every_excuse_is_needed(module: str) -> None:
 
 def test_sources_and_sinks_judge_nothing() -> None:
     above = (*HOT_PATH, "clienthealth.spark.query", "clienthealth.spark.batch")
-    allowed = ("clienthealth.monitor.incidents",)  # defines the incidents that the history returns
+    allowed = ("clienthealth.monitor.incidents",)  # the history returns incidents, which this module defines
     for module in (m for m in EVERY if within(m, PLACES[:2])):
         assert [n for n in imports(module) if within(n, above) and not within(n, allowed)] == [], module
 

@@ -156,7 +156,7 @@ OF_LIBRARY = {
     "franz-go": {"go"},
     "kafka-go": {"go"},
 }
-#: (mode, cause) that only the Java client has, so that their texts may use Java's words.
+#: (mode, cause) that occurs only in Java clients. Verdicts with this cause may use Java's words.
 JAVAS_OWN = {("producer-callback-deadlock", "send-in-callback")}
 
 

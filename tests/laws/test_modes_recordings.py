@@ -30,14 +30,14 @@ from tests.support.recorded import verdicts as judged_windows
 
 EVIDENCE = RECORDINGS / "evidence"
 
-#: Recording in which samples cannot show the fault → the reason.
+#: Recording → why its samples cannot show its fault.
 UNSEEN = {
     "not-closed-burst-4.1": "the burst was sent and lost between the last reading and the exit",
     "librdkafka-killed": "a flush() leaves the same statistics behind, and neither is logged",
     "aiokafka-returns": "no client of it reports",
     "connect-sink-hangs-3.7": "the same",
 }
-#: Recording in which only one kind of indirect evidence shows the fault → the reason.
+#: Recording → why only one kind of indirect evidence shows its fault.
 INDIRECT = {
     "slow-handler-3.7": "the Java consumer logs nothing before max.poll.interval.ms (300 s)",
     "slow-handler-4.1": "the same",

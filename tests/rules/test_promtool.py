@@ -52,7 +52,7 @@ def test_rules_behave(name: str, alerts: Path) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
 
 
-#: The values are the placeholders that the runbook's queries contain.
+#: Label → placeholder that stands for the label's value in the runbooks' queries.
 OURS = {**PLACEHOLDERS, "host": "HOST", "shard": "1/1"}
 #: Values of every series, each for half an hour: 0 (the failure is over), nearly 0, 1 (the state holds), and many.
 VALUES = "0x30 0.01x30 1x30 100x30"
@@ -103,7 +103,7 @@ def _asked(query: str, world: Mapping[str, str]) -> Iterator[str]:
 
 
 def test_a_client_that_was_silent_for_an_hour_and_has_recovered_is_drawn(tmp_path: Path) -> None:
-    """The panel draws 20 of 31 producers: those longest without data in its range, even if they send again."""
+    """Of 31 producers, the panel draws the 20 that were silent longest in its range, even if they send again."""
     board = boards()["producers"]
     (expr,) = [target["expr"] for title, target in queries(board) if title == "Time since its last data"]
     expr = re.sub(r"\$\w+", ".*", expr.replace("[$__range:$__interval]", "[3h:45s]"))
