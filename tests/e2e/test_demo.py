@@ -1,4 +1,4 @@
-"""Run the demo as a newcomer does: clients fail, the monitor reports it with evidence, and pages reach the pager."""
+"""Run the demo as a newcomer does: clients fail, the monitor reports them with evidence, and pages reach the pager."""
 
 from __future__ import annotations
 

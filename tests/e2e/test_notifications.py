@@ -70,7 +70,10 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @contextmanager
 def notified(folder: Path, wait: str = "") -> Iterator[World]:
-    """Run Alertmanager with the committed configuration and fakes of its channels. `wait`: replaces all group waits."""
+    """Run Alertmanager with the committed configuration and a fake server for each channel.
+
+    `wait`: if given, replaces each group_wait and group_interval.
+    """
     assert ALERTMANAGER
     running = World(free_address())
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Check what the wheel can do after `pip install`: `diagnose` without Java, Spark or any program on the PATH."""
+"""Check the installed wheel: `diagnose` works without Java, without Spark, and without any program on the PATH."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.long
 NEWEST = "broker"
 #: Value of `metric.reporters` with our plugin for brokers since 4.2.
 SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
-#: The oldest broker with KIP-714, the oldest maintained, the newest before 4.2, and the newest.
+#: Broker versions: the oldest with KIP-714, the oldest that Kafka maintains, the newest before 4.2, and the newest.
 BROKERS = {
     "test-broker-3.7": jars.JarSet(("org.apache.kafka:kafka_2.13:3.7.2", *jars.LOG4J_1), without=("io.netty:*",)),
     "broker-3.9": jars.SETS["broker-3.9"],

@@ -1,4 +1,4 @@
-"""Run the doctor against a real broker: healthy, without topics, with wrong topics, and absent."""
+"""Run the doctor against a real broker with correct, missing and wrong topics, and once without a broker."""
 
 from __future__ import annotations
 

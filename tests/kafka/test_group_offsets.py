@@ -1,5 +1,4 @@
-"""Follow real groups on a real broker: their commits, the exporter's samples of them, and the resulting lag and
-state."""
+"""Follow real groups on a real broker, from their commits through the exporter's samples to the lag and state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One of two brokers is down, and topics have one replica: test commands and exporters with leaderless partitions."""
+"""Test commands and exporters with leaderless partitions: one of two brokers is down, and topics have one replica."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    """The commands of deploy/README.md and secure.md create topics and ACLs."""
+    """Run a secured broker; create its topics and ACLs with the commands of deploy/README.md and secure.md."""
     with SecureBroker(tmp_path_factory.mktemp("secure"), USER, PASSWORD) as running:
         running.administer((ROOT / "deploy/README.md").read_text("utf-8"))
         running.administer(PAGE)

@@ -39,8 +39,8 @@ _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", 
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
 #: This many expired records, or equal samples, are no coincidence.
 MANY = 3
-#: The first versions of the Java client that report the time since the consumer's last poll (_LAST_POLL), the
-#: producer's count of selects (_SELECTS), and, in a log line, an overdue poll() (_OVERDUE).
+#: First version of the Java client with: the metric of the time since the consumer's last poll (_LAST_POLL); the
+#: producer's counter of selects (_SELECTS); the log line about an overdue poll() (_OVERDUE).
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
 #: close() gives up after 30 s by default.
 CLOSE_SECONDS = 45.0

@@ -140,7 +140,7 @@ def _page(port: int, role: str) -> str | None:
     return _answer(f"http://127.0.0.1:{port}/metrics")
 
 
-#: Functions that read a JVM's metrics, by route.
+#: Name of a route → function that reads a JVM's metrics by this route.
 ROUTES: Mapping[str, Callable[[int, str], str | None]] = {
     "jolokia-bulk": _bulk,
     "jolokia-pretty": _bulk,

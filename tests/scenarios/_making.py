@@ -128,7 +128,7 @@ def producer(
     until: float = 60,
     **more: Callable[[float], float | None],
 ) -> list[Reading]:
-    """Return a producer's samples, one every `step` seconds, from metrics as functions of the second.
+    """Return a producer's samples, one every `step` seconds. Each metric is given as a function of the second.
 
     `select`: the metric select-total; `used`: used bytes of the buffer; `more`: further metrics (with `_` for `-`).
     """

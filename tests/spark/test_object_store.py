@@ -39,7 +39,7 @@ MINUTE_MS = int(datetime(2026, 11, 9, 1, tzinfo=UTC).timestamp() * 1000)
 
 @pytest.fixture(scope="module")
 def store(spark: SparkSession) -> Iterator[str]:
-    """Configure Spark as the settings do for a checkpoint on S3, and yield the server's address."""
+    """Configure Spark for a checkpoint on S3; yield the address of the S3 server."""
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

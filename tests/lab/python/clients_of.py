@@ -1,4 +1,4 @@
-"""Run the clients of each Python library for `app`, each as its documentation recommends."""
+"""Run clients of each Python library for `app`, in the way that the library's documentation recommends."""
 
 from __future__ import annotations
 
