@@ -115,7 +115,7 @@ def _inputs(begin: float, end: float, chosen: random.Random) -> Iterator[Snapsho
 def test_another_number_of_buckets_is_refused_in_one_sentence() -> None:
     data = save(BucketState(), 32)
     with pytest.raises(
-        StateError, match=r"^the checkpoint was written with 32 buckets, \[monitor\] buckets is 16; "
+        StateError, match=r"^the checkpoint was written with 32 buckets, but \[monitor\] buckets is 16; "
     ) as logged:
         load(data, 16)
     assert "\n" not in str(logged.value)
@@ -124,7 +124,7 @@ def test_another_number_of_buckets_is_refused_in_one_sentence() -> None:
 def test_another_form_is_refused_in_one_sentence() -> None:
     data = save(BucketState(), 32)
     for version in (3, 9):
-        with pytest.raises(StateError, match=f"has version {version} of the state, this program reads versions 4 to 5"):
+        with pytest.raises(StateError, match=f"version {version} of the state, but this program reads versions 4 to 5"):
             load(data[:3] + bytes([version]) + data[4:], 32)
     with pytest.raises(StateError, match="holds no state of this monitor"):
         load(b"something else", 32)

@@ -114,8 +114,10 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
 def lasting(
     state: BucketState, key: str, closed: Sequence[Transition], start_ms: int, end_ms: int
 ) -> Mapping[str, Status]:
-    """Return the client's failures in [start, end): maps each failure mode to its status. Modes that are recognised by
-    missing data (`absence`) are left out. `closed`: the client's recently closed incidents.
+    """Return the status of each failure that the client had between `start_ms` and `end_ms`, by failure mode.
+
+    Modes that missing data shows (`absence`) are left out. `key`: the client's key. `closed`: its recently closed
+    incidents.
     """
     statuses: dict[str, Status] = {}
     opened = state.incidents.of_client(key)

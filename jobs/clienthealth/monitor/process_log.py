@@ -24,11 +24,11 @@ from clienthealth.settings import MonitorSettings
 
 #: Log lines on the start and end of a process's clients are kept for this time (ms) after the process's last data.
 LIFECYCLE_MS = 900_000
-#: Number of dumps kept per process after no window needs them. Compared with a new dump, they show which threads have
-#: not moved.
+#: Number of thread dumps kept per process after no window needs them. A comparison with a new dump shows which threads
+#: have not moved.
 EARLIER_DUMPS = 4
-#: Of each log pattern on a client's start or end, the first line and this number of newest lines are kept, because
-#: clients of the same name can follow each other within minutes.
+#: For each log pattern on a client's start or end, the first line and this number of newest lines are kept. Clients
+#: with equal client ids may follow each other within minutes.
 LAST_KEPT = 16
 #: Number of reporting intervals without a sample after which a client is overdue. A log line after this time shows that
 #: the process still lives.
@@ -42,7 +42,7 @@ time_of = attrgetter("ts_ms")
 class Start(NamedTuple):
     """A client's start, found in its process's log.
 
-    `instance`: the instance that the line names, "" if it names none.
+    `instance`: the instance that the line names; "" if the line names no instance.
     """
 
     ts_ms: int
@@ -61,7 +61,7 @@ def telling(*lives: LifeEvent) -> frozenset[str]:
 
 
 def is_start(event: LogEvent) -> bool:
-    """True if a line states that a client starts."""
+    """True if the event shows that a client starts."""
     return event.signature in telling("begins") | CONFIG_LOGGED
 
 
@@ -89,7 +89,7 @@ def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Ma
 
 
 def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
-    """Remember the lifetimes of clients that leave the state, until their process neither reports nor logs.
+    """Remember the lifetimes of clients that leave the state, as long as their process reports or logs.
 
     `numbers`: the indices of these clients in the state.
     """
@@ -108,7 +108,7 @@ def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
 def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:
     """Add log entries (events and dumps) to the state. Return the new entries, and the number of late entries.
 
-    An entry is late if all windows that contain it get no new entries any more (see `horizons`).
+    An entry is late if all windows that contain it are closed (see `horizons`).
     """
     if not entries:
         return [], 0
@@ -132,10 +132,12 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 
 
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
-    """Drop from new dumps the threads that show no Kafka client, except threads that were inside poll() in an earlier
-    dump.
+    """Drop from new thread dumps the threads that show no Kafka client.
 
-    `in_poll`: processes with a client that reports only inside poll(). Their dumps keep all other threads in `others`.
+    A thread that an earlier dump of the process shows inside poll() is kept.
+
+    `new`: `id()` of each new entry. `in_poll`: processes with a client that reports only inside poll(). The dumps of
+    these processes keep the dropped threads in `others`.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -174,10 +176,10 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
 def horizons(
     state: BucketState, processes: Iterable[ProcessKey], settings: MonitorSettings
 ) -> Mapping[ProcessKey, float]:
-    """Return, for each process, a time (epoch ms, by the clock of its log): windows that end by then get no new
-    entries.
+    """Return, for each process, the time (epoch ms, by the clock of its log) up to which its windows are closed.
 
-    The time is -inf for a process that has no log entries and is not remembered as ended.
+    A closed window gets no new entries. The time is -inf for a process that has no log entries and is not remembered
+    as ended.
     """
     # Entries are in order of time, so the time of each process's newest entry remains in `last`.
     last = {entry.process: entry.ts_ms for entry in state.log_entries}

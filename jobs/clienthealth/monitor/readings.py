@@ -33,11 +33,11 @@ SHIFT = 48
 #: Minimum number of reporting intervals in a window. Intervals above MAX_INTERVAL_MS (ms) count as MAX_INTERVAL_MS.
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
-#: Clients with reporting intervals up to this (ms) have windows of `window_seconds`. Longer intervals are measured,
+#: Maximum reporting interval (ms) of a client with windows of `window_seconds`. The monitor measures longer intervals,
 #: because a client may report a wrong interval.
 USUAL_INTERVAL_MS = 15_000
-#: The monitor follows a client's clock that was set back by at most SET_BACK_MS (ms), but only after at least STANDS_MS
-#: (ms) without a newer sample.
+#: A client's clock may be set back from the right time. SET_BACK_MS: largest step back (ms) that the monitor accepts.
+#: STANDS_MS: minimum time (ms) without a newer sample before the monitor accepts the step.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
 #: A time (ms) before all others, and a time after all others.
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
@@ -58,9 +58,9 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
     Return the number of late samples.
 
-    A sample is late if all windows that contain it are closed. A window closes `watermark_seconds` after its end, by
-    the client's own clock or by the watermark, whichever is behind. `numbers`: the number of each client in the state;
-    new clients are added.
+    A sample is late if all windows that contain it are closed. A window closes when both the client's own clock and the
+    watermark are `watermark_seconds` past the window's end. `numbers`: the number of each client in the state; new
+    clients are added.
     """
     late = 0
     arrived = [(chunk, chunk.readings) for chunk in chunks]
@@ -144,8 +144,8 @@ def keys(readings: Readings) -> Ints:
 def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Readings, Parts]:
     """Sort samples by client and time.
 
-    Merge samples of one client and time, because some formats have one metric per record. Values per topic are sorted
-    and merged by sample, topic (name), partition and thread.
+    Samples of one client with equal times are merged, because some formats have one metric per record. Values per topic
+    are sorted and merged by sample, topic (name), partition and thread.
     """
     key = keys(readings)
     order = np.argsort(key, kind="stable")
@@ -167,7 +167,7 @@ def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Re
 
 
 def renew_clients(state: BucketState) -> None:
-    """Update the table of clients from the samples that were added in this step (`fresh` marks them)."""
+    """Update the table of clients from the samples that were added in this step."""
     new, clients = state.readings.at(state.readings.fresh > 0), state.clients
     np.minimum.at(clients.first, new.client, new.ts)
     np.maximum.at(clients.last, new.client, new.ts)
@@ -186,8 +186,8 @@ def renew_clients(state: BucketState) -> None:
 def intervals(state: BucketState) -> Floats:
     """Return each client's reporting interval (ms), as the client reports it.
 
-    If this interval or the measured one exceeds 15 s (USUAL_INTERVAL_MS), the median time between the samples is
-    returned.
+    If this interval or the mean time between the samples exceeds 15 s (USUAL_INTERVAL_MS), the median time between the
+    samples is returned instead.
     """
     every = state.clients.every.astype(np.float64)
     client, ts = state.readings.client, state.readings.ts
@@ -209,8 +209,10 @@ def intervals(state: BucketState) -> Floats:
 
 
 def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
-    """Return each client's windows: of `window_seconds`, but longer if the client's reporting interval is above 15 s
-    (USUAL_INTERVAL_MS).
+    """Return the windows of each client.
+
+    They last for `window_seconds`. If the client's reporting interval is above 15 s (USUAL_INTERVAL_MS), they last
+    longer.
     """
     slide, length = 1000 * settings.slide_seconds, 1000 * settings.window_seconds
     every = np.minimum(intervals(state), MAX_INTERVAL_MS)
@@ -219,7 +221,10 @@ def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
 
 
 def horizons(state: BucketState, settings: MonitorSettings) -> Ints:
-    """Return, for each client, the time (epoch ms, by its own clock) up to which its windows get no new samples."""
+    """Return, for each client, the time (epoch ms, by its own clock) up to which its windows are closed.
+
+    A closed window gets no new samples.
+    """
     last = state.clients.last
     clock = np.minimum(last, state.time_ms) if state.time_ms else last
     return np.where(last > 0, clock - 1000 * settings.watermark_seconds, NEVER_MS)
@@ -279,7 +284,7 @@ def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
 
 
 def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readings:
-    """Return the samples; a client's counters that are deltas (OTLP) become totals, counted from its first sample."""
+    """Return the samples with totals in place of deltas (OTLP). A client's totals begin with its first sample."""
     of_delta = np.unique(readings.client[readings.delta > 0])
     if not len(of_delta):
         return readings

@@ -1,7 +1,7 @@
 """Decide when an incident is over: on evidence that the client recovered or ended, never because evidence is missing.
 
 If the client reports, `LiveMode.recovered` decides. If the client stopped reporting, the incident stays open until the
-client's end is proved (`ends.has_ended`), at most for `[absence] shown_seconds` after its last data. In two cases the
+client's end is proved (`ends.has_ended`), for at most `[absence] shown_seconds` after its last data. In two cases the
 incident stays open until the client's process stops logging: if the client never reported, or if the failure makes the
 process write log lines all the time (`logs_on`).
 """
@@ -18,11 +18,11 @@ from clienthealth.monitor.adjust import explains
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.incidents import Change, Incidents, Transition
 
-#: If a mode's function `recovered` never returns True, the failure is over after an `ok` verdict and this time (ms)
-#: without a window that shows the failure or a symptom.
+#: If a mode's function `recovered` returns False, the failure is over after this time (ms) in which no window showed
+#: the failure or a symptom.
 NO_SYMPTOM_MS = 600_000
-#: Once `recovered` returns True, the failure is over after this time (ms) without a window that shows it. A log line
-#: that shows the end of the failure ends it without delay.
+#: If `recovered` returns True, the failure is over after this time (ms) in which no window showed the failure. If a log
+#: line shows the end of the failure, the failure is over at once.
 CALM_MS = 60_000
 #: If the client never reported, or if the failure makes the process log all the time (`logs_on`), the process counts as
 #: gone after this time (ms) without data.
@@ -30,7 +30,7 @@ GONE_MS = 180_000
 
 
 def shows(mode: Mode, window: ClientWindow) -> bool:
-    """True if any log line in the window is a symptom of the mode, even one that alone proves no failure."""
+    """True if a log line in the window is a symptom of the mode. Some symptoms do not prove a failure."""
     symptoms = mode.symptoms if window.logs else ()
     return any(event.signature in symptoms for event in window.logs)
 

@@ -34,9 +34,9 @@ FASTER, LONGER = 3.0, 3.0
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
     """If a client continues under another instance, merge its old entry in the state into the new one.
 
-    Return (`closed` without the dropped clients, the keys that are no longer used, the changes of incidents).
+    Return (`closed` for the remaining clients, keys of the clients under their old instances, changes of incidents).
 
-    closed  per client, the time (epoch ms) up to which its windows are closed to new data
+    closed  for each client, the time (epoch ms) up to which its windows are closed to new data
     """
     pairs = list(_pairs(state))
     keys: list[str] = []
@@ -72,8 +72,8 @@ def assign(bucket: Bucket) -> list[Transition]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # An incident about a client's end stays, because the reporting client has not ended. An incident with evidence
-        # other than log lines or thread dumps stays, too.
+        # Move an incident only if all its evidence is log lines or thread dumps. Do not move an incident about the end
+        # of a client, because the reporting client has not ended.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:
@@ -93,7 +93,7 @@ def assign(bucket: Bucket) -> list[Transition]:
 
 
 def _pairs(state: BucketState) -> Iterator[tuple[int, int]]:
-    """Yield pairs of clients, by number: one that has stopped reporting, and the same client under its new instance."""
+    """Yield (index of a client that has stopped reporting, index of the client that continues it)."""
     clients = state.clients
     silent = np.flatnonzero(state.time_ms - clients.last_seen > OVERDUE * clients.every)
     new = np.flatnonzero(clients.last - clients.first < NEW_MS) if len(silent) else silent

@@ -1,6 +1,6 @@
 """The state of a bucket of processes: what is remembered between two batches, and how it is saved as versioned bytes.
 
-The size of the state is bounded. Samples, events and dumps are kept until no window with them can be judged any more.
+The size of the state is bounded. Samples, events and dumps are kept as long as a window needs them.
 After a client has departed, the state keeps its open incidents and, for some time, its entries in the fields of type
 `Memory`.
 """
@@ -115,9 +115,8 @@ class Run(msgspec.Struct, array_like=True):
     """The log lines of one client that show one known issue, counted together (`monitor/also_seen.py`).
 
     `instance`, `client_id`, `kind`: "" if the lines do not name them. `what`: id of the known issue. `text`, `source`:
-    the first line and its input record. `unwritten`: number of lines that are not in the history yet. `minutes`: maps
-    each of the newest 60 minutes with such lines (start in epoch ms) to their number; older lines are counted only in
-    `unwritten`.
+    the first line and its input record. `unwritten`: number of lines that are not in the history yet. `minutes`: number
+    of these lines by minute (its start in epoch ms), for the newest 60 minutes that have any.
     """
 
     instance: str
@@ -220,7 +219,7 @@ class Kept(msgspec.Struct, kw_only=True):
     shared    spans (from, to) in which no client at all sent data; they do not show that a client has ended
               (`departures.py`)
     ended     for each client or process that has ended: the newest time of its samples or logs
-    reported_once  clients that were left out at their first report (`monitor/intake.py`)
+    reported_once  new clients that the limit `max_new_clients` excluded at their first report
     """
 
     time_ms: int = 0
@@ -265,7 +264,7 @@ class BucketState(Kept, kw_only=True):
         return self.groups, self.has_log_data, self.lifecycle, self.also_seen, self.gone, self.former, self.over
 
     def end(self, names: Iterable[str], newest_ms: int) -> None:
-        """Remember that a client or a process has ended, and the newest time in its data (its own clock)."""
+        """Remember that the client or process `names` has ended. `newest_ms`: time of its last data (its own clock)."""
         self.ended.remember(mark(names), max(newest_ms, self.ended.get(mark(names)) or 0), self.time_ms)
 
     def numbers(self) -> dict[ProcessKey, list[int]]:
@@ -339,20 +338,22 @@ def _bytes(table: Table) -> bytes:
 
 
 def load(data: bytes | bytearray, buckets: int) -> BucketState:
-    """Return the saved state. Raises StateError if the bytes are not a state, have another version than those that this
-    program reads, or were saved with another number of buckets.
+    """Return the saved state.
+
+    Raises StateError if the bytes are not a state, if this program does not read their version, or if they were saved
+    with another number of buckets.
     """
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
     if not OLDEST <= data[3] <= VERSION:
         raise StateError(
-            f"the checkpoint has version {data[3]} of the state, this program reads versions {OLDEST} to {VERSION}; "
-            "run the release that wrote the checkpoint, or begin anew with another folder in [monitor] checkpoint"
+            f"the checkpoint has version {data[3]} of the state, but this program reads versions {OLDEST} to {VERSION}"
+            "; run the release that wrote the checkpoint, or begin anew with another folder in [monitor] checkpoint"
         )
     saved = _decoder.decode(memoryview(data)[4:])
     if saved.buckets != buckets:
         raise StateError(
-            f"the checkpoint was written with {saved.buckets} buckets, [monitor] buckets is {buckets}; "
+            f"the checkpoint was written with {saved.buckets} buckets, but [monitor] buckets is {buckets}; "
             f"set [monitor] buckets = {saved.buckets}, or begin anew with another folder in [monitor] checkpoint"
         )
     clients = _table(Clients, saved.clients, saved.heads[2], len(saved.undelivered), data[3])

@@ -53,8 +53,9 @@ class Published:
         self.changes += judged[1]
 
     def end(self, changes: Sequence[Transition]) -> None:
-        """Add changes of incidents. For each incident that has closed or belongs to another client now, also add the
-        deletion of the record in which it was published.
+        """Add changes of incidents.
+
+        For each incident that was closed or moved to another client, also add a tombstone under the client's key.
         """
         ended = [change.client.key for change in changes if change.change in ("closed", "moved")]
         self.add(([(key, None) for key in ended], changes))
@@ -118,8 +119,8 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
     """Delete old or excess entries of the state's `Memory` fields.
 
-    `living`: processes that report or log. Returns the number of clients beyond `max_clients`, whose lines on start and
-    end are deleted.
+    `living`: processes that report or log. Returns the number of clients whose lines on start and end were deleted
+    because of the limit `max_clients`.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
@@ -127,15 +128,14 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
     # A program may have a client id of its own in each thread, so the number of entries per process is limited.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
-    # Keep closed incidents for 15 minutes; by then the minutes in which they lasted are written.
+    # Keep closed incidents for 15 minutes, until the history has the rows of all minutes in which they were open.
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
     # Forget groups without data for a whole lag window.
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
     # Keep each span in which no client sent data, until every client has sent data again.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
-    # Of the clients that were left out at their first report, remember only the newest: this bucket's share of two
-    # million (REPORTED_ONCE).
+    # Remember only the newest clients that `max_new_clients` excluded, at most this bucket's share of REPORTED_ONCE.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
     for key, client in [*state.former.items()]:

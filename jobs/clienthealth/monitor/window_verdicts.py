@@ -36,8 +36,9 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 
 
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
-    """Return two values per window: True if a judge must examine the window, and otherwise why the verdict is
-    `unknown`, or '' if the verdict is `ok`.
+    """Return two values per window: True if a judge must examine the window, and a reason.
+
+    If no judge examines the window, the verdict is `unknown` for this reason, or `ok` if the reason is ''.
     """
     repeated = repeats(w)
     reasons = np.where(repeated, REPEATS, mode.gate.reasons(w, mode.thresholds))
@@ -45,7 +46,10 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 
 
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
-    """Judge one window, and apply the adjustments of stage "window". `known`: knowledge from outside the window."""
+    """Judge one window, and change the verdict by the adjustments of stage "window" (`adjust.py`).
+
+    `known`: knowledge from outside the window.
+    """
     context = dataclasses.replace(known, mode=mode, window=window)
     (adjusted,) = adjust("window", [mode.judge(window, mode.thresholds)], context)
     return adjusted
@@ -94,7 +98,7 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     latest = [v for v in unhealthy if v.status == worst.status][-1]
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
     counts = united(count for v in unhealthy for count in v.counts)
-    # The newest window may lack the line that shows a cause, so prefer a cause that a line or a dump shows.
+    # Prefer a cause from a window that has evidence other than metrics.
     named = [v for v in unhealthy if any(e.kind != "metric" for e in v.evidence)]
     causes = [cause for v in (*(named or unhealthy), *([] if named else [latest])) if (cause := v.detail.get("cause"))]
     mode = modes().get(latest.mode)
@@ -116,8 +120,9 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
     """Merge the details of one fault from several windows, given in order of time.
 
-    A key in the mode's `sums` or `peaks` gets its maximum over all windows; a sum gets the total of its `counts`
-    instead if that is greater. A `momentary` key is kept if the newest window has it. Others get their newest value.
+    A key gets its newest value. But a key in the mode's `sums` or `peaks` gets its maximum over all windows, and a key
+    with `counts` gets their total if it is greater. A key in the mode's `momentary` is dropped if the newest window
+    lacks the key.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}
@@ -158,8 +163,9 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return the counts of an incident's verdict. A sum in `detail` without counts gets one, which puts the whole sum
-    before `seen_ms`.
+    """Return the counts of an incident's verdict.
+
+    If a sum in `detail` has no counts, counts are added that treat the whole sum as counted before `seen_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
