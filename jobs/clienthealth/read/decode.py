@@ -93,7 +93,7 @@ class Decoded(msgspec.Struct):
 
 
 class _Parsed(msgspec.Struct):
-    """`content`: snapshots or log lines, without the fields that only the record's headers or its Kafka key contain."""
+    """A record before the fields in its headers and key are added. `content`: the record's snapshots or log lines."""
 
     result: Decoded
     record: Record = Record(text="")
@@ -209,7 +209,10 @@ def _by_name(streams: tuple[Stream, ...]) -> Mapping[str, Format]:
 
 
 def _format(record: Record, streams: tuple[Stream, ...]) -> Format | None:
-    """Return the format that the header `format` names, else the first that recognises the record."""
+    """Return the format that the header `format` names, else the first format that recognises the record.
+
+    Returns None if the format is unknown.
+    """
     by_name = _by_name(streams)
     named = by_name.get(record.headers.get("format", ""))
     if named is not None and _could_be(record, named):
@@ -358,7 +361,7 @@ def _identified(client: Identity, record: Record) -> Identity:
     """Return the identity with missing fields filled in from the record's headers, then from its Kafka key."""
     header = record.headers.get
     if header(_pushed.INSTANCE):
-        # The broker knows the pushing client and sets the headers. The payload only claims an identity.
+        # Headers from the broker win over the payload, because a client may write any identity into its payload.
         client = Identity(client_id=header("client_id") or client.client_id, kind=client.kind, group=client.group)
     fields = {name: present(getattr(client, name)) or header(name) for name in _STATED}
     if record.key and not all(map(fields.get, _IN_KEY)) and (parts := key_parts(record.key)):

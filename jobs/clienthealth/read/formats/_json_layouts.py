@@ -65,7 +65,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     @cached_property
     def readings(self) -> Mapping[str, Sequence[_Reading]]:
-        """Maps a field to its paths, each as text with dots and as names of nested fields. Only fields with paths."""
+        """Maps each field that has paths to these paths, in the two forms of `_Reading`."""
         by_field: dict[str, Sequence[_Reading]] = {}
         for name, paths in msgspec.structs.asdict(self).items():
             if not paths:

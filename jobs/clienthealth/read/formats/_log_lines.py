@@ -113,7 +113,7 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
 
 
 def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
-    """Merge a line from a shipper's message with the fields (`below`) of the shipper's record, which fill its gaps."""
+    """Merge the line in a shipper's message with the shipper's record (`below`). Fields of the message win."""
     client = Identity(**_above(line.client, below.client, Identity.__struct_fields__))
     fields = _above(line, below, ("level", "logger", "thread", "message", "stack"))
     return msgspec.structs.replace(below, ts_ms=ts_ms, client=client, **fields)
@@ -125,10 +125,10 @@ def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def named(line: LogLine) -> LogLine:
-    """Complete a parsed line: the client's name from its text, the usual name of its level, its stack trace as one
-    text.
+    """Complete a parsed line.
 
-    A line without message, stack trace and dumps gets an error. Never raises.
+    The client's name is taken from the message if the line lacks it. The level gets its usual name, and the stack trace
+    becomes one text. A line without message, stack trace and dumps gets an error. Never raises.
     """
     client, message, thread = line.client, line.message, line.thread or None
     stack = (line.stack or "").rstrip("\r\n")

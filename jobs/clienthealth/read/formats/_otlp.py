@@ -1,4 +1,4 @@
-"""Interpret OTLP data of Kafka clients, whether the encoding is JSON or protobuf.
+"""Interpret OTLP data of Kafka clients, in JSON or protobuf.
 
 The client's name is looked up on the data point (OpenTelemetry's Java agent puts `client-id` there), then on the
 resource. Sums may be deltas; in KIP-714 pushes sums are always deltas. The time span that deltas cover becomes the
@@ -44,7 +44,7 @@ class Metric(NamedTuple):
     kind    kind of the client
     name    our name of the metric; None for a metric that is not read
     kip714  True if the name is one that KIP-714 pushes use
-    whole   what a data point without attributes describes: the client that the resource names, as a whole
+    whole   subject of a data point without attributes: the client that the resource names
     """
 
     kind: str
@@ -107,7 +107,7 @@ def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Id
 
 
 class Points(Samples):
-    """The data points of a resource. `pushed`: True if any came in a KIP-714 push; `delta`: True if any is a delta."""
+    """The data points of a resource. `pushed`: True if one came in a KIP-714 push; `delta`: True if one is a delta."""
 
     def __init__(self, resource: Identity) -> None:
         super().__init__(None, resource)

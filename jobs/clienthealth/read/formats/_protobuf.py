@@ -1,7 +1,8 @@
 """Parse the parts of OTLP's protobuf messages that the monitor needs (opentelemetry-proto v1: metrics, logs, common).
 
-Attributes, names and bodies stay bytes until they are needed. The same few attributes recur in all records, so their
-decoded forms are cached by bytes. So our schema has `bytes` in place of OpenTelemetry's embedded messages.
+Attributes, names and bodies stay bytes until they are needed. A few attributes recur in all records, so a cache maps
+the bytes of attributes to their decoded forms. To get these bytes, our schema has the type `bytes` in place of
+OpenTelemetry's embedded messages.
 
 Parsing needs the package `protobuf`; recognising a message (`signal`) does not.
 """
@@ -157,7 +158,7 @@ def _pair(data: bytes) -> tuple[str, bytes]:
 
 
 def _message(name: str, data: bytes) -> Any:
-    """Parse an embedded message. Invalid bytes give an empty one, so that the rest of the record is still used."""
+    """Parse an embedded message. Invalid bytes give an empty message, so that the rest of the record is still used."""
     try:
         return message_of(name, data)
     except ValueError:

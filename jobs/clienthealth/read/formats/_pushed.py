@@ -66,7 +66,7 @@ def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
 def software(name: str, version: str) -> tuple[str, str]:
     """Return (library, version) for the software name and version that a client reports to brokers.
 
-    For a binding of librdkafka, which reports a name of its own, the result is `librdkafka` and librdkafka's version.
+    Bindings of librdkafka report their own names. For a binding, the result is `librdkafka` and librdkafka's version.
     """
     binding, _, of_library = version.rpartition("rdkafka-")
     if binding or "rdkafka" in name or name.startswith("confluent-kafka-"):
@@ -98,7 +98,7 @@ def _of_client_id(client_id: str) -> str:
 
 
 def _named(table: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the name from the first entry (`glob=name`) with a glob that matches one of `texts`; '' if none does."""
+    """Return the name in the first entry (`glob=name`) whose glob matches a text; '' if no entry matches."""
     for entry in table:
         glob, _, name = entry.rpartition("=")
         if any(text and fnmatchcase(text, glob) for text in texts):

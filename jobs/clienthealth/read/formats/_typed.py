@@ -74,7 +74,7 @@ class FastTopic(msgspec.Struct, gc=False):
 
     @property
     def values(self) -> Values:
-        """The values in the order of TOPIC_METRICS; UNKNOWN (NaN) or negative if unknown."""
+        """The values in the order of TOPIC_METRICS. An unknown value is UNKNOWN (NaN) or negative."""
         return _filled(_READ_TOPIC(self.metrics)) if self.metrics is not None else (UNKNOWN,) * len(TOPIC_METRICS)
 
 
@@ -97,7 +97,7 @@ class Fast(msgspec.Struct, gc=False):
     ts_ms        time of the snapshot, epoch milliseconds
     client       the reporting client; its `identity` is complete and has a valid kind
     values       the metrics of the client's kind in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) if absent or null.
-                 Never infinite. A negative value in the record is kept and also means unknown
+                 A value is never infinite. A negative value in the record is kept and also means unknown
     topics       the values of topics, partitions and threads
     config       options of the client by name; records with the same bytes in the field `config` share one object
     interval_ms  the client's reporting interval
@@ -198,5 +198,5 @@ def _filled(values: Iterable[float | None]) -> Values:
 
 
 def _named(names: Iterable[str], values: Values) -> dict[str, float]:
-    """Return the known values by name. `values`: one per name, NaN or negative if unknown."""
+    """Return the known values by name. `values`: one value per name; an unknown value is NaN or negative."""
     return {name: value for name, value in zip(names, values, strict=True) if value >= 0}

@@ -64,8 +64,7 @@ def _key(head: str) -> tuple[str, Labels]:
 def _fields(written: str) -> dict[str, Any] | None:
     """Return a line's fields; None if the text is invalid.
 
-    Numbers and booleans stay strings, without a number's type suffix (`i`, `u`). Fields with a text in quotes are left
-    out.
+    Numbers and booleans stay strings. A number loses its type suffix (`i`, `u`). Fields with quoted texts are left out.
     """
     fields: dict[str, Any] = {}
     at = 0

@@ -1,7 +1,7 @@
 """Jolokia: the response to a bulk read of MBeans (a JSON array), or to one read (an object), forwarded by a script.
 
-A read may request a pattern of MBeans, one MBean, or one attribute. Elements with a status other than 200 are skipped.
-The response does not name the process, so the record's headers or key must name the process.
+A read may request a pattern of MBeans, one MBean, or one attribute. Response elements with a status other than 200 are
+skipped. The response does not name the process, so the record's headers or key must name the process.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def _status(element: Any) -> float | None:
 def _read(process: Samples, request: Mapping[str, Any], value: Any) -> None:
     """Add the values that answer a request to `process`.
 
-    `value`: the attributes of each MBean of a pattern, those of one MBean, or the value of one attribute.
+    `value`: for a request of a pattern, the attributes of each MBean; for one MBean, its attributes; for one attribute,
+    its value.
     """
     if type(value) is dict and any(map(MBEAN.match, value)):
         for name, attributes in value.items():

@@ -81,7 +81,7 @@ class _Meaning(NamedTuple):
     """What the numbers in an instrumentation scope mean: the metric and client of each number, without the numbers.
 
     values   maps a subject (client, topic, …) to its values: (position in the unpacked scope, our name of the metric)
-    deltas   positions in the unpacked scope (Parts) of the times of data points, only for points that are deltas
+    deltas   positions in the unpacked scope (Parts) of the times of all data points that are deltas
     kip714   True if any metric has a name that KIP-714 pushes use
     """
 
@@ -149,7 +149,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add the numbers of a scope to `into`. Return False, and add nothing, if a time's bytes are no time."""
+    """Add the numbers of a scope to `into` and return True. If a time is invalid, add nothing and return False."""
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
         if len(times) == _START_AND_END.size:

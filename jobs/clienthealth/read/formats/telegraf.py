@@ -9,8 +9,8 @@ Metrics of inputs.jolokia2_agent: fields are MBean attributes. Client id, topic 
 listed them as tag keys.
 
 Metrics of inputs.prometheus, which scrapes the JMX exporter or Micrometer: with `metric_version = 2`, a series becomes
-a field with the name of the series. With `metric_version = 1`, it becomes a metric with the name of the series, and the
-value is in a field named after the type (gauge, counter, …).
+a field with the name of the series. With `metric_version = 1`, a series becomes a metric with the name of the series,
+and the value is in a field named after the type (gauge, counter, …).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Layout(NamedTuple):
 
     series  (field, name of the series) for each field that is a Prometheus series. If there are any, all other fields
             are ignored
-    kind    kind of the client, None if the measurement is not a Kafka client's
+    kind    kind of the client; None if the measurement is not a Kafka client's
     fields  the fields that are read if there are no series
     names   our names of these metrics, in the order of `fields`
     """
@@ -89,9 +89,9 @@ def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
 
 
 def _kind(name: str, fields: Iterable[str]) -> str | None:
-    """Return the kind of client that the measurement's name contains, else the kind that a field shows; else None.
+    """Return the kind of client from the measurement's name, else from its fields; None if unknown.
 
-    Users choose the names of measurements. A field shows the kind if only one kind of client has such a metric.
+    Users choose the names of measurements. A field shows the kind if only one kind of client has this metric.
     """
     for kind in ("producer", "consumer"):
         if kind in name:

@@ -1,6 +1,6 @@
-"""Known issues outside the failure modes: recognised by log lines or options, counted, and never judged or paged.
+"""Recognise known issues outside the failure modes by log lines or options.
 
-`also_seen.toml` lists the issues.
+`also_seen.toml` lists the issues. Known issues are counted, but get no verdict and no alert.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     of: str = ""
 
     def holds(self, options: Mapping[str, str]) -> bool:
-        """True if the condition holds. False, too, if the client does not report an option that the condition names."""
+        """True if the condition holds. False if the client does not report an option in the condition."""
         text, measured = options.get(self.option), number(options.get(self.option))
         if text is not None and (self.one_of or self.like):
             return text.lower() in self.one_of or bool(self.like and re.fullmatch(self.like, text))
@@ -71,12 +71,13 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
     @property
     def hint(self) -> bool:
-        """True if options of the client show the issue, not lines or measurements."""
+        """True if the client's options show the issue. False if log lines or measurements show it."""
         return bool(self.when) and not any(one.option.startswith(MEASURED) for one in self.when)
 
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
-#: `named`, `described`: where each library's source has the classes and the descriptions of Kafka's protocol errors.
+#: For each library, the source files that define the classes (`named`) and the descriptions (`described`) of Kafka's
+#: protocol errors.
 _SOURCES = _TABLES.pop("sources")
 #: Characters that JSON may escape. Literals of patterns are searched in raw JSON records, so they contain none of these
 #: characters.
@@ -88,7 +89,7 @@ _THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |, :message=>|\s*(?:\n|\
 
 
 def _named(error: str) -> dict[str, object]:
-    """Return the log pattern (as in TOML) that recognises an error of Kafka's protocol by its class name."""
+    """Return the log pattern (as a TOML table) that recognises an error of Kafka's protocol by its class name."""
     return {
         "id": f"error-{error}",
         "source": _SOURCES["named"],
@@ -100,7 +101,7 @@ def _named(error: str) -> dict[str, object]:
 
 
 def _coded(error: str) -> dict[str, object]:
-    """Return the log pattern (as in TOML) that recognises an error of Kafka's protocol by its code (`NOT_LEADER`)."""
+    """Return the log pattern (as a TOML table) that recognises a protocol error of Kafka by its code (`NOT_LEADER`)."""
     code = _WORDS.sub("_", error).upper()
     return {
         "id": f"code-{error}",
@@ -112,7 +113,7 @@ def _coded(error: str) -> dict[str, object]:
 
 
 def _described(library: str, text: str) -> dict[str, object]:
-    """Return the log pattern (as in TOML) that recognises an error by a library's description of it (`text`).
+    """Return the log pattern (as a TOML table) that recognises an error by a library's description of it (`text`).
 
     A description by librdkafka or sarama begins with a text such as `Broker: `. This text is the pattern's `literal`.
     """

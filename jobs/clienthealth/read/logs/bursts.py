@@ -14,20 +14,20 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
 
-#: For each log pattern, client, thread, address and goroutine, one event per SAMPLING_MS (ms) is kept. Its `repeats` is
-#: the number of events for which it is kept, itself included.
+#: For each log pattern, client, thread, address and goroutine, one event per SAMPLING_MS (ms) is kept. Its `repeats`
+#: counts all events of this time.
 SAMPLING_MS = 100
-#: Equal lines of dumps in one file count as one line if their slots have the same number and their times are in the
-#: same interval of LINE_SAMPLING_MS (ms). A slot has SLOT_BYTES bytes of the file; the numbers begin again at 0 after
-#: SLOTS slots. So of a dump of up to SLOTS × SLOT_BYTES (256 KiB) hardly any frame is lost. Of a burst of stack traces,
-#: at most SLOTS copies of a line are kept per half minute.
+#: Equal lines of thread dumps in a file are merged if they have equal slots and are in one interval of LINE_SAMPLING_MS
+#: (ms). A line's slot is its offset in the file, divided by SLOT_BYTES, modulo SLOTS. Therefore a thread dump of up to
+#: SLOT_BYTES × SLOTS bytes (256 KiB) loses hardly any frame. Of a burst of stack traces, at most SLOTS copies of a line
+#: are kept per half minute.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")
 
 
 class Entry(Protocol):
-    """A log event or a thread dump. `repeats`: number of equal entries that this one stands for, itself included."""
+    """A log event or a thread dump. `repeats`: number of equal entries that were merged into this one, plus 1."""
 
     repeats: int
 
@@ -37,11 +37,11 @@ class Entry(Protocol):
 
     @property
     def signature(self) -> str:
-        """The id of the log pattern that the event matches, '' for a dump."""
+        """The id of the log pattern that the event matches; '' for a thread dump."""
 
     @property
     def sample(self) -> Hashable:
-        """A key that is equal for all entries that count as one entry."""
+        """A key. Entries with equal keys are merged."""
 
 
 E = TypeVar("E", bound=Entry)
@@ -50,8 +50,8 @@ E = TypeVar("E", bound=Entry)
 def sample_key(event: LogEvent) -> tuple[str, ...]:
     """Return a key that is equal for all events of a process that are merged into one event.
 
-    Events of a client that has no attempts left (capture `left` is 0) are merged even if their addresses differ. The
-    key stays the same when the monitor restarts.
+    Events with `0 attempts left` (capture `left`) are merged even if their addresses differ. A restart of the monitor
+    does not change the key.
     """
     named = (event.captures.get(name, "") for name in ("address", "goroutine", "minutes"))
     detail = "given up" if event.captures.get("left") == "0" else "".join(named)
@@ -75,7 +75,7 @@ def is_new(kept: dict[Hashable, E], entry: E) -> bool:
 
 
 def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
-    """Return at most `most` entries per process, but in any case one per log pattern (see `newest`).
+    """Return at most `most` entries per process, but at least one per process and log pattern.
 
     `entries` are in order of time. If there are more than `most` entries in all, the result is grouped by process.
     """
@@ -86,11 +86,11 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
 
 
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """Return at most `most` items: all items of rare sorts, only the newest items of frequent sorts.
+    """Return at most `most` items: all items with a rare key, but only the newest items with a frequent key.
 
-    Each sort keeps at least one item, even if the result then has more than `most`. `items` are in order of time.
-    `sort`: returns a key, equal for items of the same sort. If items are left out, the result is grouped by sort, and
-    in order of time within a sort.
+    `sort` returns the key of an item. At least one item per key is kept, even if the result then has more than `most`
+    items. `items` are in order of time. If items are left out, the result is grouped by key, and in order of time
+    within a group.
     """
     if len(items) <= most:
         return list(items)
@@ -100,7 +100,10 @@ def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
-    """Return how many items of each sort may be kept so that all sorts together keep at most `most`; at least 1."""
+    """Return the maximum number of items to keep per key (at least 1), so that at most `most` items are kept in all.
+
+    `sizes`: number of items by key.
+    """
     left = most
     for position, size in enumerate(sorted(sizes.values())):
         each = left // (len(sizes) - position)
