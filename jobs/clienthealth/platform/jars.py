@@ -112,11 +112,10 @@ def local_files() -> Path | None:
 
 
 def class_archive(paths: str) -> Path | None:
-    """Return the class archive (AppCDS: a JVM with it starts faster) for this Java and class path; None if there is
-    none.
+    """Return the class archive (AppCDS) for this Java and class path; None if there is no archive.
 
-    `paths`: the class path, as for `java -cp`. An archive's file name contains the archive's size, because the JVM
-    crashes on a truncated archive.
+    A JVM starts faster with a class archive. `paths`: the class path, as for `java -cp`. An archive's file name
+    contains its size, because the JVM crashes on a truncated archive.
     """
     found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
     return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)
@@ -134,7 +133,7 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a hash of the Java and class path with which an archive is made; the JVM refuses it with any other."""
+    """Return a hash of the Java and the class path. A JVM refuses an archive of another Java or class path."""
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
     # On macOS, /usr/bin/java is a launcher, without a file lib/modules beside it.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]
@@ -215,7 +214,7 @@ def version(path: str) -> int:
     if done.returncode != 0 or number is None:
         raise DependencyError(f"{path} does not print its version; {_HOW}")
     if int(number.group(1)) < OLDEST:
-        raise DependencyError(f"{path} is Java {number.group(1)}, at least {OLDEST} is needed; {_HOW}")
+        raise DependencyError(f"{path} is Java {number.group(1)}, but at least Java {OLDEST} is needed; {_HOW}")
     return int(number.group(1))
 
 

@@ -40,7 +40,8 @@ _UNKNOWN_TOPIC = 3
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
-#: Uninformative errors, the least vague first. A broker gives the reason only for the first refused connection.
+#: Parts of error messages that do not show the reason of a failure, the most informative first. A broker gives the
+#: reason only for the first connection that it refuses; later connections fail with these errors.
 _VAGUE = ("socket disconnected", "Connection reset", "timed out")
 #: Maps parts of kafka-python's error messages to the reasons that are shown in their place.
 _WORDS: Mapping[str, str] = table(Path(__file__).with_suffix(".toml"))
@@ -103,9 +104,10 @@ def extents(
     only: Set[TopicPartition] | None = None,
     run: Callable[..., Iterable[Any]] = map,
 ) -> Extents:
-    """Return the `Extent` of each partition of `topics`; if `only` is given, just of the partitions in `only`.
+    """Return the `Extent` of each partition of `topics`.
 
-    `run`: a function like `map`, which may query several brokers in parallel. Raises KafkaError if no broker answers.
+    `only`: if given, all other partitions are left out. `run`: a function like `map`, which may query several brokers
+    in parallel. Raises KafkaError if no broker answers.
     """
     by_leader, unread = leaders(client, topics, only)
 
@@ -173,9 +175,7 @@ def ask_in_chunks(
 
 
 def error_text(error: BaseException) -> str:
-    """Format an error as `type: message`; only the message if it already contains the type, as kafka-python's messages
-    do.
-    """
+    """Format an error as `type: message`. If the message already contains the type, return only the message."""
     kind, text = type(error).__name__, str(error)
     return text if kind in text else f"{kind}: {text}" if text else kind
 

@@ -92,7 +92,7 @@ class Reread(Generic[_T]):
             return self._content
 
     def _stamps(self) -> list[object]:
-        """Return a list that differs from an earlier one if a file was changed, replaced or deleted since."""
+        """Return a list that changes when a file is changed, replaced or deleted."""
         stamps: list[object] = []
         for file in self._files:
             with suppress(OSError):

@@ -32,7 +32,8 @@ from clienthealth.model.tables import converted, table
 from clienthealth.platform.jars import java
 from clienthealth.platform.secrecy import basic_auth, redacted
 
-#: Options that all clients of kafka-python have under the Java name with `_` in place of `.`; maps name to default.
+#: The options that all clients of kafka-python have; maps an option's name to its default. The option's Java name has
+#: `.` in place of `_`.
 _SAME = {
     name: default
     for name, default in KafkaAdminClient.DEFAULT_CONFIG.items()
@@ -51,7 +52,7 @@ class Login:
     module    class of the login module that sasl.jaas.config must name
     needs     the options of the login module that sasl.jaas.config must contain
     defaults  options of the Java client that are added if the settings lack them
-    package   the Python package that kafka-python needs for the mechanism, '' if none
+    package   the Python package that kafka-python needs for the mechanism; '' if it needs no package
     """
 
     module: str
@@ -116,7 +117,7 @@ def java_options(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the options of the login module in sasl.jaas.config, {} without SASL.
+    """Return the options of the login module in sasl.jaas.config. Return {} without SASL.
 
     Raises SettingsError for options that the Java client or kafka-python would refuse or misunderstand.
     """
@@ -124,7 +125,7 @@ def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def jvm_flags(options: Mapping[str, str]) -> str:
-    """Return the JVM flag that a login with tokens needs, with a blank before the flag; '' without such a login.
+    """Return the JVM flag that allows the address of the token endpoint, after a blank; '' without a token endpoint.
 
     Kafka's Java client requests tokens only from the addresses that this flag lists.
     """
@@ -284,8 +285,9 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
-    """Return (token, epoch second at which it must be renewed): 0 for a file, so that the file is read for each
-    connection.
+    """Return (token, epoch second at which the token must be renewed).
+
+    For a token in a file the second is 0, so that the file is read for each connection.
     """
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0

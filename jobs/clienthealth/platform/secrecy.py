@@ -1,6 +1,6 @@
 """Hide secrets in errors, logs, tracebacks and output of commands.
 
-Hidden are values of options with names like `password`, passwords in URLs, and private keys in PEM.
+Secrets are values of options with names like `password`, passwords in URLs, and private keys in PEM.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Topic:
     def create(self, client: KafkaAdminClient) -> bool:
         """Create the topic and wait until its partitions have leaders. Return False if the topic already exists.
 
-        Raises KafkaError if the brokers do not answer or refuse.
+        Raises KafkaError if the brokers refuse the request or do not answer.
         """
         request: dict[str, Any] = {
             "num_partitions": self.partitions,

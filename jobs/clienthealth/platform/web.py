@@ -63,7 +63,7 @@ _GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))", re.IGNORECASE)
 class Request:
     """A GET request: its path, and the last value of each query parameter.
 
-    `etag`: the version of the page that the peer has cached (If-None-Match), '' if none.
+    `etag`: the version of the page that the peer has cached (If-None-Match); '' if no page is cached.
     """
 
     path: str

@@ -1,8 +1,8 @@
 """Read the web server's TLS options and users from a file in the format of Prometheus, Alertmanager and exporters.
 
 https://prometheus.io/docs/prometheus/latest/configuration/https/ describes the format. The sections `tls_server_config`
-and `basic_auth_users` are read. File names in such a file are relative to the file's folder. Refused are options that
-Python cannot fulfil, and unsafe options such as TLS below 1.2.
+and `basic_auth_users` are read. File names in the file are relative to its folder. Options that Python cannot
+fulfil, and unsafe options such as TLS below 1.2, are refused.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Access:
             return False
         if kind.lower() != "basic" or not colon or len(password) > _MOST_BYTES or b"\0" in password:
             return False
-        # Check a password even for an unknown user, because the response time would reveal which users exist.
+        # Check a password even for an unknown user. Otherwise the response time would reveal which users exist.
         user = named.decode("utf-8", "replace")
         stored = self._users.get(user) or next(iter(self._users.values()))
         if not bcrypt.checkpw(password, stored.encode()) or user not in self._users:
