@@ -46,7 +46,7 @@ class Answers:
     username, password     for SASL; with OAUTHBEARER the client's id and secret; with GSSAPI username is the principal
     token_url, scope       OAUTHBEARER: the endpoint that issues tokens (file:///… for a token in a file), the scope
     keytab                 GSSAPI: path of the keytab; '' for the ticket cache
-    ca_file, client_file   files with the brokers' CA, and with the client's certificate and key: PEM, or as in STORES
+    ca_file, client_file   files with the brokers' CA and with the client's key and certificate (PEM or types in STORES)
     store_password         password of these files if their type is in STORES
     state                  folder or URL for checkpoints, history and reviews; '': the current folder
     """
@@ -192,7 +192,8 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
         with closing(_admin(settings)) as client:
             present = subscriptions(client)
     except KafkaError as error:
-        # A user who may not see subscriptions may not create any either, and needs the commands for an administrator.
+        # A user who may not see subscriptions may not create them either. Return all, so that `kafka-health init`
+        # prints the commands with which an administrator creates them.
         return [*wanted], f"This user may not see subscriptions ({type(error).__name__})."
     if present is None:
         return [], "The brokers are older than 3.7: clients cannot push their metrics through these brokers."
@@ -210,7 +211,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 
 
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
-    """Create or change the subscriptions `missing`, and return the names of those for which this failed.
+    """Create or change the subscriptions `missing`. Return the names of the subscriptions for which this failed.
 
     `say`: called with a text about each subscription.
     """

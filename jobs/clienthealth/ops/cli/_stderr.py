@@ -30,14 +30,17 @@ def to_stderr(level: int = logging.INFO) -> None:
 
 
 class _Redacted(logging.Formatter):
-    """A library may put secrets into lines and tracebacks."""
+    """Hide secrets that a library puts into log lines or tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         return secrecy.redacted(super().format(record))
 
 
 class _Repeated(logging.Filter):
-    """Lines that differ only in numbers count as repeated."""
+    """Drop a library's log line if a similar line was logged less than a minute ago.
+
+    Similar lines differ only in numbers.
+    """
 
     def __init__(self, library: str) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 def run(args: argparse.Namespace) -> int:
     """Print the settings in force or, with --spark-submit, options for spark-submit.
 
-    Raises SettingsError (exit code 2) if a program would refuse the settings.
+    Raises SettingsError (exit code 2) if the monitor or an exporter would refuse the settings.
     """
     from clienthealth.configuration import in_force, load
     from clienthealth.configuration.installation import fixed_labels

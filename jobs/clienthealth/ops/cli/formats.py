@@ -69,7 +69,7 @@ def _of_topics(
 def _of_files(
     paths: Sequence[Path], args: argparse.Namespace
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Like `_of_topics`, with the first records of each file.
+    """Yield (file, its stream, its first records, '') for each file, in the form of `_of_topics`.
 
     Without `--stream`, the stream is derived from the file's name.
     """

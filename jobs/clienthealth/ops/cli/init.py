@@ -1,4 +1,4 @@
-"""`kafka-health init`: ask for a cluster's address, create settings and topics, print the commands to start."""
+"""`kafka-health init`: ask for a cluster's address, create settings and topics, print the commands to run next."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class Tools:
 
         data = text.encode(errors="replace")
         if len(data) > MAX_INPUT:
-            raise ValueError(f"the text has {len(data)} bytes, at most {MAX_INPUT} are read")
+            raise ValueError(f"the text has {len(data)} bytes, but at most {MAX_INPUT} are read")
         with tempfile.TemporaryDirectory(prefix="kafka-health-") as folder:
             path = Path(folder) / "pasted.txt"
             path.write_bytes(data)

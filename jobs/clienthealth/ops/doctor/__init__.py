@@ -28,9 +28,9 @@ Check = Callable[[Settings], Iterator[Finding]]
 
 
 def checks() -> tuple[tuple[str, Check], ...]:
-    """Return (announcement, check) for all checks.
+    """Return (announcement, check) for each check.
 
-    The announcement is a text to print before a check that takes long; '' for all other checks.
+    The announcement of a slow check is printed before the check starts. The announcement of a quick check is ''.
     """
     from clienthealth.ops.doctor import brokers, machine, owned, servers
 

@@ -128,7 +128,10 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Report whether this user has the needed rights; nothing if the brokers (before 2.3) do not report rights."""
+    """Report whether this user has the needed rights.
+
+    Yields nothing if the brokers do not report rights (before 2.3).
+    """
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return

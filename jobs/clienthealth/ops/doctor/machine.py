@@ -158,7 +158,10 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _apart(spark: Any, settings: Settings, about: str) -> str | None:
-    """Return why checkpoint, history and topics do not match, for example after a restore."""
+    """Return why checkpoint, history and topics do not match, for example after a restore; None or '' if they match.
+
+    `about`: HISTORY or CHECKPOINT.
+    """
     from clienthealth.spark.checkpoint import Checkpoint
     from clienthealth.spark.losses import Losses
     from clienthealth.spark.query import checkpoint_of

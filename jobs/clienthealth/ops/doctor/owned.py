@@ -37,7 +37,7 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
         records, trouble = [], str(error)
     clients = []
     for record in records:
-        # The Prometheus exporter counts records that do not describe a client's state.
+        # Skip unreadable records here: the Prometheus exporter counts them.
         with suppress(RecordError):
             clients += [decode(bytes(record.value)).client] if record.value is not None else []
     if trouble:
@@ -49,7 +49,10 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
 
 
 def compared(owners: Owners, clients: Sequence[Client]) -> Iterator[Finding]:
-    """Report services of `clients` without an owner, and owners that match no service or group of `clients`."""
+    """Report each service that has no owner, and each owner that matches no service or group.
+
+    `clients`: the clients with these services and groups.
+    """
     services = sorted({client.service for client in clients if client.kind != "group"})
     groups = {client.group or (client.client_id if client.kind == "group" else "") for client in clients} - {""}
     alone = [service or "(no name)" for service in services if owners.owner_of(service) is None]

@@ -231,7 +231,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
 
 
 def pushing_clients(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
-    """Report how many clients, and of which versions, pushed the newest records of a topic.
+    """Report the number of clients that pushed the newest records of a topic, and the versions of their libraries.
 
     Yields nothing if no client pushed any of the records.
     """
