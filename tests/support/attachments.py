@@ -28,7 +28,7 @@ _ENTRY = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d),(\d{3}) (\w+) +\[([^\]]
 
 
 def statuses(*paths: Path, stdin: bytes = b"") -> tuple[Statuses, dict[str, Input]]:
-    """Return client → mode → status, and the inputs by name."""
+    """Diagnose files; return client id → mode → status, and name → input."""
     diagnosis = examine(paths, Settings(), io.BytesIO(stdin))
     judged: Statuses = {client.client_id: of(verdicts) for client, verdicts in diagnosis.clients}
     return judged, {given.name: given for given in diagnosis.inputs}

@@ -26,7 +26,7 @@ from tests.support.stepped import START
 
 _DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
 _SETTINGS = Settings()
-#: Ages (s) return to 0 when their event happens again.
+#: Metrics that count the seconds since an event; each returns to 0 when its event happens again.
 _AGES = ("metadata-age", "last-poll-seconds-ago", "last-heartbeat-seconds-ago")
 FAR_MS = 10**13
 

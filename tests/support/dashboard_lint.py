@@ -308,7 +308,7 @@ def legend_labels(board: Board) -> Iterator[str]:
 
 @rule
 def thresholds_explicit(board: Board) -> Iterator[str]:
-    """Require thresholds in each panel: Grafana's defaults show values above 80 in red."""
+    """Require explicit thresholds: by default, values above 80 are red, and missing values have the base colour."""
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:
             continue

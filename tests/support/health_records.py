@@ -14,7 +14,7 @@ def key(service: str, instance: str, client_id: str) -> bytes:
 
 
 def verdict(mode: str, status: str, **more: Any) -> dict[str, Any]:
-    """A suspected or confirmed failure began 90 s before NOW_MS."""
+    """Return a verdict. A suspected or confirmed failure began 90 s before NOW_MS."""
     fields: dict[str, Any] = {"mode": mode, "status": status}
     if status in ("suspected", "confirmed"):
         fields |= {"since": NOW_MS - 90_000, "detail": {}, "evidence": []}
@@ -49,7 +49,7 @@ def record(
 
 
 def deadlock(**more: Any) -> dict[str, Any]:
-    """The producer is deadlocked in its own callback, with two kinds of evidence."""
+    """Return the record of a producer that is deadlocked in its own callback, with two kinds of evidence."""
     evidence = [
         {
             "kind": "metric",

@@ -128,8 +128,10 @@ def good_snapshot(host: str, second: int) -> dict[str, Any]:
 
 
 def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = None) -> Streamed:
-    """Run the monitor for four minutes with a hostile client (seed None: without this client), then until the client
-    is gone."""
+    """Run the monitor for four minutes with a hostile client, then until the client is gone.
+
+    `seed`: None to run without the hostile client.
+    """
     monitor = Streamed()
     hostile = None if seed is None else Hostile(seed)
     for second in range(BEGIN + 60, BEGIN + 480, 30):
@@ -148,7 +150,7 @@ def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = Non
 
 
 def repeated(value: bytes, log: bool = False) -> Streamed:
-    """A client sends `value` every 10 s for two minutes; the monitor then runs until the client is gone."""
+    """Run the monitor while a client sends `value` every 10 s for two minutes, then until the client is gone."""
     monitor = Streamed()
     for second in (*range(BEGIN + 60, BEGIN + 180, 30), *range(BEGIN + 180, BEGIN + 361, 60)):
         raws = [Raw("", moved(value, at), key=b"evil|e:1|e") for at in range(second - 30, second, 10)]

@@ -204,7 +204,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def copied(folder: Path) -> Path:
-    """Copy the checkout; return the copy, a git repository, because tests call git."""
+    """Copy the checkout to `folder` and return it. The copy is a git repository, because tests call git."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
