@@ -41,7 +41,7 @@ NO_ANSWER = "no data shows that brokers answered the client at that time"
 
 
 def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -> Verdict:
-    """Return a deadlock's verdict with this status and these proofs after its adjustments in a window."""
+    """Adjust a deadlock's verdict in a window with `readings`, and return it."""
     mode = modes()[DEADLOCK]
     found = Verdict(DEADLOCK, status, 1, evidence=(Evidence("metric", 60_000, "it stands"),), proofs=proofs)
     window = ClientWindow(CLIENT, 0, 70_000, readings=readings)

@@ -40,7 +40,7 @@ def test_each_entry_has_true_versions_modes_that_exist_and_an_address() -> None:
         ("java", "4.1.1", None, ["KAFKA-19012", "KAFKA-19747"], ["KAFKA-19357", "end-of-support"], "4.1.2"),
         ("java", "4.1.2", None, [], ["KAFKA-19012"], ""),
         ("java", "0.11.0.3", "producer", ["KIP-896", "KAFKA-6446"], ["KAFKA-4840"], "4.1.2"),
-        # A bug that any release of 2.6 fixes counts as fixed in Confluent's 6.0.1.
+        # A bug that is fixed in at least one release of Kafka 2.6 counts as fixed in Confluent's 6.0.1.
         (
             "java",
             "6.0.1-ccs",

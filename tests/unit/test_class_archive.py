@@ -22,7 +22,7 @@ OFF = Settings(monitor=dataclasses.replace(MonitorSettings(), class_archive=Fals
 
 @pytest.fixture
 def jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a class path with one jar, and a cache without an archive."""
+    """Return the only jar of a class path. The cache contains no archive."""
     jar = tmp_path / "a.jar"
     jar.touch()
     monkeypatch.setenv("KAFKA_HEALTH_CACHE", str(tmp_path))

@@ -221,7 +221,7 @@ REFUSED_0_9 = (
     ("text", "status"),
     [
         (f"{REFUSED_0_9}\n\tat shop.Worker.run(Worker.java:5)\n", "suspected"),
-        # A line without a stack may be a heading, or made up.
+        # A line without a stack may be a heading or an invented example.
         (f"{REFUSED_0_9}\n", "unknown"),
     ],
 )

@@ -164,7 +164,7 @@ NETWORK_THREAD = "kafka-producer-network-thread | p"
 def test_a_line_is_of_a_client_of_the_program_that_logs_it(
     thread: str, logger: str, text: str, own: bool | None
 ) -> None:
-    """`own`: True if the line is about a client of its own program; None for a quotation, which gives no event."""
+    """`own`: whether the line is about a client of its own program; None if it is a quotation, which gives no event."""
     logged = events([line(LOG.format("ERROR", thread, logger, text))])
     assert {event.own for event in logged} == ({own} - {None})
 

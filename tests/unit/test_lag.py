@@ -163,7 +163,7 @@ def test_no_lag_is_no_seconds_exactly() -> None:
 
 
 def test_seconds_are_extrapolated_ten_minutes_at_most() -> None:
-    # 1 record a second; offset 900 was produced 100 s before the first sample, offset 0 long before.
+    # 1 record is produced a second. Offset 900 is 100 s older than the first sample, offset 0 is 1,000 s older.
     ends = [(float(t), 1000 + t) for t in range(0, 61, 10)]
     near = partition_lag(seen([(t, 900, end) for t, end in ends]), LIMITS)
     assert (near.seconds, near.quality) == (160.0, "extrapolated")
@@ -258,7 +258,7 @@ def test_members_are_named() -> None:
 
 
 def test_the_stop_of_a_quiet_partition_goes_by_the_groups_gap() -> None:
-    # Partition 1 gets few records; over both partitions, the group commits every 10 s.
+    # Partition 1 gets few records, but every 10 s the group commits an offset of at least one partition.
     readings = [reading(10.0 * i, at(0, 10 * i, 10 * i + 1), at(1, i // 20, i // 20)) for i in range(80)]
     # A record arrives and stays unread for 60 s.
     readings += [reading(800.0 + 10 * i, at(0, 800 + i, 801 + i), at(1, 4, 5)) for i in range(7)]

@@ -21,7 +21,7 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """A failure mode, and items of one kind in a recording of this mode.
+    """A failure mode, and the evidence of one kind (the items) in a recording of this mode.
 
     `kind`: `dumps`, `lines`, or `readings` (10 s apart). `what`: for lines, a text that each line contains; for
     readings, the time of the first sample (ms after the onset). `least`: required number of items → verdict; empty if

@@ -1,4 +1,4 @@
-"""Test owners of services: their files, errors in these, and their use in the exporter, the doctor and routes."""
+"""Test owners of services: their files, errors in the files, and their use in the exporter, the doctor and routes."""
 
 from __future__ import annotations
 

@@ -23,9 +23,10 @@ class DiedError(Exception):
 
 
 class Query:
-    """A fake checkpoint, and a fake query that reads from the checkpoint; `sizes`: number of records in each partition.
+    """A fake checkpoint, and a fake query that reads from the checkpoint.
 
-    `deadly`: records that kill the process that reads them; `sign`: the message that the killed process leaves.
+    `sizes`: number of records in each partition. `deadly`: records that kill their reader's process. `sign`: the
+    message that the killed process leaves; None for no message.
     """
 
     def __init__(
@@ -201,7 +202,7 @@ def test_after_the_culprit_is_out_all_else_is_read_at_full_speed(sign: str) -> N
     assert len(query.read_records) == 99_999 and len(query.rejected) == 1
     out = query.read_records.index(((0, "metrics", 0), 34))
     before = query.batches[: next(n for n in range(len(query.batches)) if sum(query.batches[:n]) >= out)]
-    # After the deadly record come only full batches, and a last batch with the rest.
+    # All batches after the deadly record are full; only the last one has fewer records.
     assert query.batches[len(before) :] in ([0, *[MOST] * 9, 9966], [*[MOST] * 9, 9966])
 
 

@@ -37,8 +37,8 @@ CROSSED = [
 OF_LIBRDKAFKA = [name for name in TRUTH if name.startswith("librdkafka")]
 #: Pushes alone can show these modes, because the client keeps pushing or its end is visible.
 SEEN = {"send-blocked-on-metadata", "producer-not-closed", "delivery-stalled"}
-#: Longest time from onset to verdict, by push interval: two complete pushes after the onset, plus the time after which
-#: calls fail (max.block.ms = 20 s) or records expire (delivery.timeout.ms = 60 s).
+#: Push interval (s) → longest time (s) from onset to verdict. A verdict needs two complete pushes after the onset, and
+#: calls that fail (max.block.ms = 20 s) or records that expire (delivery.timeout.ms = 60 s).
 FOUND_SECONDS = {10: 80, 30: 115}
 #: Duration (s) of the recorded producer's callback, and the tolerance of its measurement.
 CALLBACK_SECONDS, TOLERANCE = 0.1, 0.1

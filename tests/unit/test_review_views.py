@@ -68,7 +68,7 @@ def in_the_text(text: str) -> list[str]:
 
 
 def plain(line: str) -> str:
-    """Return a line's letters and digits, with `|` between cells, without the trend."""
+    """Return a line's letters and digits, with `|` between cells. A wide table's last cell, the trend, is left out."""
     cells = line.replace("\\|", "").strip().removeprefix("|").removesuffix("|").split("|")
     return "|".join(re.sub(r"\W+", "", cell) for cell in (cells[:-1] if len(cells) > 10 else cells))
 

@@ -116,7 +116,7 @@ class Elements(HTMLParser):
 
 
 class Around(HTMLParser):
-    """For each place where a name is shown: the elements around the name, outermost first."""
+    """Collects, for each place where a name is shown, the elements around the name, outermost first."""
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__()

@@ -166,7 +166,7 @@ def test_without_any_input_no_client_is_gone() -> None:
         if out <= second < back:
             continue
         batch: list[Any] = []
-        # When input returns, OTHER starts to report 40 s later than the client `another`.
+        # When input returns, the client `another` reports at once, and the client OTHER reports 40 s later.
         if second % 10 == 0 and not back <= second < back + 40:
             batch.append(snapshot(second, {"select-total": second}, OTHER))
         if second % 10 == 5:

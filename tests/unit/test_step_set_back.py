@@ -25,7 +25,7 @@ def producer(second: float, shift: float, stuck_since: float) -> Any:
 
 
 def run(monitor: Stepped, until: int, shifts: list[tuple[int, int]], stuck_since: float) -> list[tuple[str, int]]:
-    """Return (change of an incident, true time of its batch in seconds).
+    """Return (change, true time of its batch in seconds) for each change of an incident.
 
     `shifts`: (second, number of seconds by which the producer's clock is ahead from then on).
     """

@@ -265,8 +265,6 @@ def test_a_window_sees_only_its_own_readings() -> None:
 
 
 def test_records_per_second_of_each_topic_of_a_consumer_that_has_several() -> None:
-    """In 40 s: 400 records from orders' two partitions, none from audit; `late` was added meanwhile."""
-
     def reading(seconds: int, *totals: tuple[str, int, float]) -> Reading:
         topics = tuple(TopicReading(t, p, None, {"records-consumed-total": value}) for t, p, value in totals)
         return Reading(making.at(seconds), {}, topics)

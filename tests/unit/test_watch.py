@@ -53,7 +53,7 @@ STUCK = """\
 
 
 def jvm(stuck: bool) -> Callable[[Any], tuple[int, bytes]]:
-    """The JVM's producer sends ten records a second, or is stuck with records in its buffer."""
+    """Return the agent of a JVM. Its producer sends ten records a second, or is stuck with records in its buffer."""
     reads = 0
 
     def answer(asked: Any) -> tuple[int, bytes]:

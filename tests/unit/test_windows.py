@@ -115,7 +115,7 @@ WAITING = (
 
 @pytest.mark.parametrize("ill", [False, True])
 def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_instance(ill: bool) -> None:
-    """`ill`: the producer keeps waiting, its metrics show this, and the incident stays open."""
+    """`ill`: True if the producer's metrics show that it keeps waiting, so that the incident stays open."""
     monitor = Stepped()
     for second in range(0, 600, 10):
         batch: list[Any] = [
