@@ -26,7 +26,7 @@ TOP = 5
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
     """Return the lowest class that, together with all lower classes, has at least `share` of all counts.
 
-    `histogram`: the count of each class. `share`: 0 to 1. None if there are no counts.
+    `histogram`: the count of each class. `share`: 0 to 1. Returns None if there are no counts.
     """
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):

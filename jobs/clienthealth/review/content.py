@@ -290,7 +290,10 @@ def measured(row: ClientRow | TopicRow) -> str:
 
 
 def periods_left(row: Capacity) -> str:
-    """Return, as text, after how many periods a service's buffers will be full; a dash if too few periods are known."""
+    """Return, as text, after how many periods a service's buffers will be full.
+
+    The text is a dash if too few periods are known, and `not in sight` beyond FAR periods.
+    """
     if row.slope is None:
         return NONE
     return "not in sight" if row.periods_left is None or row.periods_left > FAR else f"{row.periods_left:.1f}"

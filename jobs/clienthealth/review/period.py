@@ -1,4 +1,4 @@
-"""The time that a review covers: [start, end) in UTC, whole minutes; the last full ISO week by default."""
+"""The period that a review covers: [start, end) in UTC, in whole minutes. The default is the last full ISO week."""
 
 from __future__ import annotations
 

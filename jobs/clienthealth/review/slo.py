@@ -50,9 +50,10 @@ class Loss:
 
 
 def of_service(records: Range, target: int, observed: bool) -> Loss:
-    """Return a service's lost records, with the state of its loss objective. `target`: how many it may lose.
+    """Return a service's lost records, with the state of its loss objective.
 
-    `observed`: True if any client of the service was judged.
+    `target`: maximum number of lost records that meets the objective. `observed`: True if any client of the service
+    was judged.
     """
     low, high = records
     if records == (0, 0) and not observed:
@@ -237,7 +238,7 @@ def objectives(
     lost_target: int,
     owners: Owners = NOBODY,
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
-    """Return how well all services together met the objective, and a list with the same for each service, worst first.
+    """Return how well the objective was met, by all services together and by each service (the worst first).
 
     `rows`: numbers of client-minutes, in the columns of `client_minutes.statuses`. `clients`: number of clients by
     service. `target`: the target of all services together, and of each service without a target of its own. `lost`:
