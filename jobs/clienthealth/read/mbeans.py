@@ -84,7 +84,7 @@ PATTERNS: Mapping[str, Sequence[str]] = {
     # Request all attributes, because consumers up to 1.0 have an attribute for the lag of each partition.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
-    # Brokers also have MBeans in kafka.server.
+    # The Scala consumer has its lag in kafka.server, a domain in which brokers have MBeans, too.
     **{
         f"kafka.{'server' if kind == 'FetcherLagMetrics' else 'consumer'}:type={kind},*": ("Value", "Count")
         for kind in dict.fromkeys(path.partition("/")[0] for path in metric_names.SCALA)
@@ -108,7 +108,8 @@ def object_name(name: str) -> tuple[str, dict[str, str]]:
 def parts(mbean: str) -> MBean:
     """Parse an MBean's name.
 
-    The client id is the property `client-id`; in Scala clients `clientId`, and in `app-info` of old Java clients `id`.
+    The client id is the property `client-id`. Scala clients have it in the property `clientId`. Old Java clients
+    have it in the property `id` of `app-info`.
     """
     domain, properties = object_name(mbean)
 

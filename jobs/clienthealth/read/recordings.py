@@ -178,7 +178,7 @@ def _mbean(key: str, domain: str) -> tuple[str, str]:
 
 
 def _entries(text: str) -> Iterator[tuple[int, bytes]]:
-    """Yield (number of the first line, text) of each log entry, with the stack trace below the line."""
+    """Yield (number of the first line, text) of each log entry. The text includes the stack trace."""
     entry: list[str] = []
     start = 0
     for number, line in enumerate(text.splitlines()):

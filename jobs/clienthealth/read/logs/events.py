@@ -254,7 +254,7 @@ def _event(line: LogLine, text: str, source: Source, signature: str, captures: M
 def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]) -> tuple[str, Source]:
     """Return (text, input record) of the line in which a match begins.
 
-    A long line is cut to the text around the match; a prefix `[Producer clientId=…]` is kept: it names the client.
+    A long line is cut to the text around the match; a prefix `[Producer clientId=…]` is kept.
     """
     begin, below = body.rfind("\n", 0, match.start()) + 1, body.count("\n", 0, match.start())
     if 0 < below < len(line.numbers):

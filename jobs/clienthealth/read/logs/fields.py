@@ -7,7 +7,7 @@ import re
 from clienthealth.model.telemetry import LogLine
 from clienthealth.model.values import present
 
-#: Name of a producer's I/O thread. In the full name ` | ` and the client id follow.
+#: Name of a producer's I/O thread. In a thread's full name, ` | ` and the client id follow.
 NETWORK_THREAD = "kafka-producer-network-thread"
 PRODUCER_THREAD = f"{NETWORK_THREAD} | "
 ADMIN_THREAD = "kafka-admin-client-thread | "

@@ -116,8 +116,8 @@ def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) to add to a time without a zone, so that it becomes UTC; None if it cannot be inferred.
 
     `written_ms`: the time, read as UTC. `there_ms`: the time (epoch ms) at which the text arrived. If the two differ by
-    a multiple of half an hour (± SOON_MS), the difference counts as the zone's offset, because a text that merely
-    arrives late is rarely late by such a multiple.
+    a multiple of half an hour (± SOON_MS), the difference counts as the zone's offset, because a delay is rarely a
+    multiple of half an hour.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS

@@ -38,8 +38,9 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     id         hyphenated, unique; stored as `LogEvent.signature`, also in the state on disk
     source     maps a library to the versions that log the line, and the place in the library's source; `any` stands for
                programs that log the line in their own words
-    literal    a text that every match contains: a cheap test before the pattern (case matters)
-    or_literals  further texts; a match may contain one of them instead of `literal`
+    literal    a text that every match contains, except matches with one of the `or_literals`. A search for this text is
+               a cheap test before the pattern (case matters)
+    or_literals  texts that a match may contain instead of `literal`
     pattern    regular expression for a part of the message, or of the exception below the message; named groups become
                `LogEvent.captures`; `%name%` stands for a part in `dump_formats/shapes.toml`
     logger     the name of the line's logger must begin with this text; None for any logger. Not tested if the

@@ -260,7 +260,7 @@ WHAT = "stack of one thread"
 
 
 def bare_stacks(text: str) -> list[Dump]:
-    """Return each stack in a text that has a frame with "kafka" in it, as a dump of one thread.
+    """Return a dump of one thread for each stack in the text; a stack must have a frame with "kafka" in it.
 
     Stacks with fewer than three frames (MIN_FRAMES), and stack traces of exceptions, are left out.
     """
