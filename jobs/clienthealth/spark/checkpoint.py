@@ -40,7 +40,7 @@ class Pending:
 
     @property
     def sizes(self) -> Mapping[Part, int]:
-        """The number of offsets to read in each part (source, topic, partition) that has any."""
+        """Maps each part (source, topic, partition) that the batch reads to its number of offsets."""
         sizes = {part: end - self.begin.get(part, 0) for part, end in self.end.items()}
         return {part: size for part, size in sizes.items() if size > 0}
 
@@ -54,8 +54,8 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Write `form`, the version in which the state will be saved (`state.VERSION`), into the checkpoint's folder.
 
-        Raises StateError, before any change, if a later release wrote the checkpoint, or an earlier one with fewer
-        SOURCES.
+        Raises StateError, before any change, if a later release wrote the checkpoint, or an earlier release with
+        fewer SOURCES.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])

@@ -27,7 +27,7 @@ DECODED = "bucket int, data binary"
 #: if empty. `size` is set only for records that are too large to decode; the value of such a record is null.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Bucket numbers that stand for no bucket of processes. COUNTS: counts of the input. REJECTS: rejected records; a task
+#: Numbers of special buckets, which hold no processes. COUNTS: counts of the input. REJECTS: rejected records; a task
 #: uses REJECTS minus the number of a partition that it reads.
 COUNTS = -1
 REJECTS = -2

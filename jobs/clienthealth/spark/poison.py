@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 
 REASON = "fatal"
 #: A batch counts as the cause if it has ended the monitor DEATHS times with a sign of a record's fault, or KILLS times
-#: without such a sign (for example by kill -9). A narrowed batch counts as the cause if it has ended the
-#: monitor once with a sign, or DEATHS times without a sign.
+#: without such a sign (for example by kill -9). A narrowed batch counts as the cause if it has ended the monitor
+#: once with a sign, or DEATHS times without a sign.
 DEATHS, KILLS = 3, 20
 #: The monitor reads a faulty batch in SHARE parts. After CALM batches that succeed, it reads SHARE times as many
 #: records at a time.

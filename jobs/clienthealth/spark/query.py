@@ -20,7 +20,7 @@ from clienthealth.spark.topics import stream, ticks
 
 
 def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
-    """Return the records of all input topics, with the columns RAW. The value of a record that is too large is removed.
+    """Return the records of all input topics, with the columns RAW. A record that is too large to decode has no value.
 
     `limit`: maximum number of records per source and batch; 0: as in the settings.
     """

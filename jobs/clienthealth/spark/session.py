@@ -143,7 +143,7 @@ def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]
     """Return the `driver_options` that the JVM of a submitted program lacks, each as `OPTION: MISSING FLAGS`."""
     in_force = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
     lacks = {
-        # The path of the logging configuration differs between machines.
+        # Ignore the path of the logging configuration, which differs between machines.
         key: [flag for flag in value.split() if flag.partition("file:")[0] not in in_force[key]]
         for key, value in driver_options(settings).items()
     }

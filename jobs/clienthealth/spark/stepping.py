@@ -243,8 +243,8 @@ def fits(most: int, *parts: bytes | None) -> bool:
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
     """Return a row for each rejected record, and a summary.
 
-    If a row exceeds `most` bytes, its value is left out. If the row is still too large, so are the key and the
-    record's own headers.
+    If a row exceeds `most` bytes, its value is left out. If the row is still too large, the key and the
+    record's own headers are left out, too.
     """
     rows: list[Row] = []
     for reject in (reject for item in data for reject in _unpack_rejects(item)):

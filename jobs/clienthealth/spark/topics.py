@@ -27,8 +27,9 @@ def connection(settings: Settings) -> Mapping[str, str]:
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
     """Return the topics as a stream that begins at the checkpoint or, without one, `start_seconds_back` before now.
 
-    A missing topic is read once it exists. Records that retention deleted unread are skipped and counted (`losses.py`).
-    `limit`: maximum number of records per batch, if less than `max_offsets_per_trigger`; 0: only that setting applies.
+    A missing topic is read once it exists. Records that were deleted before they were read are skipped and
+    counted (`losses.py`). `limit`: maximum number of records per batch, if less than `max_offsets_per_trigger`; 0: only
+    that setting applies.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
