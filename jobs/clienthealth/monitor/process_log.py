@@ -163,8 +163,7 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     instance = entry.instance or ""
     for at in same if event.signature in CONFIG_LOGGED else ():
         if kept[at][0] == instance:
-            # Drop the options of earlier starts. The name of an option contains a dot; the name of a group of the log
-            # pattern does not.
+            # Drop the client options that earlier starts logged. Only the name of an option contains a dot.
             few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
             kept[at] = instance, replace(kept[at][1], captures=few)
     if len(same) > LAST_KEPT:

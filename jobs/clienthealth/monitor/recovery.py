@@ -60,8 +60,9 @@ def is_over(
 def refresh(
     incidents: Incidents, key: str, verdicts: list[Verdict], window: Callable[[], ClientWindow], end_ms: int
 ) -> None:
-    """Prolong open incidents of modes that have a symptom in the window. `window`: returns the client's window that
-    ends at `end_ms`; `verdicts`: the verdicts on this window.
+    """Prolong each open incident if the window shows a symptom of the incident's mode.
+
+    `window`: returns the client's window that ends at `end_ms`. `verdicts`: the verdicts on this window.
     """
     for verdict in verdicts:
         goes_on = verdict.mode in incidents.of_client(key) and not verdict.unhealthy

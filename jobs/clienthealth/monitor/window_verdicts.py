@@ -18,9 +18,9 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: An incident keeps separate counts for this many half minutes, the newest ones. No window reaches back farther.
+#: An incident keeps separate counts for this number of newest half minutes. No window reaches back farther.
 KEPT_SLOTS = 64
-#: Thresholds from the settings: for each failure mode, the values by the thresholds' names.
+#: Thresholds from the settings. Maps the id of a failure mode to the values of its thresholds by name.
 Overrides = Mapping[str, Mapping[str, float]]
 NOTHING_MORE = Context()
 

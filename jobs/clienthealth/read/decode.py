@@ -79,7 +79,7 @@ _IN_KEY = ("service", "instance", "client_id")
 class Decoded(msgspec.Struct):
     """The result of decoding one record.
 
-    format     name of the format, None if no format recognised the record
+    format     name of the format; None if no format recognised the record
     snapshots  the usable snapshots. Each has a client id, a valid kind, a time and an interval; an unknown service or
                instance is ''
     lines      the usable log lines, parsed into fields; each has a time

@@ -1,6 +1,6 @@
 """Parse the log line that a log shipper's record contains as its message.
 
-If the fields of the shipper's record contain neither level nor logger, the message is parsed as the line that the
+If the fields of the shipper's record contain no level and no logger, the message is parsed as the line that the
 application wrote: text in any layout, or JSON. A field of the line wins over the same field of the shipper's record.
 """
 

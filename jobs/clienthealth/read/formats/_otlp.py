@@ -55,7 +55,7 @@ class Metric(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def metric(spelled: str) -> Metric | None:
-    """Return the meaning of an OTLP metric's name; None if no Kafka client has such a metric."""
+    """Return the meaning of an OTLP metric's name; None if no Kafka client has this metric."""
     if (match := _CLIENT_METRIC.match(spelled)) is None:
         return None
     return Metric(match[1], _NAMES.get(spelled), spelled.startswith(KIP714), Subject(None, match[1]))

@@ -169,7 +169,7 @@ def without_message_path(data: memoryview) -> memoryview:
     """Return the data after the path that locates a protobuf message in its schema.
 
     The path is a list of zigzag varints. The first varint is the number of varints that follow. Raises PayloadError if
-    the data do not begin with such a path.
+    the data do not begin with a path.
     """
     try:
         count, at = varint(data, 0, len(data))

@@ -1,4 +1,4 @@
-"""Interpret Prometheus series of Kafka clients, whichever program scraped and shipped them.
+"""Interpret Prometheus series of Kafka clients. Any program may have scraped and shipped them.
 
 The metric names may be Micrometer's or the JMX exporter's (`model/metric_names.py`).
 """

@@ -38,7 +38,7 @@ _RESOURCES = 0x0A
 def message_of(message: str, data: bytes | memoryview) -> Any:
     """Parse bytes as a protobuf message. `message`: name of the message in the schema.
 
-    Raises ValueError if the bytes are not such a message, DependencyError without the package `protobuf`.
+    Raises ValueError if the bytes are not this message, DependencyError without the package `protobuf`.
     """
     instance = _classes()[message]()
     try:
@@ -63,7 +63,7 @@ def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
 
 
 def attributes_of_resource(data: bytes) -> Mapping[str, str]:
-    """Return the attributes of an encoded `Resource` message by name; {} if the bytes are not such a message."""
+    """Return the attributes of an encoded `Resource` message by name; {} if the bytes are invalid."""
     return attributes(tuple(_message("Resource", data).attributes))
 
 

@@ -31,7 +31,7 @@ _NAMES = metric_names.mbeans()
 
 @lru_cache(maxsize=16_384)
 def _parts(keyspace: str) -> tuple[str, Subject, str | None] | None:
-    """Return (`host_port`, subject, our name of the metric); None if no Kafka client has such a metric.
+    """Return (`host_port`, subject, our name of the metric); None if no Kafka client has this metric.
 
     Our name is None for a metric that is not read.
     """

@@ -126,7 +126,7 @@ def _topics(topics: Object, producer: bool) -> Iterator[TopicMetrics]:
             partition = mapping(one)
             number = measurement(partition.get("partition"))
             waiting = _sum(partition, "msgq_cnt", "xmit_msgq_cnt")
-            # `number` is None for partition -1, in which a producer's messages without a partition wait.
+            # `number` is None for partition -1: a producer's messages wait there until they have a partition.
             if number is not None or (producer and waiting):
                 yield TopicMetrics(topic, integer(number), metrics=_of_partition(partition, producer, waiting))
 

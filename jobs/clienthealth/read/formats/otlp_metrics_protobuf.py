@@ -52,8 +52,8 @@ Parts = tuple[Any, ...]
 class _Point(NamedTuple):
     """A data point.
 
-    name        our name of the metric, None if the metric is not read or the point has no value
-    start, end  times of the point in nanoseconds, 0 if unknown
+    name        our name of the metric; None if the metric is not read or the point has no value
+    start, end  times of the point in nanoseconds; 0 if unknown
     value       an int if the value was written as an integer, else a float
     """
 

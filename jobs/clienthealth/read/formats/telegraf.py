@@ -49,7 +49,7 @@ class _Layout(NamedTuple):
 
 
 def add(processes: Processes, name: str, tags: Labels, fields: Mapping[str, Any], ts_ms: int | None) -> None:
-    """Add one metric of Telegraf to `processes`. `ts_ms`: epoch ms, None if the metric has no time.
+    """Add one metric of Telegraf to `processes`. `ts_ms`: epoch ms; None if the metric has no time.
 
     `fields`: values as the record contains them, numbers or texts.
     """
