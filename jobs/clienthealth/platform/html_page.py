@@ -88,7 +88,7 @@ def plot(height: int, title: str, text: str, body: Iterable[Markup]) -> Markup:
 
 
 def line(class_: str, x1: str, x2: str, y1: float, y2: float, *content: Markup) -> Markup:
-    """Return a straight line as an SVG element. `x1`, `x2`: such as `12%`; `y1`, `y2`: pixels."""
+    """Return a straight line as an SVG element. `x1`, `x2`: per cent (`12%`); `y1`, `y2`: pixels."""
     return element("line", *content, class_=class_, x1=x1, x2=x2, y1=y1, y2=y2)
 
 

@@ -31,8 +31,8 @@ _Client = TypeVar("_Client")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-#: Errors that concern all items of a request. After such an error the caller needs a new client, because kafka-python
-#: looks up a coordinator only once.
+#: Errors that concern all items of a request. After one of these errors the caller needs a new client, because
+#: kafka-python looks up a coordinator only once.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
 #: The topic in which brokers keep groups and their committed offsets. While a partition of this topic has no leader,
@@ -82,7 +82,7 @@ class Extent(NamedTuple):
 class Extents(NamedTuple):
     """First and end offsets of the partitions that could be read (`known`), and why others could not be (`unread`).
 
-    A partition that is in neither mapping does not exist. `reconnect`: True if the caller should make a new client.
+    A partition that is missing from both does not exist. `reconnect`: True if the caller should make a new client.
     """
 
     known: Mapping[TopicPartition, Extent]

@@ -39,7 +39,7 @@ class UnknownSchemaError(InputError):
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema. `kind`: AVRO, PROTOBUF or JSON. `avro`: the schema as fastavro parses it, None for other kinds."""
+    """A schema. `kind`: AVRO, PROTOBUF or JSON. `avro`: the schema as fastavro parses it; None for other kinds."""
 
     kind: str
     avro: Any = None

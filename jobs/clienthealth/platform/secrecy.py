@@ -32,7 +32,7 @@ def is_secret(name: str) -> bool:
 
 
 def redacted(text: str) -> str:
-    """Return the text with `(hidden)` in place of private keys, logins in URLs, and values of names like `password`."""
+    """Return the text with `(hidden)` for each private key, login in a URL, and value after a name like `password`."""
     text = _PRIVATE_KEY.sub(HIDDEN, text)
     text = _USER.sub(rf"\1{HIDDEN}@", text)
     return _GIVEN.sub(rf"\1{HIDDEN}", text)

@@ -171,7 +171,7 @@ class Server(ThreadingHTTPServer):
     def allow(self, connection: socket.socket, seconds: float, waiting: bool) -> None:
         """Set the deadline of a connection to `seconds` from now.
 
-        `waiting`: True if the peer's next request must arrive by the deadline, False if a request is being answered.
+        `waiting`: True if the peer's next request must arrive by the deadline; False if a request is being answered.
         """
         self._waiting.pop(connection, None)
         if waiting:
@@ -179,7 +179,7 @@ class Server(ThreadingHTTPServer):
         self._deadlines[connection] = time.monotonic() + seconds
 
     def service_actions(self) -> None:
-        """Close overdue connections. A thread that is reading from or writing to such a connection gets an error."""
+        """Close overdue connections. A thread that reads from or writes to a closed connection gets an error."""
         now = time.monotonic()
         for connection in [overdue for overdue, end in list(self._deadlines.items()) if end < now]:
             self._deadlines[connection] = now + ANSWER_SECONDS

@@ -58,9 +58,9 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Access:
-    """The server's TLS context (`tls`; None for plain connections), and the users that may log in.
+    """The server's TLS context (`tls`; None without TLS), and the users who may log in.
 
-    `users`: bcrypt hash of the password by user name; without users every request is allowed.
+    `users`: bcrypt hash of the password by user name. Without users, every request is allowed.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, users: Mapping[str, str] | None = None) -> None:
@@ -69,7 +69,7 @@ class Access:
         self._right: set[bytes] = set()
 
     def allows(self, authorization: str) -> bool:
-        """True if a request is allowed. `authorization`: the request's header Authorization, '' if it has none."""
+        """True if a request is allowed. `authorization`: the request's header Authorization; '' without this header."""
         if not self._users:
             return True
         seen = hashlib.sha256(authorization.encode("utf-8", "replace")).digest()
@@ -95,7 +95,7 @@ class Access:
 
 
 def access(web_config_file: str) -> Access:
-    """Read TLS and users from a file. If `web_config_file` is '', connections are plain and every request is allowed.
+    """Read TLS and users from a file. If `web_config_file` is '', there is no TLS and every request is allowed.
 
     Raises SettingsError if the file is wrong, and DependencyError if a Python package is missing. No message contains a
     password hash.

@@ -114,7 +114,7 @@ class Reject:
     reason     what is wrong, without the detail
     detail     the first detail that is known for any of these records; '' if there is none
     records    number of these records
-    partition  the partition of the first record, None for a file
+    partition  the partition of the first record; None for a file
     offset     the offset of the first record
     """
 
