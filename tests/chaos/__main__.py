@@ -3,12 +3,13 @@
     python -m tests.chaos [--faults N] [--seed N] [--only KIND,…] [--resume]
     python -m tests.chaos --flood NAME,… [--share PART]
 
-Each fault has a slice of the input. Afterwards the slice's history must equal the results that `calculated.py` gets
-from the same input without faults, Spark and Kafka, except for records that the fault provably lost. Exit code: 0 if
-this holds for all faults, 1 if not, 2 if the campaign itself failed. A campaign with all kinds and fifty faults writes
-the page tests/chaos/RESULTS.md, others write .cache/chaos/RESULTS.md. Results are kept in .cache/chaos/outcomes.json;
-`--resume` repeats only faults that have not passed, each exactly as before. With `--flood` the monitor gets an
-excessive load instead (`floods.py`).
+Each fault has a slice of the input. After the fault, the history of this slice must equal the results that
+`calculated.py` calculates without Spark and Kafka. Only records that the fault provably lost may be missing.
+
+Exit code: 0 if all faults pass, 1 if a fault shows a difference, 2 if the campaign itself failed. A campaign with all
+kinds and fifty faults writes the page tests/chaos/RESULTS.md; other campaigns write .cache/chaos/RESULTS.md. The
+outcomes are kept in .cache/chaos/outcomes.json. `--resume` repeats only the faults that have not passed, each with its
+earlier details. With `--flood`, the monitor gets excessive input instead of faults (`floods.py`).
 """
 
 from __future__ import annotations
@@ -36,12 +37,28 @@ FAULTS = 50
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__.partition("\n")[0])
-    parser.add_argument("--faults", type=int, default=FAULTS, metavar="N", help=f"so many faults ({FAULTS})")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="which faults, and when (1)")
-    parser.add_argument("--only", default="", metavar="KIND,…", help=f"kinds: {', '.join(faults.KINDS)}")
-    parser.add_argument("--resume", action="store_true", help="only what has not passed in the campaign before")
-    parser.add_argument("--flood", default="", metavar="NAME,…", help=f"instead: {', '.join(floods.FLOODS)}")
-    parser.add_argument("--share", type=float, default=1.0, metavar="PART", help="so much of a flood (1)")
+    parser.add_argument("--faults", type=int, default=FAULTS, metavar="N", help=f"number of faults (default: {FAULTS})")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number that determines the faults and their times (default: 1)",
+    )
+    parser.add_argument(
+        "--only", default="", metavar="KIND,…", help=f"use only these kinds of faults: {', '.join(faults.KINDS)}"
+    )
+    parser.add_argument("--resume", action="store_true", help="repeat only the faults that have not passed")
+    parser.add_argument(
+        "--flood", default="", metavar="NAME,…", help=f"run these floods instead of faults: {', '.join(floods.FLOODS)}"
+    )
+    parser.add_argument(
+        "--share",
+        type=float,
+        default=1.0,
+        metavar="PART",
+        help="size of a flood, as a share of the full size (default: 1)",
+    )
     asked = parser.parse_args(arguments)
     if asked.flood:
         return _flooded(asked.flood.split(","), asked.share)

@@ -36,11 +36,11 @@ def minutes(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set
     """Yield the differences between both tables `minutes` in [begin_ms, end_ms), without the clients in `strays`."""
     mine, theirs = (_minutes(one, begin_ms, end_ms) for one in (tried, calm))
     for doubled in (key for key, count in mine.items() if len(count) > 1):
-        yield f"minute doubled: {_words(doubled)}"
+        yield f"minute written twice: {_words(doubled)}"
     expected = {key for key in theirs if key[3] not in strays}
     keys = {key for key in mine if key[3] not in strays}
     yield from _few("minute lost", expected - keys)
-    yield from _few("minute that should not be", keys - expected)
+    yield from _few("unexpected minute", keys - expected)
     for key in sorted(expected & keys, key=repr):
         a, b = mine[key][0], theirs[key][0]
         other = {name: (a[name], b[name]) for name in b if a[name] != b[name]}
@@ -59,7 +59,7 @@ def _minutes(tables: Tables, begin_ms: int, end_ms: int) -> dict[tuple[Any, ...]
 def hidden(tables: Tables, begin_ms: int, end_ms: int) -> Iterator[str]:
     """Yield client-minutes in [begin_ms, end_ms) with a status other than `unknown`, although their input was lost."""
     judged = (key for key, rows in _minutes(tables, begin_ms, end_ms).items() if rows[0]["status"] != "unknown")
-    yield from _few("minute that was hidden, and is not unknown", judged)
+    yield from _few("minute with a status other than unknown, although its input was lost", judged)
 
 
 def verdicts(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str], ended: bool) -> Iterator[str]:
@@ -103,11 +103,11 @@ def accounts(run: Run, sent: Iterable[Published], begin_ms: int, end_ms: int) ->
     unreadable = {record.value for record in clients if record.unreadable}
     read, rejected = counted(run, begin_ms, end_ms)
     if read != len(clients):
-        yield f"{read} records in the quality of the history, not {len(clients)}"
+        yield f"the history counts {read} records, not {len(clients)}"
     if rejected != len(unreadable):
-        yield f"{rejected} rejected by the quality of the history, not {len(unreadable)}"
+        yield f"the history counts {rejected} rejected records, not {len(unreadable)}"
     lost = unreadable - {value for _, value in run.rejects.records}
-    yield from _few("unreadable, but not among the rejects", ((value,) for value in lost))
+    yield from _few("unreadable record that was not rejected", ((value,) for value in lost))
 
 
 def counted(run: Run, begin_ms: int, end_ms: int) -> tuple[int, int]:
@@ -119,7 +119,9 @@ def counted(run: Run, begin_ms: int, end_ms: int) -> tuple[int, int]:
 def strangers(run: Run, slices: Iterable[Slice]) -> Iterator[str]:
     """Yield a sentence for each record that the monitor has rejected although it is readable."""
     sent = {record.value for one in slices for record in one.records if record.unreadable}
-    yield from _few("rejected, but readable", {(value,) for _, value in run.rejects.look()} - {(v,) for v in sent})
+    yield from _few(
+        "readable record that was rejected", {(value,) for _, value in run.rejects.look()} - {(v,) for v in sent}
+    )
 
 
 def shown(run: Run) -> list[str] | None:
@@ -129,7 +131,7 @@ def shown(run: Run) -> list[str] | None:
         return ["the exporter is not healthy"]
     mine = Counter(_state(state) for state in states)
     theirs = Counter(_state(state) for state in newest(run.health.look()).values())
-    return list(_few("shown otherwise", (mine - theirs) | (theirs - mine)))
+    return list(_few("state that differs between exporter and topic", (mine - theirs) | (theirs - mine)))
 
 
 def _state(record: Mapping[str, Any]) -> tuple[Any, ...]:

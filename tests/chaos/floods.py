@@ -85,14 +85,14 @@ def _records(lab: Lab, share: float, flood: Flood) -> None:
         unreadable = sum(1 for number in range(count) if corruption(number) == "cut")
         rejected_records, twice = _rejects(lab, monitor)
         flood.lines.append(
-            f"{count:,} records of {CLIENTS:,} clients, {CORRUPT:.0%} of them corrupt (half cut off, half with a byte "
-            f"changed by chance), in {seconds:,.0f} s: {count / seconds:,.0f}/s"
+            f"{count:,} records of {CLIENTS:,} clients in {seconds:,.0f} s: {count / seconds:,.0f}/s. {CORRUPT:.0%} of "
+            f"the records are corrupt: half of these are cut off, in the others, one byte is replaced."
         )
-        flood.check(read == count, f"decoded {read - rejected:,} + rejected {rejected:,} = {read:,}; sent {count:,}")
-        flood.check(unreadable <= rejected, f"of those rejected {unreadable:,} were cut off: all of these")
+        flood.check(read == count, f"{count:,} records sent: {read - rejected:,} decoded, {rejected:,} rejected")
+        flood.check(unreadable <= rejected, f"{unreadable:,} records are cut off, and must be rejected")
         flood.check(
             rejected_records == rejected and not twice,
-            f"{rejected_records:,} of them on the topic of rejects, {twice} more than once",
+            f"The topic of rejects contains {rejected_records:,} rejected records, and {twice} duplicates.",
         )
         _memory(monitor, flood, began)
 
@@ -112,9 +112,9 @@ def _lines(lab: Lab, share: float, measured: Flood) -> None:
         left = sent - monitor.checkpoints.count(LOGS)
         monitor.work_off(LOGS, sent, LIMIT_SECONDS)
         measured.lines.append(
-            f"{sent:,} log lines of one process in {seconds:,.0f} s: {rate:,.0f}/s beside the monitor ({LINES:,} were "
-            f"meant); {micros:.1f} µs of CPU for each (monitor and broker); worked off {time.time() - since:.0f} s "
-            f"after the last ({max(0, left):,} lay there then)"
+            f"{sent:,} log lines of one process in {seconds:,.0f} s: {rate:,.0f}/s (planned: {LINES:,}/s). "
+            f"Each line costs {micros:.1f} µs of CPU in monitor and broker. When the last line was sent, "
+            f"{max(0, left):,} lines were unread; the monitor had read all lines {time.time() - since:.0f} s later."
         )
 
     _beside(lab, measured, flood, LATER_SECONDS)
@@ -132,13 +132,15 @@ def _ids(lab: Lab, share: float, measured: Flood) -> None:
         monitor.work_off(METRICS, ends(lab.servers, METRICS), LIMIT_SECONDS)
         left_out, rows = _total(monitor, "left_out_total"), _total(monitor, "state_rows")
         measured.lines.append(
-            f"{count:,} client ids in {took:.0f} s; all read {time.time() - began - took:.0f} s after the last; "
-            f"{rows:,} clients kept as state, {left_out:,} counted as left out"
+            f"{count:,} client ids in {took:.0f} s. The monitor had read all records "
+            f"{time.time() - began - took:.0f} s after the last was sent. It keeps the state of {rows:,} clients, and "
+            f"counts {left_out:,} clients as left out."
         )
         # All clients of the flood disappear within a minute.
         monitor.watch(AFTER_SECONDS)
         measured.check(
-            rows <= monitor.settings.monitor.max_clients + 32, f"limit: {monitor.settings.monitor.max_clients:,}"
+            rows <= monitor.settings.monitor.max_clients + 32,
+            f"limit of clients with a state: {monitor.settings.monitor.max_clients:,}",
         )
 
     _beside(lab, measured, flood)
@@ -155,8 +157,8 @@ def _fleet(lab: Lab, share: float, measured: Flood) -> None:
             took = time.time() - began
         monitor.work_off(METRICS, ends(lab.servers, METRICS), LIMIT_SECONDS)
         measured.lines.append(
-            f"{count:,} clients that report every {INTERVAL_MS // 1000} s from one moment on: all known {took:.0f} s "
-            f"after it; {_total(monitor, 'left_out_total'):,} first readings counted as left out"
+            f"{count:,} clients start at once, and report every {INTERVAL_MS // 1000} s. The monitor knows all of them "
+            f"after {took:.0f} s, and counts {_total(monitor, 'left_out_total'):,} first samples as left out."
         )
         monitor.watch(AFTER_SECONDS)
 
@@ -195,19 +197,22 @@ def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: fl
         later = max(during.values()) - max(before.values())
         outcome.check(
             not missed and later <= most and median(during.values()) <= ONSET_SECONDS,
-            f"others that were stuck meanwhile: {len(during)}, all found: {'no' if missed else 'yes'}; from onset to "
-            f"verdict {median(during.values()):.1f} s (median), {max(during.values()):.1f} s (longest); without the "
-            f"flood {median(before.values()):.1f} s and {max(before.values()):.1f} s ({len(before)} of them)",
+            f"{len(during)} other clients became stuck during the flood; the monitor found {len(during) - len(missed)} "
+            f"of them. Time from onset to verdict: {median(during.values()):.1f} s (median), "
+            f"{max(during.values()):.1f} s (longest). Before the flood, {len(before)} clients became stuck: "
+            f"{median(before.values()):.1f} s and {max(before.values()):.1f} s.",
         )
         innocent = set(failing) - {name for name, _ in onlookers.stuck(0, time.time())}
-        outcome.check(not innocent and "onlooker-0" in clients, f"accused of others though healthy: {len(innocent)}")
+        outcome.check(
+            not innocent and "onlooker-0" in clients, f"healthy clients with a wrong verdict: {len(innocent)}"
+        )
         _memory(monitor, outcome, began)
 
 
 def _memory(monitor: Monitor, flood: Flood, since: float) -> None:
     jvm, python = (monitor.usage.peak_mb(part, since=since) for part in ("jvm", "python"))
     flood.lines.append(
-        f"memory at most: JVM {jvm:,.0f} MB, Python {python:,.0f} MB (what its processes share counted each time)"
+        f"peak of memory: JVM {jvm:,.0f} MB, Python {python:,.0f} MB (shared memory counts for each process)"
     )
 
 

@@ -1,6 +1,6 @@
 """Generate a campaign's input: a fleet's records in slices of a few minutes, one slice per fault.
 
-The same seed and start time give the same input. Results must not depend on how records are cut into batches, because a
+The seed and the start time determine the input. Results must not depend on how records are cut into batches, because a
 run with faults may read many records late and in one batch.
 """
 
