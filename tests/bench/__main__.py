@@ -60,15 +60,13 @@ STOP_SECONDS = 150.0
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *OTHERS))}")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the records, short times")
-    parser.add_argument("--records", type=int, metavar="N", help="records of a backlog")
-    parser.add_argument("--clients", type=int, metavar="N", help="clients of a history, or of the only live fleet")
-    parser.add_argument("--every", type=int, metavar="S", help="interval of the clients of the only live fleet")
-    parser.add_argument("--days", type=int, metavar="N", help="days of a history")
-    parser.add_argument(
-        "--of", type=Path, metavar="DIR", help="what a monitor has written: its checkpoints and history"
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"measurements to run: {', '.join((*NAMES, *OTHERS))}")
+    parser.add_argument("--quick", action="store_true", help="measure with a tenth of the records and for short times")
+    parser.add_argument("--records", type=int, metavar="N", help="number of records in a backlog")
+    parser.add_argument("--clients", type=int, metavar="N", help="number of clients in a history or live fleet")
+    parser.add_argument("--every", type=int, metavar="S", help="report interval (s) of the clients in a live fleet")
+    parser.add_argument("--days", type=int, metavar="N", help="number of days in a history")
+    parser.add_argument("--of", type=Path, metavar="DIR", help="folder with a monitor's checkpoints and history")
     parser.add_argument("--before", metavar="COMMIT", help="measure that commit's monitor, too (backlog_canonical)")
     asked = parser.parse_args(arguments)
     unknown = [name for name in asked.names if name not in (*NAMES, *OTHERS)]

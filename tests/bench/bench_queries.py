@@ -55,7 +55,7 @@ def fleets(part: int) -> Iterator[dict[str, Any]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.bench_queries")
-    parser.add_argument("--part", type=int, default=1, metavar="N", help="of the fleet one Nth")
+    parser.add_argument("--part", type=int, default=1, metavar="N", help="use one Nth of the fleet (default: 1)")
     asked, _ = parser.parse_known_args()
     with (
         tempfile.TemporaryDirectory() as folder,

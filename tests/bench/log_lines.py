@@ -20,7 +20,7 @@ STORM_LINE = (
     "[Producer clientId=order-producer] Got error produce response with correlation id <<order>> on topic-partition "
     "orders-<<items>>, retrying (2147483641 attempts left). Error: NOT_ENOUGH_REPLICAS"
 )
-#: Of ten lines of a burst, this many come from the same process.
+#: Of ten lines of a burst, LOUD lines come from one process.
 LOUD = 9
 
 

@@ -28,7 +28,7 @@ def update(titles: Mapping[str, str], quick: bool) -> Path:
 def merged(name: str, newer: Result, quick: bool) -> Result:
     """Return a measurement's earlier result, with its figures and table rows replaced by those that `newer` has.
 
-    Rows are the same if their first two cells are equal.
+    A row replaces an earlier row if the first two cells of both rows are equal.
     """
     found = [kept.result for kept in (*_on_page(PAGE), *_measured(quick)) if kept.name == name]
     figures: dict[str, Figure] = {}

@@ -91,7 +91,7 @@ def main(servers: str, topic: str, records: int, passes: int) -> None:
         assert sum(batch.numInputRows for batch in batches) == records
         seconds = sum(batch.durationMs["triggerExecution"] for batch in batches) / 1000
         print(json.dumps([begin, time.time(), seconds]), flush=True)
-    # Until this process is killed, the program that measures still reads this process's CPU time.
+    # Stay alive until killed, because the program that started this one still reads its CPU time.
     time.sleep(60)
 
 

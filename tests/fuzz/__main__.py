@@ -199,8 +199,8 @@ def time_long_inputs(target: str, seconds: float) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make fuzz", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("targets", nargs="*", choices=[*TARGETS, []], help="all of them, if none is named")
-    parser.add_argument("--minutes", type=float, default=60, help="for all targets together (60)")
+    parser.add_argument("targets", nargs="*", choices=[*TARGETS, []], help="targets to fuzz (default: all)")
+    parser.add_argument("--minutes", type=float, default=60, help="total duration of all targets (default: 60)")
     parser.add_argument("--keep", action="store_true", help="rebuild the corpus in the repository")
     given = parser.parse_args(arguments)
     chosen = given.targets or TARGETS

@@ -26,16 +26,18 @@ FIRST_KEPT = 100
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make lab", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same cases (default: 1)")
-    parser.add_argument("--cases", type=int, default=60, help="how many (default: 60)")
-    parser.add_argument("--jobs", type=int, default=6, help="how many at once (default: 6)")
-    parser.add_argument("--only", default="", metavar="NAME,…", help="mechanisms with one of these in their name")
-    parser.add_argument("--family", default="", metavar="NAME,…", help="the same of families of clients")
-    parser.add_argument("--number", default="", metavar="N,…", help="these cases of the seed alone")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where recordings go (default: .cache/lab/SEED)")
-    parser.add_argument("--judge-only", type=Path, metavar="FOLDER", help="judge again what was recorded there")
-    parser.add_argument("--go-on", action="store_true", help="record the cases alone that are not recorded there yet")
-    parser.add_argument("--list", action="store_true", help="print the cases, and run none")
+    parser.add_argument("--seed", type=int, default=1, help="number that determines the cases (default: 1)")
+    parser.add_argument("--cases", type=int, default=60, help="number of cases (default: 60)")
+    parser.add_argument("--jobs", type=int, default=6, help="number of cases that run at once (default: 6)")
+    parser.add_argument("--only", default="", metavar="NAME,…", help="use only mechanisms whose names contain a NAME")
+    parser.add_argument(
+        "--family", default="", metavar="NAME,…", help="use only client families whose names contain a NAME"
+    )
+    parser.add_argument("--number", default="", metavar="N,…", help="run only the cases with these numbers")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for recordings (default: .cache/lab/SEED)")
+    parser.add_argument("--judge-only", type=Path, metavar="FOLDER", help="only judge the recordings in FOLDER again")
+    parser.add_argument("--go-on", action="store_true", help="record only the cases that are not recorded yet")
+    parser.add_argument("--list", action="store_true", help="print the cases without running them")
     arguments = parser.parse_args()
     only, families = ([part for part in text.split(",") if part] for text in (arguments.only, arguments.family))
     cases = drawn(arguments.seed, arguments.cases, only, families)

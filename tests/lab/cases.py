@@ -1,4 +1,4 @@
-"""Draw random cases: program family, mechanism of the failure, log layout. The same seed gives the same cases."""
+"""Draw random cases: program family, mechanism of the failure, log layout. The seed determines the cases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WEATHER = ("", "", "", "", "cut", "swallow")
 
 @dataclass(frozen=True)
 class Case:
-    """One run of a program with one or more clients of the same kind.
+    """One run of a program with one or more clients of one kind.
 
     `mechanism`: what makes the clients fail, or only seem to fail. `onset`: seconds for which the program works before
     the mechanism begins; `after`: seconds from the onset to the end; `lasts`: seconds from the onset to recovery.

@@ -1,4 +1,4 @@
-"""Measure how much faster two and four executors are than one on the same input; each gets the same share of a core."""
+"""Measure how much faster two and four executors are than one on equal input; each gets an equal share of a core."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Scaled:
 
     @property
     def filled(self) -> float:
-        """Return the percentage of the executors' time that tasks used while a stage ran."""
+        """Return how much of the executors' time (%) was used by tasks while a stage ran."""
         return float(100 * sum(b.tasks for b in self.times) / sum(b.busy for b in self.times) / self.executors)
 
     @property
