@@ -3,7 +3,7 @@ r"""Capture what confluent-kafka's serializers write for samples, and what they 
     uv run --no-project --with 'confluent-kafka[avro,json,protobuf,schemaregistry]' --with opentelemetry-proto \\
         python tests/captures/confluent_serializers.py
 
-It is a separate program, because these serializers need packages that the tests do without. A small server takes the
+It is a separate program, because these serializers need packages that the tests do not need. A small server takes the
 place of the schema registry: it keeps registered schemas, and answers as Confluent documents.
 """
 

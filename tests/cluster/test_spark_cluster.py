@@ -1,4 +1,4 @@
-"""Check that the monitor on a Spark cluster (submitted as in deploy/cluster.md) reports the same as without Spark."""
+"""Check the monitor on a Spark cluster, submitted as in deploy/cluster.md: it reports what a run without Spark does."""
 
 from __future__ import annotations
 

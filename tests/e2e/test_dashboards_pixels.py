@@ -171,7 +171,7 @@ def test_a_chart_has_twenty_lines_at_most_and_room_for_them(drawn: dict[str, lis
 
 
 def test_names_of_series_are_distinct(drawn: dict[str, list[Seen]]) -> None:
-    """All three installations have the same clients."""
+    """The names of the clients are equal in all three installations."""
     for where, panel in every(drawn, "timeseries", "state-timeline"):
         names = [one["name"] for one in panel["series"]]
         assert len(names) == len(set(names)), where

@@ -309,7 +309,7 @@ def watching(
     clusters: Sequence[str] = ("eu",),
     others: Sequence[Callable[[], str]] = (),
 ) -> Iterator[Prometheus]:
-    """Run Prometheus with deploy/prometheus/prometheus.yml and, in each cluster, an exporter of the same `fleet`.
+    """Run Prometheus with deploy/prometheus/prometheus.yml and, in each cluster, an exporter of `fleet`.
 
     `others`: functions that return the pages of further exporters.
     """

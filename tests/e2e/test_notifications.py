@@ -52,7 +52,7 @@ class World:
             urllib.request.urlopen(request, timeout=WAIT_SECONDS).close()
 
     def settled(self, way: str, at_least: int) -> list[bytes]:
-        """Wait for `at_least` messages of the channel `way`, then until no more arrive; return all its messages."""
+        """Wait until the channel `way` has `at_least` messages and gets no more; return all its messages."""
         eventually(lambda: len(self.sent[way]) >= at_least, f"{at_least} by {way}")
         waited = threading.Event()
         before = -1

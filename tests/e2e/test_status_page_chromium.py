@@ -107,7 +107,7 @@ def test_nothing_is_wider_than_the_screen(server: Server, tmp_path: Path, width:
 
 @pytest.mark.parametrize("clients", [10, 10_000])
 def test_a_fleet_on_a_desktop_and_on_a_phone(clients: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refresh keeps scroll position and opened parts, and no page needs scripts."""
+    """A refresh keeps the scroll position and the opened sections. No page needs scripts."""
     modules = browser.node_modules()
     monkeypatch.setattr(status_page, "REFRESH_SECONDS", 1)
     states = States(Settings(), clock=lambda: NOW_MS / 1000)

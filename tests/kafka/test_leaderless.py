@@ -38,7 +38,7 @@ SLOWLY = {"KAFKA_HEALTH_PROMETHEUS_TTL_SECONDS": "86400"}
 
 
 class Half:
-    """Two brokers, of which the second is down, and our topics with replication factor 1."""
+    """Two brokers, and our topics with replication factor 1. The second broker is down."""
 
     def __init__(self, folder: Path, one: Broker, two: Broker) -> None:
         self.one, self.two = one, two

@@ -1,4 +1,4 @@
-"""Test the ways to log in, with real servers; Python and Spark use the same settings file."""
+"""Test all ways to log in to Kafka, with real servers and one settings file for Python and Spark."""
 
 from __future__ import annotations
 

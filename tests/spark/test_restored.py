@@ -64,7 +64,7 @@ class Installation:
         return True
 
     def with_backup(self, name: str, checkpoint: str, history_backup: str) -> Settings:
-        """Return settings of a monitor with copies of these backups; if `checkpoint` is "", it has only the history."""
+        """Return settings of a monitor with copies of these backups, but without a checkpoint if `checkpoint` is ""."""
         folder = self.folder / name
         if checkpoint:
             shutil.copytree(self.folder / checkpoint / "checkpoints", folder / "checkpoints")
