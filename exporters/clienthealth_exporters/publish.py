@@ -70,7 +70,7 @@ class Publisher:
         return self._under_way
 
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
-        """Send a record; wait first while `capacity` records are in flight. NaN becomes null."""
+        """Send a record, but first wait while the maximum number of records is in flight. NaN becomes null."""
         try:
             encoded = _json(value)
         except UnicodeEncodeError:

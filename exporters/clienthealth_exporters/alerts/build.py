@@ -87,9 +87,9 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return (severity, label matcher) for each rule that a condition needs.
+        """Return (severity, label matcher) for each alert rule on a condition of severity `level`.
 
-        A critical condition needs two: one that pages, and one that opens a ticket for series with `quiet="yes"`.
+        There are two rules for "critical": one pages, the other opens a ticket for series with `quiet="yes"`.
         """
         if level != "critical":
             return [(severity(level), "")]

@@ -46,7 +46,8 @@ _MESSAGES: list[Any] = []
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 MEMBERLESS = ("Empty", "Dead")
-#: A group that is empty or cannot be read is tried again after this share of the time since the group's last change.
+#: A group that is empty or cannot be read is read again after a pause. The pause is this share of the time since the
+#: group's last change.
 SHARE = 0.1
 
 
@@ -252,8 +253,10 @@ class GroupReader:
         return self._asked(ask, names, attempt, attempt.groups)
 
     def _describe(self, attempt: _Attempt, names: Set[str], states: Mapping[str, str]) -> None:
-        """Read the members of a group at once if the group's state has changed, else every
-        `members_interval_seconds`."""
+        """Read the members of the groups in `names` that are due.
+
+        A group is due when its state has changed, or `members_interval_seconds` after its members were last read.
+        """
         now, every = self.clock(), self.settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
 

@@ -92,7 +92,9 @@ class DumpBudget:
 
 
 class DumpPlan:
-    """Decides when to take dumps of one JVM: at least `min_seconds` apart, less and less often while a reason persists.
+    """Decides when to take dumps of one JVM.
+
+    The pauses between dumps are at least `min_seconds`, and become longer while a reason persists (see PAUSES).
 
     The plan asks `budget` for two dumps at a time, because only the comparison of two dumps shows a stuck thread.
     """

@@ -47,7 +47,7 @@ PUSHED = "metrics=pushed"
 
 @dataclass(frozen=True)
 class Target:
-    """A JVM to read: its service, the URL of its Jolokia agent, and options of its clients (`config`).
+    """A JVM to read: its service, the URL of its Jolokia agent, and options of its Kafka clients (`config`).
 
     `pushed`: True if the clients push their metrics through the broker plugin.
     """

@@ -110,7 +110,8 @@ class ModeVerdict(msgspec.Struct, omit_defaults=True):
 
     `since`: onset of the failure. `reason`: why the status is unknown. `detail`: the mode's measurements. `ruled_out`:
     innocent explanations that the data refutes. `not_ruled_out`: innocent explanations that are still possible, each
-    with the data that would decide. `adjusted`: names of the corrections that changed the mode's own verdict.
+    with the data that would confirm or refute it. `adjusted`: names of the corrections that changed the verdict after
+    the mode's own rules.
     """
 
     mode: str
@@ -147,9 +148,9 @@ def _onset(verdict: Verdict) -> int | None:
 class ClientDetails(msgspec.Struct):
     """All data of a client: the client's newest record, and the known bugs of the client's version (`advisories`).
 
-    `departed`: True if the client has gone. `stale`: True if `ok` verdicts became unknown, because no record came for
-    long. `samples`: number of samples in the judged window. `options`: configuration options that the client reports.
-    `also_seen`: known issues in the client's log.
+    `departed`: True if the client has gone. `stale`: True if `ok` verdicts have become unknown, because the client's
+    last record is too old. `samples`: number of samples in the judged window. `options`: configuration options that the
+    client reports. `also_seen`: known issues in the client's log.
     """
 
     client: ClientSummary
@@ -377,7 +378,10 @@ def summary(view: View, state: State) -> ClientSummary:
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int = 2**53) -> int:
-    """Return an integer parameter of at least 1 (0 if `default` is 0) and at most `most`; else raise ValueError."""
+    """Return the integer value of a query parameter.
+
+    Raises ValueError if the value is not an integer from 1 to `most`. 0 is valid, too, if `default` is 0.
+    """
     text = query.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) <= 17 and int(text) <= most) or (
         int(text) == 0 and default

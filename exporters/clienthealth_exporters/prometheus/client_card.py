@@ -59,7 +59,7 @@ def address(client: Client) -> str:
 
 
 def owner_of(owners: Owners, client: Client) -> Owner | None:
-    """Return the owner of a client's service, or of the group if the group has an owner. None if unknown."""
+    """Return a group's own owner if it has one, else the owner of the client's service; None if unknown."""
     named = owners.of_group(client.group or client.client_id) if client.kind == "group" else None
     return named or owners.owner_of(client.service)
 
@@ -111,7 +111,7 @@ def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
 
 
 def what_is_wrong(record: HealthRecord) -> str:
-    """Return the titles and causes of the failures; without failures, a group's lag state."""
+    """Return the titles and causes of the failures; for a group without failures, its lag state."""
     titles = []
     for verdict in record.verdicts:
         if verdict.unhealthy:
@@ -182,9 +182,10 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
 class Measurement:
     """A measurement of a client, in words.
 
-    value  None if the value is unknown, or if this kind of client does not have the measurement
-    note   a further measurement in words, such as the maximum
-    ratio  the used share (0 to 1) of the buffer or queue; None without a limit
+    value    the measured value; None if it is unknown, or if the measurement does not apply
+    note     a further measurement in words, such as the maximum
+    ratio    the used share (0 to 1) of the buffer or queue; None without a limit
+    applies  False if this kind of client does not have the measurement
     """
 
     name: str

@@ -35,7 +35,7 @@ _WORDS: dict[str, Callable[[float], str]] = {
 
 
 def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
-    """Return those variables of the template client.html.j2 that no other page needs."""
+    """Return the variables that only the template client.html.j2 needs."""
     record, drawn = state.record, None
     if track is not None:
         plots = (plot(name, track.series(name, view.now - HOUR_SECONDS), view.now) for name in PLOTTED)
@@ -60,8 +60,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
         "plots": drawn,
         "incidents": sorted(incidents, reverse=True),
         "dumps": sorted(dumps, key=lambda fact: -(amount(fact.ts_ms) or 0)),
-        # Show only options that the client reports, because any other option may have the library's default or another
-        # value.
+        # Show only options that the client reports, because the values of all other options are unknown.
         "options": sorted(record.config.items()),
         "advice": lint({**record.config, **_measured(record)}, record.client.kind),
         "known": list(_known(record)),
@@ -70,9 +69,9 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """Return measurements with which `lint` compares the client's options, by the name of an option.
+    """Return measurements that `lint` compares with the client's options, by name with the prefix MEASURED.
 
-    `full_poll_ms` is an estimate: the time in which the application processes max.poll.records records.
+    `full_poll_ms` estimates how long the application needs to process max.poll.records records.
     """
     figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
     figures["waiting_threads"] = record.value("buffer", "waiting_threads")

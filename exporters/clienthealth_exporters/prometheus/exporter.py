@@ -45,8 +45,8 @@ STUCK_SECONDS = 120.0
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Serve until SIGTERM or Ctrl-C; return 0.
 
-    Raises ServiceError if the port is taken. Raises SettingsError if labels in the settings are invalid, or if a file
-    of owners or the file with the webhook's secret cannot be read.
+    Raises ServiceError if the port is taken. Raises SettingsError if a label in the settings is invalid, if a file of
+    owners cannot be read, or if the file with the webhook's secret cannot be read.
     """
     overrides = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
     settings = replace(settings, prometheus=replace(settings.prometheus, **overrides))
@@ -103,7 +103,7 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # Make the scrape fail, because Prometheus would otherwise end the series of all clients not read yet.
+                # Make the scrape fail. Otherwise Prometheus would end the series of clients that are not read yet.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
@@ -158,7 +158,7 @@ class Exporter:
             yield from self._rendered(services.samples(states))
             cluster = self.settings.prometheus.cluster_name
             yield from self._rendered(services.owners_of(states, self._owners.current(), cluster))
-        # `lacking` is complete only now, after all lines were made.
+        # All lines have been made, so `lacking` is complete.
         self._dropped.update(lacking)
         left_out = Counter({EVERYBODY: self.states.left_out}) if self.states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]
@@ -193,7 +193,7 @@ class Exporter:
     def _client(self, request: Request) -> Response:
         """Return the page of the client that the request names, or redirect to the exporter that serves this client.
 
-        A client that this exporter does not serve, or has dropped, has a page, too, because an alert may link to it.
+        A client that this exporter has dropped, or never served, also has a page, because an alert may link to it.
         """
         service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
         names = service, instance, client_id

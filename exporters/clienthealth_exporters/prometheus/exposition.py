@@ -35,8 +35,8 @@ class Lines:
     """The lines of one record on the page /metrics, in parts.
 
     A line such as `kafka_client_up{service="orders",…} 1` has three parts: the metric's name with the brace, the labels
-    of the metric's scope, and the rest. `client`, `group`, `partition`: the labels of that scope. `ends`: one text per
-    metric, in the order of FAMILIES, made of the third parts of all its lines.
+    of the metric's scope, and the rest. `client`, `group`, `partition`: the labels of metrics of this scope. `ends`:
+    for each metric of FAMILIES, one text with the third parts of all its lines.
     """
 
     client: str
@@ -86,7 +86,7 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
     if client.kind == "group":
         cluster = client.instance
     ends = list(_NOTHING)
-    # An empty list or mapping is an unknown indicator, but 0 is a known value.
+    # An empty list or mapping means that the indicator is unknown, but 0 is a known value.
     known = [name for name, value in record.indicators.items() if value or type(value) not in (list, dict)]
     for name in ("", *known):
         for position, family in _BY_INDICATOR.get(name, ()):
@@ -146,7 +146,10 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield a metric's lines per partition; if several clients or groups report one, the last in `shown` counts."""
+    """Yield a metric's lines of all partitions, at most one line per partition.
+
+    If several clients or groups report a partition, the line of the last of them in `shown` is used.
+    """
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:
         for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:
@@ -188,7 +191,7 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return each sample's extra labels, brace, value and line end, as one text."""
+    """Return the third parts (see `Lines`) of the samples' lines, as one text."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

@@ -1,4 +1,4 @@
-"""The filters in the address of the status page: values of fields, a search text, and the page number."""
+"""The filters in the status page's URL: values of fields, a search text, and the page number."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ Facets = Mapping[str, Counter[str]]
 
 @dataclass(frozen=True)
 class Filters:
-    """The filters in an address of the status page. `text`: part of a service, instance, client id or group.
+    """The filters in the status page's URL.
 
-    `chosen`: field → the value that a client must have. `page`: number of the page, from 1.
+    `text`: text to find in a client's service, instance, client id or group. `chosen`: field → the value that a client
+    must have. `page`: number of the page, from 1.
     """
 
     text: str = ""
@@ -36,7 +37,7 @@ class Filters:
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> Self:
-        """Return the filters in the query of an address."""
+        """Return the filters in a URL's query."""
         chosen = {name: text for name in FIELDS if (text := query.get(name, "").strip())}
         number = query.get("page", "")
         page = int(number) if number.isascii() and number.isdigit() and len(number) < 7 else 1
@@ -46,7 +47,7 @@ class Filters:
         return bool(self.text or self.chosen)
 
     def address(self, page: int = 1, **changed: str) -> str:
-        """Return the relative address of a page with these filters, not escaped for HTML."""
+        """Return the relative URL of a page with these filters, not escaped for HTML."""
         fields = {"q": self.text, **self.chosen, **changed, "page": str(page) if page > 1 else ""}
         query = urlencode({name: value for name, value in fields.items() if value}, errors="replace")
         return f"./?{query}" if query else "./"

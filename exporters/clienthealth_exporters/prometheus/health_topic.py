@@ -54,7 +54,7 @@ class HealthTopic:
 
     @property
     def idle_seconds(self) -> float:
-        """Return the seconds since the last poll of the topic, or the last attempt to connect."""
+        """Return the seconds since the reader last polled the topic or tried to connect."""
         return time.monotonic() - self._looked
 
     def run(self, stop: threading.Event) -> None:
@@ -97,7 +97,7 @@ class HealthTopic:
                         self.put(record.key, record.value, record.timestamp)
 
     def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
-        """Assign new partitions to the consumer, from their begin offsets, and set `trouble`."""
+        """Assign new partitions to the consumer, starting at their begin offsets, and set `trouble`."""
         topic, assigned = self.settings.topics.health, reader.assignment()
         if new := there.known.keys() - assigned:
             reader.assign(sorted(assigned | new))

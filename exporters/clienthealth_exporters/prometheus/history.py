@@ -28,7 +28,7 @@ MAX_CLIENTS = 2000
 MAX_CHANGES = 40
 HOURS = 24
 MAX_SERVICES = 2000
-#: Maximum number of records that `Recall` keeps of clients that this exporter has dropped or does not serve.
+#: Maximum number of records that `Recall` keeps.
 MAX_RECALLED = 5_000
 Names = tuple[str, str, str]
 _WIDTH = 1 + len(PLOTTED)
@@ -97,7 +97,7 @@ class History:
         self.begun: float | None = None
 
     def note(self, state: State) -> None:
-        """Add a state to its client's samples, and count it in the hourly share of the client's service."""
+        """Add a state to the client's samples, and count it as healthy or unhealthy for the service and the hour."""
         at = state.seen
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)
@@ -167,7 +167,10 @@ class NamedRecord(msgspec.Struct):
 
 
 class Recall:
-    """Records of clients that this exporter has dropped or that another exporter serves. Thread-safe."""
+    """Keeps records of clients for which this exporter has no state. Thread-safe.
+
+    This exporter has dropped these clients, or another exporter serves them.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

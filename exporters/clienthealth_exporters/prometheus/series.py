@@ -22,7 +22,8 @@ Scope = Literal["client", "group", "partition", "service", "exporter"]
 #: Maps a scope to the labels that name the client, group or service of a series.
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
-    # group_type: classic, consumer, streams or share. For a classic group that is no consumer group: its protocol type.
+    # group_type: classic, consumer, streams or share. A classic group without consumers has its protocol type instead,
+    # for example connect.
     "group": ("cluster_name", "group", "group_type"),
     "partition": ("cluster_name",),
     "service": ("service",),
@@ -35,17 +36,17 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     extra      labels in addition to the labels of the scope
     indicator  path of the value in a record's indicators, with a dot between two levels
-    stats      the keys of the numbers at `indicator` that become samples; the extra label of each sample has the key as
-               its value
+    stats      keys of the numbers at `indicator`. Each number becomes a sample whose extra label has the key as its
+               value
     nonzero    True if a series exists only while the value is not 0
-    lag        name of a number in the rows of the indicator `lag`, which has a row for each partition
+    lag        key of the value in a row of the indicator `lag`, which has one row per partition
     reads      key of the table READS: its function computes the samples from a record
     onset      id of a failure mode. While the client has this failure, the value is at least the time (s) since the
                onset
     detail     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`
     evidence   True if the metric decides a failure mode
-    largest    for a metric of services: name of the clients' metric of which the value is the maximum
-    at         values of the extra labels of the series in `largest` that count; None: all series
+    largest    name of a metric of clients. The value is the maximum of that metric over all clients of a service
+    at         values of the extra labels. Only series of `largest` with these values count; None: all series count
     """
 
     name: str
@@ -75,13 +76,12 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @property
     def needs(self) -> str:
-        """Name of the indicator without which a record yields no sample of this metric; '' if no indicator is
-        needed."""
+        """Name of the indicator that a record must have to yield samples of this metric; '' if it needs none."""
         return "lag" if self.lag else "" if self.onset else self.indicator.partition(".")[0]
 
     @cached_property
     def always(self) -> bool:
-        """True if a metric of groups is served for healthy groups, too."""
+        """True if the metric is served for every group, even for a healthy one."""
         return self.scope == "group" and self.needs == "group"
 
     @cached_property

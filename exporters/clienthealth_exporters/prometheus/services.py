@@ -35,7 +35,7 @@ def standing(record: HealthRecord) -> str:
 def largest(record: HealthRecord) -> tuple[float | None, ...]:
     """Return the client's value of each metric in WORST.
 
-    None for an unknown value, and for a client that has gone.
+    A value is None if it is unknown, or if the client has gone.
     """
     if record.departed:
         return (None,) * len(WORST)
@@ -108,9 +108,9 @@ def _versions(clients: Iterable[State]) -> list[Sample]:
 
 
 def owners_of(states: Iterable[State], owners: Owners, cluster: str) -> Iterator[tuple[Family, list[Sample]]]:
-    """Yield the metrics of the owners of services and groups; nothing if no owners are configured.
+    """Yield the metrics on the owners of services and groups. Yield nothing if no owners are configured.
 
-    `cluster`: the cluster name for groups without a record.
+    `cluster`: the cluster name of groups that are known only from their members.
     """
     if not owners.rows:
         return

@@ -39,8 +39,8 @@ LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 SILENT_SECONDS = 180
 #: Minimum time (s) between two log lines about unreadable records.
 COMPLAINT_SECONDS = 60
-#: ROOM_SECONDS: minimum time (s) from one search for clients to evict to the next. _ROOM_SHARE: maximum number of
-#: clients that a search finds, as a share of `max_clients`.
+#: ROOM_SECONDS: minimum time (s) between two searches for clients to evict. _ROOM_SHARE: maximum number of clients that
+#: a search finds, divided by `max_clients`.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 
@@ -90,7 +90,10 @@ class State:
 
     @property
     def status(self) -> str:
-        """One of confirmed, suspected, lagging (only groups), unknown, partial, ok, or gone (without a failure)."""
+        """One of confirmed, suspected, lagging (only groups), unknown, partial, ok, and gone.
+
+        A client that has gone during a failure keeps the status confirmed or suspected.
+        """
         if self.departed and self.urgency <= _URGENCY["unknown"]:
             return "gone"
         return _STATUSES.get(self.urgency, "lagging")
@@ -125,10 +128,10 @@ _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
-    A record is ignored if its window ends earlier than the known record's window. A record that reports the client as
-    gone also counts if the two windows overlap.
+    A new record replaces a client's known record if the new window does not end earlier. If the new record reports that
+    the client has gone, it is enough that the two windows overlap.
 
-    A client is dropped `ttl_seconds` after its last record, but this time counts only while other records arrive.
+    A client is dropped `ttl_seconds` after its last record. This time counts only while other records arrive.
 
     The setting `max_clients` limits the number of clients. `left_out` counts the records that were dropped because of
     this limit.
@@ -198,7 +201,10 @@ class States:
 
     @property
     def newest(self) -> float | None:
-        """Return the newest event time of all clients (epoch s); if there are none, of all groups; else None."""
+        """The newest event time (epoch s) of all clients, or of all groups if no client is known.
+
+        None before the first record.
+        """
         return self._newest.get(CLIENTS, self._newest.get(GROUPS))
 
     @property
@@ -208,7 +214,7 @@ class States:
             return dict(self._newest)
 
     def live(self) -> list[State]:
-        """Drop clients with a last record older than `ttl_seconds`. Return all other states, the most urgent first.
+        """Drop clients whose last record is older than `ttl_seconds`. Return the other states, the most urgent first.
 
         The caller must not change the list.
         """
@@ -243,8 +249,10 @@ class States:
         return ordered
 
     def recalled(self, names: Names) -> State | None:
-        """Return the last state of a client that was dropped or that another exporter serves; None if no record is
-        kept."""
+        """Return the last known state of a client that was dropped, or that another exporter serves.
+
+        Return None if no record of the client is kept.
+        """
         if (known := self._recall.get(names)) is None:
             return None
         key, raw, written = known
@@ -258,10 +266,9 @@ class States:
             self._recall.keep(names, state.key, state.raw, state.written)
 
     def shown(self, states: Sequence[State], most: int, dropped: MutableMapping[str, int]) -> list[Shown]:
-        """Return the lines of those states that have series on the page, in the order given.
+        """Return the lines of the states that have series on the page /metrics, in the order of `states`.
 
-        Only the first `most` clients and the first `most` groups have series. `dropped` is increased by one for each
-        further client or group.
+        At most `most` clients and `most` groups have series. `dropped` counts the further clients and groups.
         """
         groups = {state.group for state in states if state.client.kind == "group"}
         groups |= {group for group, _ in list(self._elsewhere.values())}
@@ -283,7 +290,10 @@ class States:
         return series
 
     def _room(self, new: State) -> bool:
-        """True if there is room for a new client, if necessary after evicting a client of lower `worth`."""
+        """Return whether there is room for a new client.
+
+        If there are `max_clients` clients, first try to evict one of lower `worth`.
+        """
         most = self._settings.prometheus.max_clients
         if len(self._states) < most:
             return True
@@ -299,7 +309,7 @@ class States:
                 break
             self._spare.pop()
             if not self._spare:
-                # No clients to evict are left from the last search, so allow a new search at once.
+                # The last search's list of clients to evict is used up, so allow a new search at once.
                 self._looked = -inf
             if other is not None:
                 self._forgotten(self._states.pop(key))
@@ -308,11 +318,14 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Keep what is needed of a record that another exporter serves. `written`: when it was written (epoch s)."""
+        """Process a record of a client that another exporter serves. `written`: when the monitor wrote it (epoch s).
+
+        Failing clients are kept for `recalled`, and consumer groups for `shown`.
+        """
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
-            # The exporter that serves the client counts this record in `decode_errors`.
+            # Ignore the record, because the exporter that serves the client counts it in `decode_errors`.
             return
         client = record.client
         if record.worst in ("suspected", "confirmed") or self._recall.get(client.names):
@@ -364,7 +377,10 @@ class States:
 
 
 def _compared(states: Sequence[State]) -> set[str]:
-    """Return the keys of failing clients, and of up to PEERS healthy ones for each of their services and kinds."""
+    """Return the keys of all failing clients, and of healthy clients to compare with them.
+
+    For each service and kind of client with a failing client, there are at most PEERS healthy clients.
+    """
     ill = [state for state in states if state.failures]
     wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
     keys = {state.key for state in ill}
@@ -377,7 +393,10 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """True if an alert needs the client's own series. `most`: the values of `State.largest`."""
+    """True if the client needs series of its own, because a measurement calls for an alert.
+
+    `most`: the values of `State.largest`.
+    """
     if "clock" in record.indicators:
         return True
     if record.client.kind == "group":
@@ -388,7 +407,7 @@ def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
 
 
 def urgency(record: HealthRecord) -> int:
-    """Return the client's rank in lists; the largest is at the top.
+    """Return the client's rank in lists. The client with the largest rank comes first.
 
     A group with a lag state of WARN or worse ranks just below suspected clients.
     """

@@ -28,13 +28,13 @@ from clienthealth_exporters.prometheus.states import State
 __all__ = ["View", "client", "fleet", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-#: FULL_CARDS: maximum number of unhealthy clients with full cards. MAX_CAUSES, MAX_OWNED: maximum number of causes and
-#: of services above the cards.
+#: FULL_CARDS: maximum number of unhealthy clients with full cards. MAX_CAUSES: maximum number of causes above the
+#: cards. MAX_OWNED: maximum number of services above the cards.
 FULL_CARDS = 10
 MAX_CAUSES = 12
 MAX_OWNED = 8
 NAMED_SERVICES = 3
-#: With fewer unhealthy clients than SUMMED_UP_FROM, the status page shows no rows on causes and services.
+#: Minimum number of unhealthy clients for which the status page shows rows on causes and services.
 SUMMED_UP_FROM = 3
 MAX_SERVICES = 200
 MAX_VERSIONS = 60
@@ -164,7 +164,7 @@ def missing(view: View, name: str, shard: str) -> str:
 
 
 def _causes(ill: Iterable[State]) -> Iterator[Cause]:
-    """Yield each combination of mode and cause, the one with the most confirmed clients first."""
+    """Yield each combination of mode and cause, sorted by the number of confirmed failures, the largest first."""
     found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     where: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for state in ill:
@@ -181,7 +181,7 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
 
 
 def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> list[Service]:
-    """Return the services with unhealthy clients, the one with the most confirmed clients first."""
+    """Return the services with unhealthy clients, sorted by the number of clients with the status confirmed."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for state in ill:
         counts[state.client.service][state.status] += 1

@@ -43,9 +43,12 @@ TYPES = {(False, True): "opened", (True, True): "changed", (True, False): "close
 
 
 class Webhook:
-    """Sends events until `close`. Raises SettingsError if the file with the secret cannot be read.
+    """Sends events about clients' failures from a thread of its own, until `close` is called.
 
-    `trouble`: function that returns why records may be missing; None once the whole health topic has been read.
+    `trouble`: function that returns the reason why records may be missing, None if there is no reason. `note` ignores
+    all changes until this function first returns None.
+
+    Raises SettingsError if the file with the secret cannot be read.
     """
 
     def __init__(
@@ -92,7 +95,10 @@ class Webhook:
         self._thread.join(seconds)
 
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
-        """Yield an event for each failure that begins, changes or ends; one that becomes unknown is `closed`."""
+        """Yield an event for each failure that begins, changes or ends.
+
+        A failure also ends when its status becomes unknown.
+        """
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before
         changed = [mode for mode in sorted(was | now) if was.get(mode) != now.get(mode)]
@@ -181,7 +187,7 @@ class Webhook:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Following a redirect would send the event to another server, by GET."""
+    """Refuses redirects, because a redirect would send the event to another server, by GET."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -43,7 +43,7 @@ from clienthealth_exporters.python_client.probes import Sender, Watched
 
 log = logging.getLogger(__name__)
 
-#: Maps the top-level package of a client's class to the module of this package for the client's library.
+#: Top-level package of a client's class → the module in this folder that supports the client's library.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
 #: SERVICE: environment variables that may name the service. INSTANCE: environment variable that names the instance.
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
@@ -69,7 +69,7 @@ def report(
 ) -> Any:
     """Report on these producers and consumers from now on. Return the Reporter.
 
-    If the first argument is a class of confluent-kafka, return a subclass with clients that report.
+    If the first argument is a class of confluent-kafka, return a subclass that reports on its instances.
 
     service        name of the service; by default $KAFKA_HEALTH_SERVICE, or $OTEL_SERVICE_NAME
     instance       a name of the process; by default $KAFKA_HEALTH_INSTANCE, or host:pid
@@ -187,7 +187,10 @@ class Reporter:
         self._lines.append(json.dumps({**client, **line, **(more or {})}).encode())
 
     def snapshot(self, watched: Watched) -> dict[str, Any]:
-        """Return a client's snapshot as the monitor reads it, with the library's metrics if the client still exists."""
+        """Return a client's snapshot in the monitor's format.
+
+        The snapshot has the library's metrics only if the client still exists.
+        """
         client, probe = watched.client(), watched.probe
         metrics, topics = probe.metrics(), probe.topics()
         if client is not None:
@@ -292,8 +295,8 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # If an application has no handler, `logging` writes warnings to standard error. Once this handler exists,
-            # `logging` does not write them any more.
+            # If the application itself has no handler, write warnings to standard error. Without our handler, `logging`
+            # would write them.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

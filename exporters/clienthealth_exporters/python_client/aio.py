@@ -39,7 +39,7 @@ def watched(client: Any) -> Watched:
     base: Any = type(client)
     client.__dict__[ATTRIBUTE] = probe
     client.__class__ = (_watched_producer if producing else _watched_consumer)(base)
-    # A producer has neither a group nor a poll interval.
+    # Only consumers have these two attributes.
     group, limit = getattr(client, "_group_id", None), getattr(client, "_max_poll_interval_ms", None)
     config = {} if limit is None else {"max.poll.interval.ms": str(limit)}
     client_id = getattr(_connection(client), "_client_id", None) or "aiokafka"
@@ -51,7 +51,7 @@ def _connection(client: Any) -> Any:
 
 
 def connection_of(client: Any) -> dict[str, Any]:
-    """Return those of the client's connection options that are set."""
+    """Return the client's connection options that are not None, by name."""
     values = {name: getattr(_connection(client), f"_{name}", None) for name in _CONNECTION}
     return {name: value for name, value in values.items() if value is not None}
 

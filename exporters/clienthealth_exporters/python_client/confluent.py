@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka): make a subclass of the library's class, with clients that report.
+"""confluent-kafka (librdkafka): make a subclass of the library's Producer or Consumer that reports on its instances.
 
 librdkafka passes statistics, errors and log lines to callbacks in the configuration. Each callback is wrapped, and the
 wrapper calls the application's callback.
@@ -86,9 +86,9 @@ class Reported:
         self.on_line()
 
     def keep_error(self, error: Any) -> None:
-        """Report a KafkaError as a log line.
+        """Report a KafkaError as a log line, unless the library itself logs the error.
 
-        The library writes its errors to the application's logger, except the error "all brokers are down".
+        If the configuration has a `logger`, the library logs all errors except "all brokers are down".
         """
         if self.config.get("logger") is None or error.name() == "_ALL_BROKERS_DOWN":
             self.on_line(logging.ERROR, f"{error.name()}: {error.str()}")
@@ -112,10 +112,12 @@ class _Tee:
 
 
 def reporting(base: Any, start: Callable[..., None], interval_seconds: float) -> Any:
-    """Return a subclass of `base` for clients that report. Raises TypeError if `base` is neither Producer nor Consumer.
+    """Return a subclass of `base` that reports on its instances.
 
     `start`: called for each new client with its `Watched`, its connection options, and its `Reported`.
     `interval_seconds`: the interval of statistics, unless the client's configuration gives one.
+
+    Raises TypeError if `base` is neither Producer nor Consumer.
     """
     if not issubclass(base, confluent_kafka.Producer | confluent_kafka.Consumer):
         raise TypeError(f"{base.__name__} is neither a Producer nor a Consumer")
@@ -253,5 +255,5 @@ class Sender:
         return max(0, len(records) - len(failed) - int(left))
 
     def close(self) -> None:
-        """Drop the producer, which ends its threads."""
+        """Release the producer, so that librdkafka ends the producer's threads."""
         self._producer = None

@@ -36,7 +36,7 @@ _GROUPS = ("producer-metrics", "consumer-metrics", "consumer-fetch-manager-metri
 
 
 def watched(client: Any) -> Watched:
-    """Measure a client's calls from now on. Return a weak reference to the client, with its measurements and options.
+    """Measure a client's calls from now on. Return the client as `Watched`.
 
     Raises TypeError if the client is neither a KafkaProducer nor a KafkaConsumer.
     """
@@ -131,7 +131,7 @@ def library_metrics(client: Any, kind: str) -> dict[str, float]:
     """Return those metrics from a client's `metrics()` that the monitor knows.
 
     If nothing was measured, kafka-python reports 0 as the average and an infinite maximum. So an average is left out if
-    its maximum is infinite.
+    the maximum is infinite.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
     known = {*ours, *ours.values()}
@@ -148,7 +148,7 @@ def library_metrics(client: Any, kind: str) -> dict[str, float]:
 
 
 def connection_of(client: Any) -> dict[str, Any]:
-    """Return those of the client's connection options that are set."""
+    """Return the client's connection options that are not None, by name."""
     return {name: value for name, value in client.config.items() if name.startswith(_CONNECTION) and value is not None}
 
 

@@ -25,7 +25,7 @@ DELIVERY_SECONDS = 5.0
 MAX_TOPICS = 500
 #: Minimum time (s) between two records with a measured latency.
 SAMPLING_SECONDS = 0.001
-#: Bucket n ends at SMALLEST_SECONDS × GROWTH^n, so each upper bound is a fifth above the one before.
+#: Bucket n ends at SMALLEST_SECONDS × GROWTH^n, so each upper bound is about a fifth larger than the previous one.
 SMALLEST_SECONDS = 1e-6
 GROWTH = 2**0.25
 BUCKETS = 128
@@ -77,8 +77,8 @@ class Watched:
 
     more      returns the library's own measurements as (metrics, topics) of a snapshot
     fresh     returns True if the library has new measurements
-    patience  number of intervals after which a snapshot is sent even if the library has no new measurements
-    due       when that snapshot is sent, in seconds of the monotonic clock
+    patience  maximum number of intervals between two snapshots
+    due       latest time of the next snapshot, in seconds of the monotonic clock
     """
 
     client: weakref.ref[Any]
@@ -184,7 +184,7 @@ class ProducerProbe:
         self._other_topics = _Topic(self._lock)
         self._latencies, self._callbacks = Durations(), Durations()
         self._next_sample = 0.0
-        #: False if the library reports only failures.
+        #: True if the library reports the outcome of every record, False if it reports only failures.
         self.all_reported = True
         self._callback_began: float | None = None
         #: Only for kafka-python: for each class of futures, its subclass that times callbacks.
@@ -274,7 +274,7 @@ class Polled:
 
 
 class ConsumerProbe:
-    """Measures the share of time in polls, the time from one poll's start to the next, consumed records, and lag."""
+    """Measures the share of time in polls, the time between the starts of two polls, consumed records, and lag."""
 
     kind: Kind = "consumer"
 
@@ -320,7 +320,7 @@ class ConsumerProbe:
                 self._consumed += len(batch)
                 counts = self._partitions.get(partition)
                 if counts is None and len(self._partitions) < MAX_TOPICS:
-                    # Reading the assignment at every poll would cost time.
+                    # Read the assignment only when a new partition appears, because reading it takes time.
                     assigned = consumer.assignment()
                     self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}
                     counts = self._partitions[partition] = [0, 0, 0]
