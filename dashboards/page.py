@@ -161,7 +161,7 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 
 
 def _deployments() -> build.AnnotationQuery:
-    """Return the query for annotations that mark a service's start of another version of a client library."""
+    """Return a query for annotations at the times when a service starts to use a new version of a client library."""
     running = f'kafka_client_service_version_clients{{status!="gone", {OF_SERVICE}}}'
     what, client = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))
     before = f"max_over_time({running}[1h] offset 2m)"

@@ -86,7 +86,7 @@ class Grafana:
         self._api.client.s.close()
 
     def folder(self, title: str, uid: str) -> str:
-        """Create the folder if no folder has this uid."""
+        """Create the folder with this uid if it does not exist. Return the uid."""
         if self._get(lambda: self._api.folder.get_folder(uid)) is None:
             with self._request(f"the folder '{title}'"):
                 self._api.folder.create_folder(title, uid)

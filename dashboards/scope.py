@@ -1,4 +1,4 @@
-"""What a dashboard shows: its variables, label matchers that use them, links to dashboards of one client or service."""
+"""Build variables, label matchers, queries and links for dashboards."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def keeping(text: str, settings: Settings) -> str:
     return text
 
 
-#: OF_…: label matchers for the installation, clients, topics, groups or services that are chosen on the dashboard.
+#: OF_…: label matchers for what is chosen on the dashboard: installation, clients, topics, groups or services.
 #: BY_…: labels to aggregate by. BY_CLIENT identifies a client, BY_SHARD a service in one shard of the exporter.
 OF_KEPT = matchers(KEPT)
 OF_CLIENT = f"{OF_KEPT}, {matchers(CLIENT)}"
@@ -127,10 +127,10 @@ def worst(
     among: str = "",
     zeros: bool = False,
 ) -> str:
-    """Return a query that selects the series with the worst values in the time range, and draws these series.
+    """Return a query for the series with the worst values in the time range.
 
     each    query for all series
-    by      labels that identify a series; of several series with equal labels the largest value is drawn
+    by      labels that identify a series; if several series have equal labels, their largest value is drawn
     most    maximum number of series
     pick    topk if large values are bad, bottomk if small values are bad
     ranked  query for the values by which series are selected; '' for the worst value of `each` in the range
@@ -155,7 +155,11 @@ def ever(series: str) -> str:
 
 
 def failing_or_chosen(mode: str) -> str:
-    """Return a query for the clients that failed in a mode at any time in the range."""
+    """Return a query for the clients that the dashboard of a mode shows.
+
+    The clients are those that failed in the mode at any time in the range, and those that the user has chosen by host,
+    instance or client id.
+    """
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
     names = "".join(f"${name}" for name in CLIENT if name != "service")
     chosen = f'label_replace(vector(1), "names", "{names}", "", "")'

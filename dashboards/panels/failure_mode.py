@@ -65,8 +65,8 @@ def _measured(mode: Mode, name: str) -> Panel:
     if needed or "among" not in parameters:
         lack = f"needs {listed(needed)}" if needed else "takes no `among`"
         raise CatalogueError(
-            f"mode.toml of {mode.id}: the panel {name} {lack}; a list of panels may name only functions that need no "
-            "argument and take `among`: change the function, with buffer_used as an example"
+            f"mode.toml of {mode.id}: the panel {name} {lack}; a panel's function must take `among`, and each of its "
+            "parameters must have a default: see buffer_used for an example"
         )
     return with_no_data_text(made(among=failing_or_chosen(mode.id)), "none fail")
 

@@ -1,4 +1,4 @@
-"""The weekly review's numbers up to now: healthy client-minutes, the error budget, and which failures spent it."""
+"""The dashboard on the weekly review's numbers: healthy client-minutes, error budget, and failures that spent it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Panels of verdicts in all failure modes or in one: numbers of clients, unhealthy clients, and status over time."""
+"""Panels of verdicts: numbers of clients, unhealthy clients, and status over time."""
 
 from __future__ import annotations
 
@@ -179,9 +179,9 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
-    """Return a query for the worst status of each series, as an index into STATUS_ORDER.
+    """Return a query for the worst status of each series, as the status's position in STATUS_ORDER.
 
-    `of_status`: a query with the value 1 for each series that has a status; {} stands for the status.
+    `of_status`: template of a query. The query is 1 for each series with the status that replaces {}.
     """
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)
