@@ -32,7 +32,7 @@ JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.
 class Broker:
     """A broker that can be stopped and started again on the same port and data.
 
-    properties    broker properties that are added to the demo's, or replace them
+    properties    further broker properties, which override the demo's own
     options       security settings for clients of this broker, named as in `[kafka.options]`
     port          port for clients; by default a free port
     telemetry_to  the brokers to which our plugin writes pushed client metrics; '': this broker; None: no plugin
@@ -190,7 +190,7 @@ def new_cluster_id() -> str:
 def plugin_properties(servers: str) -> dict[str, str]:
     """Return the broker properties that load our plugin; the plugin writes to the brokers `servers`."""
     return {
-        # JmxReporter is the default of this property in brokers 4.x, so name JmxReporter, too.
+        # Keep JmxReporter, which is the default of this property in brokers of version 4.x.
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
         "clienthealth.topic": TopicSettings().metrics[0],
         "clienthealth.producer.bootstrap.servers": servers,

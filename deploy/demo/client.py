@@ -94,7 +94,7 @@ class Outage:
 
 @dataclass(frozen=True)
 class DemoClient:
-    """A client of the demo: a program with options, and the outages that it meets.
+    """A client of the demo: a program, its options, and its outage, if any.
 
     program        name of the Java source file without `.java`; for a Python client produce_and_consume
     mode           id of the failure mode that the client shows, None for a control (a healthy client)
@@ -102,7 +102,7 @@ class DemoClient:
     measurements   measurements that exceed alert thresholds because of the client's load
     default        True if the client is started when the user names no clients
     classpath      name of the set of jars, or of the Python library
-    load_rate      records per second that the demo sends to each topic, only on the legacy broker
+    load_rate      for a client of the legacy broker: records per second that the demo sends to each topic
     options        system properties of the Java program, or arguments of the Python program
     nice           nice value of the process
     not_by_pushes  reason why metrics are read through Jolokia although the client's version can push them
@@ -141,7 +141,7 @@ class DemoClient:
         return [*(name.replace("{}", "*") for name in named), *streams]
 
     def start(self, context: Context) -> Running:
-        """Start the client's broker unless it runs, create topics, and start the program."""
+        """Start the client's broker if it does not run yet, create the topics, and start the program."""
         folder = context.run_folder / self.name
         folder.mkdir(parents=True, exist_ok=True)
         addresses, actions = self._surroundings(context)

@@ -87,7 +87,7 @@ class Cluster:
         return self
 
     def kill(self) -> None:
-        """Kill all nodes. The last node could not shut down normally, because a shutdown needs the other nodes."""
+        """Kill all nodes, because the last node could not shut down normally without the others."""
         self._over.set()
         for node in self.nodes:
             node.kill()
@@ -162,7 +162,10 @@ class Cluster:
             client.close()
 
     def _finalise(self) -> int:
-        """Raise the metadata version, then the group features, to the newest versions that all nodes support."""
+        """Upgrade the metadata version, then the group features, to the newest versions that all nodes support.
+
+        Return the new metadata version.
+        """
         client = admin(Settings(kafka=self.kafka))
         try:
             known = {name: feature["supported"][1] for name, feature in client.describe_features().items()}
@@ -200,7 +203,10 @@ class Cluster:
         self.kill()
 
     def _out_of_sync(self) -> list[str]:
-        """Return partitions as `topic-partition`; if no broker lists them, only the text of the error."""
+        """Return the partitions with replicas out of sync, as `topic-partition`.
+
+        If the brokers do not answer, the only item is the text of the error.
+        """
         try:
             client = admin(Settings(kafka=self.kafka), bootstrap_timeout_ms=2000, request_timeout_ms=5000)
         except (ServiceError, KafkaError) as error:

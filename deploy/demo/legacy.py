@@ -1,4 +1,4 @@
-"""Run ZooKeeper and a broker 0.8.2.1 for the demo's old Scala clients."""
+"""Run ZooKeeper and a broker of version 0.8.2.1 for the demo's old Scala clients."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class LegacyBroker:
             return False
 
     def _broker_registered(self) -> bool:
-        """True if the broker has registered itself in ZooKeeper, which it does once it accepts connections."""
+        """True once the broker has registered itself in ZooKeeper. A registered broker accepts connections."""
         try:
             with socket.create_connection(("127.0.0.1", self._zookeeper_port), timeout=2) as connection:
                 connection.sendall(b"dump")

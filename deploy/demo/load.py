@@ -15,7 +15,7 @@ PAUSE_SECONDS = 0.2
 
 
 def create_legacy(bootstrap_servers: str, topics: Sequence[str]) -> None:
-    """Create topics on a broker 0.8.2, which creates a missing topic when a client requests the topic's metadata."""
+    """Create topics on a broker of version 0.8.2. The broker creates a topic when a client requests its metadata."""
     producer = _producer(bootstrap_servers)
     try:
         for topic in topics:
@@ -41,7 +41,7 @@ def load_legacy(running: Running, bootstrap_servers: str, topics: Sequence[str],
 
 
 def _producer(bootstrap_servers: str) -> KafkaProducer:
-    """The API version is explicit, because a broker 0.8.2 does not report its version."""
+    # Give the API version, because a broker of version 0.8.2 does not report its version.
     return KafkaProducer(
         bootstrap_servers=bootstrap_servers,
         client_id="kafka-health-demo-load",

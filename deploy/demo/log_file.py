@@ -39,7 +39,7 @@ class LogEvent:
 class LogFile:
     """Follows one log file, and after a rotation the file that replaces it.
 
-    `limit`: maximum number of events per logger, level and second (of the log's timestamps) that are yielded.
+    `limit`: maximum number of events to yield per logger, level and second (by the timestamps in the log).
     """
 
     def __init__(self, path: Path, limit: int) -> None:

@@ -36,11 +36,13 @@ class Options:
     """The options of the demo.
 
     seconds  duration from the start of the clients; None: until Ctrl-C
-    expect   ids of the failure modes that must page; empty: nothing may page; None with `seconds`: each failure must
-             page exactly once; None without `seconds`: nothing is checked
+    expect   ids of the failure modes that must page; empty: nothing may page; None: see below
     clients  names of the clients to start; empty: the default clients
     folder   the folder of the run; None: a new folder
     keep     True if the data of brokers and monitor is kept after the run
+
+    If `expect` is None and `seconds` is a number, each failure must page exactly once. If both are None, the demo
+    checks nothing.
     """
 
     seconds: float | None = None
@@ -53,7 +55,7 @@ class Options:
 def run(options: Options) -> int:
     """Run the demo and return its exit code.
 
-    0    all requirements of `Options.expect` are met; also after Ctrl-C if `expect` is None
+    0    all requirements (see `Options`) are met, or Ctrl-C ended a run without `expect`
     1    a requirement is not met, a verdict or an alert was wrong, or records were lost
     130  Ctrl-C ended a run with `expect`
 
@@ -161,7 +163,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
 
 
 def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
-    """Yield sentences on topics in which acknowledged records were not stored or not consumed."""
+    """Yield a sentence for each set of topics with acknowledged records that were not stored or not consumed."""
     by_topics: dict[str, list[Running]] = {}
     for course in courses:
         if course.client.broker == "cluster" and course.client.outage is None:
@@ -189,7 +191,10 @@ def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str
 
 
 def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return a sentence for each missing page or kind of evidence, wrong verdict, and unexplained alert."""
+    """Return one sentence per problem.
+
+    A problem is a missing page, too few kinds of evidence, a wrong verdict, or an unexplained alert.
+    """
     sentences = []
     for mode in expect:
         showing = [course for course in courses if course.client.mode == mode]

@@ -69,7 +69,7 @@ def forget(pid: int) -> None:
 def free_port() -> int:
     """Return a free TCP port on loopback, from 20,000 to 32,767.
 
-    An outgoing connection may take a higher port before a server does.
+    Higher ports are left out, because the system may give them to outgoing connections at any time.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)

@@ -53,12 +53,15 @@ class Course:
 
     @property
     def accused(self) -> set[str]:
-        """The modes that were ever suspected or confirmed, without the mode in which this client is meant to fail."""
+        """The modes that were ever suspected or confirmed, except the mode in which this client is meant to fail."""
         return {mode for mode, status in self.first if _RANK[status] >= _RANK["suspected"]} - {self.client.mode}
 
     @property
     def wronged(self) -> set[str]:
-        """The wrong accusations: the modes in `accused`, but only the confirmed ones if the client has an outage."""
+        """The modes of which the client was accused wrongly.
+
+        If the client has an outage, a suspicion is not wrong, so only confirmed modes count.
+        """
         convicted = {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
         return convicted if self.client.outage else self.accused
 
@@ -89,13 +92,13 @@ class Course:
         ]
 
     def take_timeline(self) -> list[str]:
-        """Return the texts on outages and rolls (`Cluster.roll`) added to the timeline since the last call."""
+        """Return the texts on outages and rolls (`Cluster.roll`) that are new in the timeline since the last call."""
         new = self.running.timeline[self.events :]
         self.events += len(new)
         return [what for _, what in new if what.startswith(("ROLL", "OUTAGE"))]
 
     def take_page(self, page: Page) -> str | None:
-        """Process a delivered alert: return a text if the alert is about this client, else None."""
+        """Process a delivered alert. Return the alert in words if it is about this client, else None."""
         if not self._is_mine(page.labels):
             return None
         mode = page.labels.get("mode", "")
@@ -109,7 +112,7 @@ class Course:
         return f"{page.labels.get('severity')} alert {page.labels.get('alertname')} {page.status}"
 
     def explains(self, labels: Mapping[str, str]) -> bool:
-        """True if this client is the reason for an alert with these labels."""
+        """Return whether this client's failure or load explains an alert with these labels."""
         if "group" in labels:
             fails = self.client.mode is not None and labels["group"] == self.client.options.get("c.group.id")
             return fails and labels.get("severity") != "critical"

@@ -89,7 +89,10 @@ class Recording:
 def record(
     client: DemoClient, context: Surroundings, folder: Path, seconds: float, linger: float = 10.0
 ) -> dict[str, Any]:
-    """Record a client for `seconds`, or until `linger` seconds after its end. Return the content of truth.json."""
+    """Record a client for `seconds`, or until `linger` seconds after the client's end.
+
+    Return the content of truth.json.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     running = client.start(context)
     url = running.jolokia_urls[0].partition("=")[2].split()[0]

@@ -28,7 +28,8 @@ class Running:
     """A started client of the demo. Lines that begin with ONSET, RECOVERED or COUNTERS in its output are parsed.
 
     jolokia_urls  targets for `kafka-health export jvm`
-    actions       functions to run beside the program, each in a thread; they must return soon after `wait` returns True
+    actions       functions to run beside the program, each in a thread; they must return soon after `self.wait` returns
+                  True
     output        file with everything that the program prints
     onset_ms      time (epoch ms) of the first line `ONSET`, None before
     timeline      (epoch ms, text) of each event so far

@@ -2,8 +2,8 @@
 
 python -m deploy.demo.shipper FILES
 
-FILES is a file that names the log files, and may grow: a JSON object per line with `service`, `host`, `instance` and
-`file` (`Running.log_source`). The settings name the brokers.
+FILES is a file with one line per log file; lines may be added to it. A line is a JSON object with `service`, `host`,
+`instance` and `file` (see `Running.log_source`). The settings name the brokers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from deploy.demo.log_file import LogEvent, LogFile
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of events per second that are shipped from a file, for each logger and level.
+#: Maximum number of events to ship per file, logger, level and second.
 LIMIT = 50
 PAUSE_SECONDS = 0.5
 

@@ -119,7 +119,7 @@ class Stack:
         return broker
 
     def legacy(self) -> LegacyBroker:
-        """Return ZooKeeper and a broker 0.8.2.1, which are started at the first call."""
+        """Return ZooKeeper and a broker of version 0.8.2.1. The first call starts both."""
         if self._legacy is None:
             self._legacy = self._open.enter_context(LegacyBroker(self.run_folder / "legacy"))
         return self._legacy
@@ -138,7 +138,7 @@ class Stack:
         return states
 
     def check(self) -> None:
-        """Raise ServiceError if a process of the product has ended, or the error of a client's action."""
+        """Raise the error of a client (`Running.check`), or ServiceError if a process of the product has ended."""
         for running in self.running.values():
             running.check()
         for process in self._processes:

@@ -13,7 +13,7 @@ from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
 
-#: Maximum time (s) for which a request is repeated while a new controller does not serve clients yet.
+#: Maximum time (s) to repeat a request that fails because a new controller does not serve clients yet.
 _CONTROLLER_SECONDS = 60
 _HOUR_MS = 3_600_000
 

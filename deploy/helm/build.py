@@ -90,7 +90,7 @@ def _closed(properties: dict[str, Schema]) -> Schema:
 
 
 def _of_default(name: str, default: Any) -> Schema:
-    """Return the schema of a value with this default. An integer is at least 1, because all are counts or ports."""
+    """Return the schema of a value with this default. An integer must be at least 1: it is a count or a port."""
     if isinstance(default, dict):
         if not default or name in _OF_KUBERNETES:
             return {"type": "object"}

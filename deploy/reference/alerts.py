@@ -1,4 +1,4 @@
-"""Generate the committed files on alerts: rules with placeholders for addresses, and blocks of each runbook."""
+"""Generate the committed alert rules, and the generated blocks of each runbook."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Alert(NamedTuple):
 
     hold    the alert's `for`, "at once" if it has none
     labels  names of the labels in the alert's dashboard link, such as service and client_id
-    limits  names of the thresholds in the alert's expression, and in recorded series that the expression reads
+    limits  names of the thresholds in the alert's expression, and in the recorded series on which it depends
     """
 
     name: str
@@ -59,7 +59,7 @@ class _Names:
 
 def catalogue() -> list[Alert]:
     """Return all alerts, except the copies that open a ticket instead of a page (for series with `quiet="yes"`)."""
-    # The names of the thresholds show which thresholds a rule uses.
+    # Put the thresholds' names into the rules instead of their values, to see which thresholds a rule uses.
     files = rendered(Settings(), lambda severity: severity, limits=_Names()).values()
     every = [rule for text in files for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
     recorded = {rule["record"]: rule["expr"] for rule in every if "record" in rule}
@@ -79,7 +79,7 @@ def catalogue() -> list[Alert]:
 
 
 def _limits(expr: str, recorded: Mapping[str, str]) -> frozenset[str]:
-    """Return the names of the thresholds in an expression and, recursively, in the recorded series that it reads."""
+    """Return the names of the thresholds in an expression, and in all recorded series on which it depends."""
     read = [recorded[name] for name in recorded if name in expr]
     others = {name: text for name, text in recorded.items() if name not in expr}
     of_recordings = (_limits(text, others) for text in read)

@@ -1,6 +1,6 @@
 """Read the code of this checkout: its modules, their imports, and the packages in which the modules are.
 
-Such a package, here called a *room*, is directly within `clienthealth` or `clienthealth_exporters`, for example
+A package directly within `clienthealth` or `clienthealth_exporters` is called a *room* here. An example is
 `clienthealth.read`. Rooms must not import each other in a cycle.
 """
 

@@ -83,7 +83,7 @@ def megabytes(venv: Path) -> float:
 
 
 def reports(programs: Path) -> None:
-    """Check that an install without extras can import `python_client`, but that `diagnose` fails with exit code 2."""
+    """Check that without extras `python_client` can be imported, but `diagnose` fails with exit code 2."""
     output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"])
     missing_extra = output([str(programs / "kafka-health"), "diagnose", "."], 2)
     if missing_extra:

@@ -22,9 +22,9 @@ _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar.
+    """A jar file. `group`: Maven group id; '' if unknown.
 
-    `used_by`: name of the set of jars that contains the jar, or PYSPARK. `group`: Maven group id; '' if unknown.
+    `used_by`: PYSPARK for a jar of the package pyspark, else the name of the jar's set in `jars.SETS`.
     """
 
     used_by: str

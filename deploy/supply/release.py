@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def refuse(version: str) -> bool:
-    """Return True if this commit has the version's tag already.
+    """Return whether this commit already has the version's tag.
 
     Raises SettingsError if the version cannot be released from this checkout.
     """

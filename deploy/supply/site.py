@@ -58,7 +58,7 @@ def build(out: Path, root: Path | None = None) -> int:
         "html_theme": "furo",
         "html_title": f"Kafka Client Health {version}",
         "html_copy_source": False,
-        # Allow samples of Kafka's own formats in code blocks, which Sphinx cannot highlight.
+        # Allow code blocks that Sphinx cannot highlight, such as excerpts in Kafka's own formats.
         "suppress_warnings": ["misc.highlighting_failure", "myst.header"],
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -123,7 +123,10 @@ def _section(page: str) -> str:
 
 
 def _as_in_site(root: Path, page: str, link: re.Match[str]) -> str:
-    """Return a link as it works in the site: to the repository if it names a folder, else with the suffix `.md`."""
+    """Return a page's link in the form that the site needs.
+
+    A link to a folder becomes a link to the repository. A link to a page gets the suffix `.md` if it has none.
+    """
     there = (root / page).parent / link[2]
     if there.is_dir():
         return f"{link[1]}{project()['urls']['Source']}/{there.resolve().relative_to(root)}{link[3]}"

@@ -109,7 +109,7 @@ def cases() -> list[Case]:
 
 
 def blind(folder: Path) -> int:
-    """Copy each case, without `truth.json`, to a subfolder of `folder` named by its id. Return the number of cases."""
+    """Copy each case without `truth.json` to the folder `folder`/ID (ID: the case's id). Return the number of cases."""
     known = cases()
     for case in known:
         (folder / case.id).mkdir(parents=True)

@@ -2,9 +2,9 @@
 
     python failing.py NAME
 
-NAME is a key of `APPLICATIONS`. Of the product, an application uses only `report`, which reports its Kafka clients.
-Environment variables name the brokers (KAFKA_BOOTSTRAP_SERVERS) and the service (KAFKA_HEALTH_SERVICE). Failures begin
-after FAILS_AFTER seconds (60 by default).
+NAME is a key of `APPLICATIONS`. An application uses only one part of the product: the function `report`, which reports
+on its Kafka clients. Environment variables name the brokers (KAFKA_BOOTSTRAP_SERVERS) and the service
+(KAFKA_HEALTH_SERVICE). Failures begin after FAILS_AFTER seconds (60 by default).
 """
 
 from __future__ import annotations

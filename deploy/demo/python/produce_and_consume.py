@@ -2,9 +2,9 @@
 
     python produce_and_consume.py LIBRARY NAME=VALUE…
 
-LIBRARY is confluent-kafka, kafka-python or aiokafka. With every library, the application sends its log to the monitor;
-with confluent-kafka also the statistics, with kafka-python also the metrics (by our function `report`). SIGTERM ends
-the application normally. Options:
+LIBRARY is confluent-kafka, kafka-python or aiokafka. With every library, the application sends its log to the monitor.
+With confluent-kafka, it also sends librdkafka's statistics. With kafka-python, it also sends metrics by our function
+`report`. SIGTERM ends the application normally. Options:
 
 service, topics        the service's name; names of topics, separated by commas
 rate                   records per second to each topic
