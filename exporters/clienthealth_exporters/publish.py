@@ -1,6 +1,6 @@
 """Publish records to Kafka without silent loss: send undelivered records again, within bounded memory.
 
-kafka-python's producer has an unlimited buffer, and drops a record after its delivery timeout.
+kafka-python's own producer has an unlimited buffer, and drops each record after the delivery timeout.
 """
 
 from __future__ import annotations

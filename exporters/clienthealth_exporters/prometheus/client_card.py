@@ -86,7 +86,7 @@ def blindness(view: View) -> list[str]:
 
 
 def since(view: View, verdict: Verdict) -> str:
-    """Return as text when a failure began, and for how long it has lasted."""
+    """Return the time at which a failure began, and its duration so far, as text."""
     if (begun := amount(verdict.since_ms)) is None:
         return "since an unknown time"
     return f"since {wording.moment(begun / 1000, view.now)}, for {wording.duration(view.now - begun / 1000)}"

@@ -66,7 +66,7 @@ class Shown(NamedTuple):
 
 
 def group_of(client: Client) -> str:
-    """Return the consumer group of a client, or the group itself if `client` is a group; '' without one."""
+    """Return the consumer group of a client, or the group itself if `client` is a group; '' if there is no group."""
     return client.group or (client.client_id if client.kind == "group" else "")
 
 

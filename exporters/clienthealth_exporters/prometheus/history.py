@@ -19,7 +19,7 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: The measurements of a client that are kept, each with the index of its value in `State.largest`.
+#: The measurements of a client that are kept, each with the index of its value in `State.largest`. None: `State.lag`.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
 #: POINTS: maximum number of samples per client. MAX_CLIENTS: maximum number of clients with samples.
@@ -71,7 +71,7 @@ class Track:
     def series(self, name: str, since: float) -> list[tuple[float, float | None]]:
         """Return (epoch seconds, value) of a measurement, oldest first; an unknown value is None.
 
-        `name`: a key of PLOTTED. `since`: earlier samples are left out (epoch seconds).
+        `name`: a key of PLOTTED. `since`: time of the first sample to return (epoch seconds).
         """
         column = 1 + list(PLOTTED).index(name)
         # Copy the points, because the thread that reads the topic may append to them at any time.

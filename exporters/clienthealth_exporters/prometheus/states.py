@@ -214,7 +214,7 @@ class States:
             return dict(self._newest)
 
     def live(self) -> list[State]:
-        """Drop clients whose last record is older than `ttl_seconds`. Return the other states, the most urgent first.
+        """Drop clients without a record for `[prometheus] ttl_seconds`. Return the other states, most urgent first.
 
         The caller must not change the list.
         """
