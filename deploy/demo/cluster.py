@@ -93,11 +93,13 @@ class Cluster:
             node.kill()
 
     def roll(self, note: Callable[[str], None] = lambda _: None, rest_seconds: float = 0.0) -> None:
-        """Take one node out of service and back, and return when every partition is in sync.
+        """Take one node out of service, bring it back, and wait until every partition is in sync.
 
         Does nothing while another thread rolls, or within `rest_seconds` after the last roll. `note` is called with a
-        text at the beginning and the end of the roll. Raises KafkaError, and ServiceError if the node does not come
-        back or partitions stay out of sync.
+        text at the beginning and the end of the roll.
+
+        Raises KafkaError if a request fails, ServiceError if the node does not come back or partitions stay out of
+        sync.
         """
         if not self._rolling.acquire(blocking=False):
             return

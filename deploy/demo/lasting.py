@@ -30,9 +30,10 @@ def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
 def shortcomings(
     courses: Sequence[Course], pages: Sequence[Page], seconds: float, now_ms: int, pager: bool = True
 ) -> list[str]:
-    """Return one sentence for each requirement that a run of `seconds`, ending at `now_ms` (epoch ms), did not meet.
+    """Return one sentence for each requirement that the run of the demo did not meet.
 
-    `pager`: False if there can be no pages, because no Alertmanager runs.
+    `seconds`: length of the run. `now_ms`: end of the run (epoch ms). `pager`: False if there can be no pages, because
+    no Alertmanager runs.
     """
     sentences = []
     for course in courses:

@@ -39,7 +39,7 @@ def create_ours(settings: Settings, partitions: int = 1) -> None:
 
 
 def ask_for_pushes(kafka: KafkaSettings, seconds: float) -> None:
-    """Create the product's subscriptions on brokers, so that their clients push all metrics that the product reads.
+    """Create the product's subscriptions on brokers. The clients then push all metrics that the product reads.
 
     `seconds`: the push interval. Raises KafkaError if a request fails, ServiceError if no broker can be reached.
     """

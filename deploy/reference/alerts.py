@@ -100,7 +100,7 @@ PLACEHOLDERS = {
 
 
 def with_head(name: str, text: str, alerts: Sequence[Alert]) -> str:
-    """Return a runbook with its generated blocks renewed. `name`: the runbook's file name without `.md`.
+    """Return a runbook with new generated blocks. `name`: the runbook's file name without `.md`. `text`: its old text.
 
     Raises CatalogueError if the runbook lacks the lines BEGIN and END.
     """

@@ -55,10 +55,10 @@ def _packages() -> bool:
 
 
 def has_vulnerability(code: int, out: str, err: str) -> bool:
-    """Print the findings of a run of pip-audit. Return True if there are any.
+    """Print the result of a run of pip-audit. Return True if it found a vulnerability or failed.
 
-    Return False if pip-audit found nothing, or if the advisory service did not answer. `code`, `out`, `err`: exit code,
-    standard output and standard error of the run.
+    Return False if there is no vulnerability, or if the advisory service did not answer. `code`, `out`, `err`: exit
+    code, standard output and standard error of the run.
     """
     if code == 0:
         print("Python packages: none has a known vulnerability")

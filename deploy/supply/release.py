@@ -103,7 +103,7 @@ def build(version: str, out: Path, epoch: int) -> list[Path]:
 
 
 def settled(archive: bytes, epoch: int) -> bytes:
-    """Return `archive` (.tar.gz) with its files sorted by name, without owners, and modified at the time `epoch`."""
+    """Return `archive` (.tar.gz) with sorted file names, without owners, and with the modification time `epoch`."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as before,
