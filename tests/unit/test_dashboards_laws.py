@@ -214,7 +214,7 @@ def test_a_mode_links_its_runbook_at_the_configured_address() -> None:
     [
         (("rebalancs",), r"mode\.toml of consumer-stalled: .* has a function rebalancs"),
         (("to_client",), r"has a function to_client"),
-        (("throttled",), r"the panel throttled needs kind; a list of panels may name only"),
+        (("throttled",), r"the panel throttled needs kind; a panel's function must take"),
         (("latency_by_broker",), r"the panel latency_by_broker takes no `among`"),
         (("rebalances", "rebalances"), r"'Rebalances per minute' and 'Rebalances per minute' have the same id 133"),
     ],
