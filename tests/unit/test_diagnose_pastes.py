@@ -541,6 +541,24 @@ STATED = (
         "a, orders, 0, 20, 5120, 5100, h-1\na, orders, 1, 5120, 5120, 0, h-2\n",
         STALLED,
     ),
+    # A stack in a place where threads wait, and a statement that something hangs.
+    ("Every night the writer hangs.\n\n" + CALLER.format("producer.KafkaProducer.flush"), "delivery-stalled"),
+    ("The pod never exits.\n\n" + CALLER.format("consumer.KafkaConsumer.close"), LOOP),
+    ("It is stuck until a restart.\n\n" + CALLER.format("consumer.KafkaConsumer.commitSync"), STALLED),
+    (f"The service hung at noon.\n\ngoroutine 215 [chan send]:\n{UNREAD}", CALLBACK),
+    ("The job hangs:\n" + PROFILED.format(400, "(*syncProducer).SendMessage"), "delivery-stalled"),
+    (
+        "org.junit.runners.model.TestTimedOutException: test timed out after 300000 milliseconds\n"
+        + "\tat java.util.concurrent.CountDownLatch.await(CountDownLatch.java:231)\n" * 2
+        + AWAITED.format(39000).partition("\n")[2],
+        "delivery-stalled",
+    ),
+    (f"{STOPPING}and there it remains until kill -9\n", LOOP),
+    # What a person states of a client.
+    ("With kafka away `client.ProduceSync` does not come back.\n", METADATA),
+    ("One partition is not consumed any more by the kafka consumer.\n", STALLED),
+    ("consumer.close() sits there while the kafka topic is quiet\n", LOOP),
+    ("The good kafka topics behind it are blocked by the missing one.\n", "delivery-stalled"),
 )
 #: Texts like those in STATED that show no failure: for example a goroutine without a waiting time, or a normal wait.
 UNSTATED = (

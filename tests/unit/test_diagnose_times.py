@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -171,3 +171,11 @@ def test_a_sentence_above_a_log_has_the_time_of_the_first_line_below(tmp_path: P
     found = examine([tmp_path], Settings())
     assert found.inputs[0].timed
     assert verdict(found, "send-blocked-on-metadata").since_ms == 1_795_169_040_000  # 60 s before 10:05:00
+
+
+def test_a_date_without_a_year_is_not_in_the_future() -> None:
+    tomorrow, later = (datetime.now(UTC) + timedelta(days=days) for days in (1, 30))
+    for written, ago in ((tomorrow, 0), (later, 1)):
+        stamp = Times.all().stamp(written.strftime("%b %d 12:00:00 host app: x").encode())
+        assert stamp is not None and stamp.ts_ms is not None
+        assert datetime.fromtimestamp(stamp.ts_ms / 1000, UTC).year == written.year - ago

@@ -13,13 +13,14 @@ from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, ThreadDump
 from clienthealth.model.verdicts import Verdict
 from clienthealth.model.wording import listing, quoted
-from clienthealth.modes import MIN_READINGS, Look, catalogue, modes
-from clienthealth.modes._evidence import Fact, conclude
+from clienthealth.modes import MIN_READINGS, Look, Mode, catalogue, modes
+from clienthealth.modes._evidence import Fact, conclude, has_frame
 from clienthealth.monitor import departures
 from clienthealth.monitor.adjust import Attached, Context
 from clienthealth.monitor.attribution import ProcessLog
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
+from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
 #: Beginnings of `Input.what` for inputs with metrics that a person copied. The end of such metrics shows nothing about
 #: the client's end.
@@ -86,10 +87,11 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
 
 
 def stated(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict:
-    """Return a `suspected` verdict if lines of a short input suspect the verdict's mode (`Meaning.suspects`).
+    """Return a `suspected` verdict if a short input states the verdict's mode: in lines, or with a thread's stack.
 
-    A short input may show few lines of a log, so fewer lines are enough than in a whole log. Lines in a text that
-    explains an error do not count, and no line counts if a later line shows that the failure is over.
+    A short input may show few lines of a log, so fewer lines are enough than in a whole log (`Meaning.suspects`). One
+    stack in a place where threads wait (`Facts.places`) is enough if the same input states that something hangs. Lines
+    in a text that explains an error do not count, and no line counts if a later line shows that the failure is over.
 
     The verdict is returned unchanged if it is already unhealthy, if the client has samples, or if the inputs have more
     than 500 lines (MOST_LINES).
@@ -99,18 +101,53 @@ def stated(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict
         return verdict
     explained, logs = _topics(inputs, lambda one: EXPLAINED in one.left_out), attached.look.window.logs
     over = [number for number, event in enumerate(logs, 1) if any(event in one for one in mode.lines if one.relief)]
+    # A library's line that another program logged is a quotation.
+    loose = {wording.id for wording in catalogue().wordings if wording.loose}
+    written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
+    left = [e for e in written if e.own or (e.source and e.source.topic) not in explained]
     # A line that is only the name of an error may be a heading.
-    left = [e for e in logs[max(over, default=0) :] if e.own or (e.source and e.source.topic) not in explained]
     of_mode = [meaning for meaning in catalogue().meanings if mode.id in meaning.suspects]
     shown = {meaning: [event for event in left if event in meaning and " " in event.text] for meaning in of_mode}
     enough = {meaning: lines for meaning, lines in shown.items() if sum(e.repeats for e in lines) >= meaning.enough}
-    if not enough:
-        return verdict
     facts = [Fact.of("log", lines[-1], f"{one.says}: {quoted(lines[-1].text)}") for one, lines in enough.items()]
-    cause = next(iter(enough)).suspects[mode.id]
-    innocent = [one for one in mode.confusions if not one.causes or cause in one.causes]
+    causes = [one.suspects[mode.id] for one in enough]
+    if not facts:
+        facts, causes = _in_places(mode, attached.look.window, left), [mode.place_cause]
+    if not facts:
+        return verdict
+    innocent = [one for one in mode.confusions if not one.causes or causes[0] in one.causes]
     left_open = tuple(f"{one.what} ({one.settled_by} would settle it)" for one in innocent)
-    return replace(conclude(mode.id, facts, {"cause": cause or None}), not_ruled_out=left_open, proofs=())
+    return replace(conclude(mode.id, facts, {"cause": causes[0] or None}), not_ruled_out=left_open, proofs=())
+
+
+def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> list[Fact]:
+    """Return one fact per stack in a place of the mode, if the stack's text states that something hangs.
+
+    A line that begins a stop or a flush counts like a stack if no later line ends what the line began.
+    """
+    said = {e.source.topic: quoted(e.text) for e in left if e.source is not None and e in SELF_DESCRIBED["hangs"]}
+    ended = [e.ts_ms for e in left if "ended" in e.captures or catalogue().by_id[e.signature].life == "closed"]
+    shown: list[tuple[LogEvent | ThreadDump, str]] = [
+        (dump, f"'{thread.name}' is in {place}")
+        for dump in window.dumps
+        for thread in dump.threads
+        for place in mode.places
+        if has_frame(thread, place)
+    ]
+    for event in left:
+        lasts = "begun" in event.captures and event.ts_ms > max(ended, default=-1)
+        if "frame" in event.captures or lasts:
+            text = quoted(event.captures.get("frame", event.text))
+            shown += [(event, f"{line.says}: {text}") for line in mode.lines if event in line]
+    return [
+        Fact.of(
+            "log" if isinstance(where, LogEvent) else "thread-dump",
+            where,
+            f"{what}, and the text says: {said[where.source.topic]}",
+        )
+        for where, what in shown
+        if where.source is not None and where.source.topic in said
+    ]
 
 
 def undated_topics(inputs: Iterable[Input]) -> frozenset[str]:

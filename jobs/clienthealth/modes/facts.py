@@ -155,6 +155,9 @@ class Facts:
                    because indirect evidence often disappears within a minute or two
     panels         functions in dashboards/panels (evidence, measurements) that draw the first panels of the mode's
                    dashboard
+    places         parts of frames in which a thread waits while the failure lasts. A healthy thread may be there, too,
+                   for a moment. So one dump suspects only if the attached text also states that something hangs
+    place_cause    the failure's cause if a stack shows it; '' for no cause
     """
 
     title: str
@@ -180,6 +183,8 @@ class Facts:
     confirmed: Alerting = PAGE
     suspected: Alerting = TICKET
     panels: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    place_cause: str = ""
 
 
 class ModeFile:

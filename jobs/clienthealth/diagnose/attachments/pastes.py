@@ -19,6 +19,7 @@ from typing import Literal
 from clienthealth.model.tables import table
 from clienthealth.modes import catalogue
 from clienthealth.read.formats._json_layouts import parsed
+from clienthealth.read.logs.events import literals
 
 #: The role of a line in a text. logged: a program wrote the line into a log. quoted: a person cites the line without
 #: its time. explained: the line is part of a text that explains an error in general rather than reports a failure.
@@ -99,7 +100,7 @@ def context(content: bytes) -> Callable[[int], Context]:
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
     lines = text.split("\n")
-    sentences = [literal for literal in catalogue().literals if " " in literal.strip()]
+    sentences = [literal for literal in literals(catalogue()) if " " in literal.strip()]
     inside = _RE["inside"].match(text) is not None
     fences = [*accumulate((line.lstrip().startswith(("```", "~~~")) for line in lines), initial=inside)][1:]
 

@@ -28,6 +28,7 @@ from clienthealth.read.formats._json_layouts import ANY_LAYOUT, line_of, parsed
 from clienthealth.read.formats._protobuf import signal
 from clienthealth.read.logs import lines as log_lines
 from clienthealth.read.logs.dump_formats import dumps_in, dumps_of_document, is_dump_document
+from clienthealth.read.logs.events import LIBRARIES
 from clienthealth.read.logs.fields import named_client
 from clienthealth.read.logs.times import time_in_name, zone_between
 from clienthealth.read.recordings import Recorded, Timed, readings
@@ -46,6 +47,7 @@ _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
 #: A time, or a stack frame below the first line: signs that a program wrote the entry, not a person who quotes it.
 _LOGGED = re.compile(r"\d\d:\d\d:\d\d|\|\d{10}\.\d|^\s+at |^\s+File \"|^#\d", re.MULTILINE)
+_LIBRARY = re.compile(LIBRARIES.encode(), re.IGNORECASE)
 
 _Topic = Literal["metrics", "logs", "any"]
 _Value = bytes | LogLine | Snapshot
@@ -379,7 +381,7 @@ class Reader:
 
     def _learned(self, lines: list[bytes]) -> Layout:
         layout = Layout.learned(lines, self._file_ms)
-        self._beside_kafka = self.input.names_client or any(b"afka" in line or b"arama" in line for line in lines)
+        self._beside_kafka = self.input.names_client or any(map(_LIBRARY.search, lines))
         if layout.shipped.names:
             self.input.what = ", ".join(filter(None, (self.input.what, *layout.shipped.names)))
         return layout

@@ -32,8 +32,10 @@ OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
 #: offset of its record times this size.
 BYTES_PER_LINE = 64
 
-#: Matches the loggers of client libraries and of their wrappers. The first packages may be shortened (`o.a.k`).
-_LIBRARY = re.compile(r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|rdkafka|confluent", re.ASCII | re.IGNORECASE)
+#: Pattern of the names of client libraries and their wrappers, as loggers and texts contain them. The first packages of
+#: a logger may be shortened (`o.a.k`).
+LIBRARIES = r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|confluent|sarama|\[thrd:|\b(?:kgo|franz-go|brod|faust|redpanda)\b"
+_LIBRARY = re.compile(LIBRARIES, re.ASCII | re.IGNORECASE)
 #: Prefix of lines that librdkafka itself writes. A logger that writes this prefix copies another program's line.
 _OF_RDKAFKA = re.compile(r"%\d\|")
 #: _NAMES: the prefix `[Producer clientId=…` of a Java client, or librdkafka's prefix. If an application's line has such

@@ -139,8 +139,8 @@ def _ms(moment: datetime | None) -> int | None:
 def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | None:
     """Return the time with these `parts` (groups of a match: year, hour, …). `day`: the date if the parts have none.
 
-    A date without a year gets the year of `day`, else the present year. Returns None for an impossible time, or if
-    neither the parts nor `day` give a date.
+    A date without a year gets the year of `day`, else of today, or the year before if the date would be more than a day
+    later than `day` or today. Returns None for an impossible time, or if neither the parts nor `day` give a date.
     """
     found = {name: part for name, part in parts.items() if part}
     six = found.get("hms", "")
@@ -150,7 +150,10 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
     try:
         if "d" in found:
             month = _MONTHS.get(found.get("mon", "")) or int(found.get("m", "0"))
-            year = int(found["y"]) if "y" in found else (day.year if day else datetime.now(UTC).year)
+            latest = (day or datetime.now(UTC).date()) + timedelta(days=1)
+            year = (
+                int(found["y"]) if "y" in found else latest.year - ((month, int(found["d"])) > latest.timetuple()[1:3])
+            )
             day = date(year + 2000 if year < 100 else year, month, int(found["d"]))
         clock = time(hours, int(minute), min(int(second), 59), micros, _zone(found.get("z", "")))
         return datetime.combine(day, clock) if day is not None else None
