@@ -1,7 +1,7 @@
 """Save the files of an earlier release's monitor (checkpoint, history, states) as an archive in tests/releases.
 
 `python -m tests.support.left_by_release COMMIT VERSION` runs the release at that commit and saves the files that the
-release has written. As long as 0.3.0 has no tag, pass commit e08cfe5 for version 0.3.0.
+release has written. As long as 0.3.0 has no tag, pass commit ea483a1b for version 0.3.0.
 """
 
 from __future__ import annotations
