@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from clienthealth.diagnose.attachments.opening import CUT, Input
-from clienthealth.diagnose.known import contexts, stated, undated_topics
+from clienthealth.diagnose.known import contexts, suspected_by_text, undated_topics
 from clienthealth.diagnose.outcome import Diagnosis
 from clienthealth.measure.client_window import ClientWindow
 from clienthealth.measure.packed import Chunk, LogEntry, client_of, encode, process_of
@@ -382,7 +382,9 @@ def settled(
 ) -> dict[str, tuple[Client, list[Verdict]]]:
     """Return `by_key` after changes of its verdicts: by `stated`, then by the adjustments "moment" and "shown"."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
-    judged = {key: [stated(verdict, known[of], inputs) for verdict in every] for key, (of, every) in by_key.items()}
+    judged = {
+        key: [suspected_by_text(verdict, known[of], inputs) for verdict in every] for key, (of, every) in by_key.items()
+    }
     return {
         key: (client, adjust("shown", adjust("moment", judged[key], known[client]), known[client]))
         for key, (client, _) in by_key.items()

@@ -86,7 +86,7 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
     return on_time or has_ended(bucket, bucket.state.all_clients[number], times[-1], True)
 
 
-def stated(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict:
+def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict:
     """Return a `suspected` verdict if a short input states the verdict's mode: in lines, or with a thread's stack.
 
     A short input may show few lines of a log, so fewer lines are enough than in a whole log (`Meaning.suspects`). One
@@ -102,7 +102,7 @@ def stated(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict
     explained, logs = _topics(inputs, lambda one: EXPLAINED in one.left_out), attached.look.window.logs
     over = [number for number, event in enumerate(logs, 1) if any(event in one for one in mode.lines if one.relief)]
     # A library's line that another program logged is a quotation.
-    loose = {wording.id for wording in catalogue().wordings if wording.loose}
+    loose = catalogue().loose
     written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
     left = [e for e in written if e.own or (e.source and e.source.topic) not in explained]
     # A line that is only the name of an error may be a heading.

@@ -134,12 +134,14 @@ class Catalogue:
 
     meanings  the log events, in the order given, without duplicates
     by_id     maps the id of a log pattern to its log event
+    loose     ids of the patterns for any program's words (`Wording.loose`)
     literals  the literal texts of all patterns; every text that matches a pattern contains at least one of them
     """
 
     def __init__(self, meanings: Iterable[Meaning]) -> None:
         self.meanings = tuple(dict.fromkeys(meanings))
         self.by_id: dict[str, Meaning] = {}
+        self.loose = frozenset(one.id for meaning in self.meanings for one in meaning.wordings if one.loose)
         #: Maps (`loose`, `otherwise`, literal) to the log patterns with these values.
         compiled: dict[tuple[bool, bool, str], list[tuple[Wording, _Find, re.Pattern[str] | None]]] = {}
         for meaning in self.meanings:
