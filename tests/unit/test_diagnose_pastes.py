@@ -166,7 +166,7 @@ def test_what_a_person_writes_of_a_failure_suspects_and_proves_nothing(text: str
     assert "suspected" in found and "confirmed" not in found
 
 
-#: Texts that report a failure: they are in the past tense, or contain other output of a program beside the line.
+#: Texts that report a failure. They are in the past tense, or contain other output of a program beside the quoted line.
 SHOWN = (
     f"# Bank transfers of the first quarter, in a language without words for the rule\n```\n$ ./send.sh page.views\n"
     f"{TIMEOUT}\n```\n",

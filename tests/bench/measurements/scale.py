@@ -19,7 +19,8 @@ TITLE = "100,000 clients, live"
 TOPIC = "client-metrics"
 FEW, MANY, INTERVAL_SECONDS = 5_000, 100_000, 10
 CORES, MEGABYTES, RATIO = 1.2, 4000.0, 1.3
-#: Target (s) for unread input: two intervals of 10 s, and a pause of 10 s between batches.
+#: Target: unread input is at most this old (s). It is the sum of two intervals of 10 s and a pause of 10 s between
+#: batches.
 BEHIND_SECONDS = 30.0
 LOOK_SECONDS = 5.0
 

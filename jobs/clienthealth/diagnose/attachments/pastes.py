@@ -41,22 +41,23 @@ _WIDEST, _SHARE = 200, 0.8
 #: Lines that share this many first characters were written as separate lines; no tool wrapped them.
 _SAME = 12
 
-#: Patterns of words that show that a text explains or reports something. Words of a kind that ends in `-strongly` have
-#: a greater weight (_WEIGHTS).
+#: Patterns of the words by which the function `context` decides whether a text explains an error or reports a failure.
+#: Words of a kind that ends in `-strongly` have a greater weight (_WEIGHTS).
 _SIGNS = {
     name: re.compile(pattern, re.VERBOSE | re.IGNORECASE | re.MULTILINE)
     for name, pattern in table(Path(__file__).with_name("explanations.toml")).items()
 }
 _WEIGHTS = {"": 1, "-strongly": 3}
-#: _PAGE: maximum size (bytes) of a text that a person wrote. _BEFORE, _AFTER: the words of this number of lines before
-#: and after a line are weighed, too. _EXPLAINS: minimum weight of the words that explain if all weighed words together
-#: have less than _PROSE bytes, because a single word in a label or a title does not make an explanation.
+#: Limits of the function `context`. _PAGE: maximum size (bytes) of a text that a person wrote. _BEFORE, _AFTER: numbers
+#: of lines before and after a line whose words decide, together with the line's own words, what the line is.
 _PAGE = 1 << 18
-_EXPLAINS, _BEFORE, _AFTER = 2, 30, 20
-#: _PROSE: if all weighed words have at least this size (bytes), one word that explains is enough. _OUTPUT: added to the
-#: weight of the words that report if a line at most _BESIDE lines away is the output of a program. _STATEMENTS: a text
-#: with at least this number of statements is source code.
-_PROSE, _BESIDE, _OUTPUT = 80, 3, 2
+_BEFORE, _AFTER = 30, 20
+#: If these lines have fewer than _PROSE bytes of words, one word that explains does not make them an explanation,
+#: because it may be a label or a title. Then the words that explain need at least the weight _EXPLAINS.
+_PROSE, _EXPLAINS = 80, 2
+#: The output of a program at most _BESIDE lines away adds _OUTPUT to the weight of the words that report.
+_BESIDE, _OUTPUT = 3, 2
+#: A text with at least this number of statements is source code.
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
