@@ -147,7 +147,7 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
 
 
 def _allowed(w: Windows, limits: LagSettings) -> Floats:
-    """Return the tolerated lag (records) of each element of `lags`."""
+    """Return the tolerated lag (records) for each row of `lags(w)`, in the same order."""
     lag, patterns = lags(w), tuple(limits.allowed_lag.items())
     if not patterns:
         return np.zeros(len(lag.point))

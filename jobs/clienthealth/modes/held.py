@@ -57,10 +57,9 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """Return one series of dumps for each thread in each dump. `dumps` are in order of time.
+    """For each dump, and each thread in it, return the series of dumps up to this dump with the thread at one place.
 
-    The series ends with that dump, and each dump of the series shows the thread at one place. A dump that shows the
-    thread elsewhere, or not at all, breaks a series.
+    A dump that shows the thread elsewhere, or not at all, breaks a series. `dumps` are in order of time.
 
     where    returns a thread's place in a dump; None if the thread is left out
     threads  returns the threads of a dump to examine

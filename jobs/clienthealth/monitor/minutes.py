@@ -116,7 +116,7 @@ def lasting(
 ) -> Mapping[str, Status]:
     """Return the status of each failure that the client had between `start_ms` and `end_ms`, by failure mode.
 
-    Modes that missing data shows (`absence`) are left out. `key`: the client's key. `closed`: its recently closed
+    Modes that are detected by the absence of data (`absence`) are left out. `key`: the client's key. `closed`: its recently closed
     incidents.
     """
     statuses: dict[str, Status] = {}
