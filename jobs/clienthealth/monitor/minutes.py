@@ -116,8 +116,8 @@ def lasting(
 ) -> Mapping[str, Status]:
     """Return the status of each failure that the client had between `start_ms` and `end_ms`, by failure mode.
 
-    Modes that are detected by the absence of data (`absence`) are left out. `key`: the client's key. `closed`: its recently closed
-    incidents.
+    Modes that are detected by the absence of data (`absence`) are left out. `key`: the client's key. `closed`: its
+    recently closed incidents.
     """
     statuses: dict[str, Status] = {}
     opened = state.incidents.of_client(key)
