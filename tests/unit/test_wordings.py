@@ -26,7 +26,8 @@ SPEAKERS = {"java", "scala", "librdkafka", "kafka-python", "aiokafka", "jvm", "l
 SPEAKERS |= {"python", "spring-kafka", "confluent-kafka", "sarama", "franz-go", "kafka-go", "kafkajs", "go"}
 SPEAKERS |= {"ruby-kafka", "kafka-node", "pykafka", "flink", "logstash", "fluent-bit", "libbeat", "kcat"}
 SPEAKERS |= {"smallrye", "faust", "telegraf", "brod", "any"}
-SPEAKERS |= {"kafka-connect", "kafka-streams", "ksqldb", "parallel-consumer", "zio-kafka"}
+SPEAKERS |= {"kafka-connect", "kafka-streams", "ksqldb", "parallel-consumer", "zio-kafka", "fs2-kafka"}
+SPEAKERS |= {"akka", "camel", "debezium", "spring-integration"}
 #: Libraries with their own log messages.
 LIBRARIES = ("java", "librdkafka", "kafka-python", "aiokafka", "sarama", "franz-go", "kafka-go", "kafkajs")
 #: Log lines of programs that run another project's client and wrap its messages.
