@@ -11,9 +11,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 
 from clienthealth.model.clients import Kind
 from clienthealth.model.readings import LogEvent, Source, ThreadDump
+from clienthealth.model.tables import table
 from clienthealth.model.telemetry import LogLine
 from clienthealth.model.values import MAX_NAME
 from clienthealth.platform.secrecy import shown
@@ -38,82 +40,16 @@ LIBRARIES = r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|confluent|sarama|\[thrd:|\b(?:kgo
 _LIBRARY = re.compile(LIBRARIES, re.ASCII | re.IGNORECASE)
 #: Prefix of lines that librdkafka itself writes. A logger that writes this prefix copies another program's line.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: _NAMES: the prefix `[Producer clientId=…` of a Java client, or librdkafka's prefix. If an application's line has such
-#: a prefix before the match, the application copied a client's line. _TOLD: how a copied line begins: with JSON, with
-#: librdkafka's prefix, or with two words before the Java client's prefix.
+#: The prefix `[Producer clientId=…` of a Java client, or librdkafka's prefix. If an application's line has such a
+#: prefix before the match, the application copied a client's line.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
-_TOLD = re.compile(r"\s*(?:\{|%\d\||(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S+\s+(?!\[\w+ (?:\w+=[^,]*, )*clientId=)\S)")
-#: _QUOTED: text between two quotation marks or backticks. _OPENED: a quotation mark or backtick that is not closed, and
-#: the text after it.
-_QUOTED = re.compile(r"([\"`])(?!\d+\[)[^\"`]*\1")
-_OPENED = re.compile(r"(?<!\\)(?:\"|`(?!\d+\[))(?:[^\"`]|`(?=\d+\[))*\Z")
-#: Text right before a quoted value: `msg=`, `:message=>`, `"message": `, `[`, `string(50) `.
-_KEY = re.compile(r"(?:=>?|[\[{(,]|'' ?: ?|\bstring\(\d{1,6}\) )\Z")
-#: Text right before a string in source code: a call, as in `log.warn(`.
-_CALL = re.compile(
-    r"(?:\b[a-z]\w{0,99}|\b(?:new|raise) [\w.]{1,99}|\(\w{1,99}=\w{1,99})\((?:\Z|'[^']{0,500}\Z)", re.ASCII
-)
+#: The patterns of `quotations.toml`, for the text around a match.
+_RE = {name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__).with_name("quotations.toml")).items()}
 #: Maximum number of characters before a match that are searched for an exception's name or the log layout's fields.
 MAX_BEFORE = 500
 #: Maximum difference (ms) between the local times of two time zones: 26 hours. Two times without zones that are further
 #: apart are different moments.
 FAR_MS = 26 * 3_600_000
-#: The name of an exception, or of librdkafka's error in Python, right before the text that a log pattern matches.
-_EXCEPTION = re.compile(
-    r"(?:(?:Exception|Error|Timeout|Expired|Full)\b[:({]|KafkaError\{)[^:]*\Z|(?:Exception|Error), :message=>\"\Z"
-)
-#: Text that may precede a library's message. _BEGINNING is for lines with a known logger: a level, or the handle and
-#: thread that librdkafka passes to a logger. _AFTER_LAYOUT is for lines without a known logger: the end of a log
-#: layout's fields.
-_BEGINNING = re.compile(
-    r"\A\s*(?:[A-Z]{3,40}:? )?(?:\[[^\s\[\]|]{1,255}#(?:producer|consumer)-\d{1,9}\] ?)?(?:\[thrd:[^\]]{0,400}\]: )?\Z"
-)
-#: _AFTER_LOGGER: a library's logger right before the prefix `[Producer clientId=…]`, in a line of unknown layout.
-#: _CLOCK: a time of day. If it stands before that logger, the line may be copied from another log.
-_AFTER_LOGGER = re.compile(r"\bo(?:rg)?\.a(?:pache)?\.k[\w.$]{0,200}[\])]?\s{0,40}[-:|]?\s{0,9}\Z", re.ASCII)
-_CLOCK = re.compile(r"\d\d:\d\d:\d\d", re.ASCII)
-_AFTER_LAYOUT = re.compile(
-    r"(?:\A(?:(?:[A-Z][a-z]+){2,}\$?:)?|[\])}>|-]:?|\s:|\b\w+\.[\w$.]+:?|\d[.,]\d{3,}Z?|"
-    r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL):?|\A\{.*\"\w{1,40}\" ?: ?\")\s*\Z"
-)
-
-#: An application's words before an error that the application quotes: `send failed: `, `send failed: produce error: '`.
-_AFTER_WORDS = re.compile(r"\A(?:[\w ]{1,60}:\s){1,3}(?:\w{1,40} (?=\())?['(\[]?\Z")
-
-#: Text that shows that a person quotes a library's line: a list, a diff, a comment, source code, or a sentence.
-_NO_LINE = re.compile(
-    r"\s*(?:[-+*#]|//)(?:\s|[-+*#/]|[A-Za-z])|\s*(?:\d{1,3}(?:\.\d{1,3}){0,3}[.)]? )?(?:[A-Za-z'’]{1,20}[,:]? ){4}"
-    r"|.*?(?:\b(?:throw new|raise|assert\w{0,20}|return) ?|[\w)]\.\w{1,40})\b[^\s:]{0,80}\(\""
-)
-#: Source code before a match: a comment (except a shell's) on a line of its own, in an indented block, or after a
-#: statement; an `if` followed by an arrow, as in `if you see … -> check …`; an indented string.
-_SOURCE = re.compile(
-    r"\s*(?://|#\s?(?:TODO|FIXME|XXX)\b|#\s+[bfru]?')|(?:\t+|(?:  )+) \*\s(?![\[\d%])"
-    r"|[^\n]*?(?:[;{}]\s?//|[,()]\s*//\s|\w {2,4}# \Z)"
-    r"|[^\n]*?\b[Ii]f\b[^\n]*?(?:[-=]>|→)|(?:\t\t| {8})\s*[bfru]?'[^'\n]*\Z"
-)
-#: A string in source code that goes on in the next line, or the text of a Markdown link.
-_CONTINUED = re.compile(
-    r"\s*[bfru]{0,2}([\"'])[^\n]*(?:[, ]\1|\1,(?:\s*[\])}]+;?)?)\s*\Z|\s*(?:[-*+] )?\[[^\[\]\n]*\]\(<https?:"
-)
-_ASKED = re.compile(r"[^\s.?]{0,40}\?")
-#: _IN_COMMENT: a line of a block comment. _REPORTED_IN_TICKS and _REPORTED_IN_QUOTES: text before a quotation in
-#: backticks or in quotation marks, if the text is a sentence or the mark of a list item. Assignments, keys and brackets
-#: do not match.
-_IN_COMMENT = re.compile(r"(?:\t+|(?:  )*) \*\s")
-_REPORTED_IN_TICKS = re.compile(r"(?!\s*[a-z_$][\w.$-]{0,99} ?: ?\Z).*(?<![=({\[])\s?\Z", re.ASCII)
-_REPORTED_IN_QUOTES = re.compile(
-    r"(?=.*(?:[^\W\d_][\w'’()]*[,:]?\s+){2})[^=;{}]*\Z|\s*(?:[-*+•>]|\d{1,3}[.)])\s*\Z"
-    # Alternatives for Chinese, Japanese and Korean sentences, which have few blanks, and for Markdown headings, which
-    # have few words.
-    r"|[^=;{}\"]*[\u3040-\u9fff\uac00-\ud7af]{2}[^=;{}\"]*\Z|#+ (?:Got|Getting|Receiv|See|Error|Exception)\w*:? \Z"
-)
-#: What follows a match within a quotation in prose: the rest of the quotation, its closing mark, and a word of prose.
-_IN_PROSE = re.compile(r"[^\"`]*[\"`],?\s+(?:→ |(?!(?:if|in|else|or|and|not|is|for|as)\b)[a-z]{2,20},?\s)")
-#: What follows a match within a quotation: the rest of the quotation, then the end of a statement in source code
-#: (_STATEMENT) or of a question (_QUESTION).
-_STATEMENT = re.compile(r"[^\"`]*[\"`]\s*[;)]")
-_QUESTION = re.compile(r"[^\"`]*[\"`][^.!?\n]*\?")
 #: If a match ends more than MAX_SHOWN characters after the beginning of its line, the event's text begins MAX_LEFT
 #: characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
@@ -159,7 +95,7 @@ def events_and_dumps(
         copied = not (own or _is_bare(line)) and bool(captures.get("client") or _NAMES.search(before))
         event = _event(line, text, at, wording.id, captures)
         own = own and not (line.quoted or wording.loose)
-        events.append(replace(event, own=own, copied=copied and bool(_TOLD.match(before))))
+        events.append(replace(event, own=own, copied=copied and bool(_RE["copied"].match(before))))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
         # File and offset identify a line. For a line without them, use the topic, partition and offset of its record.
@@ -178,7 +114,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     """
     logger = line.logger or ""
     bare = _is_bare(line)
-    unlogged = bare and (_ASKED.match(after) or _NO_LINE.match(before[:MAX_BEFORE]))
+    unlogged = bare and (_RE["asked"].match(after) or _RE["no_line"].match(before[:MAX_BEFORE]))
     if not before or _LIBRARY.search(logger) or line.client.library or named_client(None, line.thread):
         return not unlogged
     if not bare and line.ts_ms and _of_another_time(before, line.ts_ms):
@@ -186,30 +122,33 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     if not bare and _OF_RDKAFKA.search(before):
         return False
     if bare and (
-        _SOURCE.match(before[:MAX_BEFORE]) or _CONTINUED.match(before[:MAX_BEFORE] + "…" + after.partition("\n")[0])
+        _RE["source"].match(before[:MAX_BEFORE])
+        or _RE["continued"].match(before[:MAX_BEFORE] + "…" + after.partition("\n")[0])
     ):
         return None
-    unquoted = _QUOTED.sub("''", before)
-    opened = _OPENED.search(unquoted)
-    if (call := _CALL.search(unquoted[: opened.start()] if opened else unquoted)) and (opened or "'" in call[0]):
+    unquoted = _RE["quoted"].sub("''", before)
+    opened = _RE["opened"].search(unquoted)
+    if (call := _RE["call"].search(unquoted[: opened.start()] if opened else unquoted)) and (opened or "'" in call[0]):
         return None
-    value = opened is not None and _KEY.search(unquoted[: opened.start()])
+    value = opened is not None and _RE["key"].search(unquoted[: opened.start()])
     if opened and not unquoted[: opened.start()].strip() and after.rstrip(" .!\n").endswith(opened[0][0]):
         return False
     prefix = KAFKA_PREFIX.search(before)
     words = before[: prefix.start()] if prefix else before
     if opened and not value:
         return False if bare and _is_reported(unquoted[: opened.start()][-MAX_BEFORE:], opened[0], after) else None
-    if opened and _STATEMENT.match(after):
+    if opened and _RE["statement"].match(after):
         return None
     if prefix and words.strip() and value and "''" in value[0] and not words.startswith("{"):
         return None
-    if prefix and _AFTER_LOGGER.search(words) and not _CLOCK.search(words):
+    if prefix and _RE["after_logger"].search(words) and not _RE["clock"].search(words):
         return True
-    if prefix and "." in logger and not _BEGINNING.match(words):
+    if prefix and "." in logger and not _RE["beginning"].match(words):
         return False
     words = words[-MAX_BEFORE:]
-    return not unlogged and any(end.search(words) for end in (_EXCEPTION, _BEGINNING if logger else _AFTER_LAYOUT))
+    return not unlogged and any(
+        end.search(words) for end in (_RE["exception"], _RE["beginning"] if logger else _RE["after_layout"])
+    )
 
 
 def _is_bare(line: LogLine) -> bool:
@@ -231,10 +170,13 @@ def _is_reported(sentence: str, quotation: str, after: str) -> bool:
     `sentence`: the text before the quotation. `quotation`: the text from the opening quotation mark up to the text that
     a log pattern matches. `after`: the text behind the match.
     """
-    whole = any(begin.search(quotation[1:]) for begin in (_BEGINNING, _EXCEPTION, _AFTER_LAYOUT, _AFTER_WORDS))
-    reported = (_REPORTED_IN_TICKS if quotation[0] == "`" else _REPORTED_IN_QUOTES).match(sentence)
-    cut = not sentence.strip(" \t-*+•>") and (quotation[0] not in after or _IN_PROSE.match(after))
-    return whole and bool(cut or reported) and not (_QUESTION.match(after) or _IN_COMMENT.match(sentence))
+    whole = any(
+        begin.search(quotation[1:])
+        for begin in (_RE["beginning"], _RE["exception"], _RE["after_layout"], _RE["after_words"])
+    )
+    reported = (_RE["reported_in_ticks"] if quotation[0] == "`" else _RE["reported_in_quotes"]).match(sentence)
+    cut = not sentence.strip(" \t-*+•>") and (quotation[0] not in after or _RE["in_prose"].match(after))
+    return whole and bool(cut or reported) and not (_RE["question"].match(after) or _RE["in_comment"].match(sentence))
 
 
 def _event(line: LogLine, text: str, source: Source, signature: str, captures: Mapping[str, str | None]) -> LogEvent:
