@@ -27,7 +27,7 @@ SPEAKERS |= {"python", "spring-kafka", "confluent-kafka", "sarama", "franz-go", 
 SPEAKERS |= {"ruby-kafka", "kafka-node", "pykafka", "flink", "logstash", "fluent-bit", "libbeat", "kcat"}
 SPEAKERS |= {"smallrye", "faust", "telegraf", "brod", "any"}
 SPEAKERS |= {"kafka-connect", "kafka-streams", "ksqldb", "parallel-consumer", "zio-kafka", "fs2-kafka"}
-SPEAKERS |= {"akka", "camel", "debezium", "spring-integration"}
+SPEAKERS |= {"akka", "camel", "debezium", "spring-integration", "spring-cloud-stream", "axon", "reactor-kafka"}
 #: Libraries with their own log messages.
 LIBRARIES = ("java", "librdkafka", "kafka-python", "aiokafka", "sarama", "franz-go", "kafka-go", "kafkajs")
 #: Log lines of programs that run another project's client and wrap its messages.
