@@ -112,7 +112,6 @@ def _program(name: str, options: Sequence[str]) -> int:
     try:
         return process.wait()
     except BaseException:
-        # The program has its own session, so Ctrl-C did not reach it.
         process.send_signal(signal.SIGINT)
         try:
             process.wait(STOP_SECONDS)

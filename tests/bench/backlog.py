@@ -13,16 +13,13 @@ from tests.bench.publish import Filled
 from tests.bench.usage import Cost
 
 LIMIT_SECONDS = 1200.0
-#: Share of the records after which the JVM has loaded its classes and compiled most code.
 WARM_AFTER = 1 / 3
 
 
 @dataclass(frozen=True)
 class WorkedOff:
-    """Cost of one run of the monitor over a topic's backlog.
-
-    `rate` (records per second) and `cost` leave out the start and the warm-up; `total_micros` (CPU time per record, in
-    µs) includes them.
+    """`rate` (records per second) and `cost` leave out the start and the warm-up; `total_micros` (µs of CPU time
+    per record) includes both.
     """
 
     rate: float
@@ -46,10 +43,6 @@ class WorkedOff:
 
 
 def warm(progress: Sequence[tuple[float, int]], records: int) -> tuple[tuple[float, int], tuple[float, int]]:
-    """Return start and end of the part of a run after the warm-up, each as (time, number of records processed by then).
-
-    `progress`: (time, number of records processed) at the end of each batch. `records`: size of the backlog.
-    """
     begin = next((step for step in progress if step[1] >= records * WARM_AFTER), None)
     if begin is None or begin[1] >= progress[-1][1]:
         raise ServiceError("no batch was left after the warm-up: measure more records")
@@ -85,7 +78,6 @@ def work_off(lab: Lab, name: str, topic: str, filled: Filled, **settings: Any) -
 
 
 def _rejected(monitor: Any) -> int:
-    # The monitor updates this counter shortly after it commits a batch.
     time.sleep(1)
     rejected: int = monitor.rejected()
     return rejected

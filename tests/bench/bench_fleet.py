@@ -1,7 +1,4 @@
-"""Measure what a fleet costs the Prometheus exporter: with series of all clients, and of unhealthy clients only.
-
-python -m tests.bench.bench_fleet [--clients N] [--shards N]
-"""
+"""Measure what a fleet's clients cost the Prometheus exporter."""
 
 from __future__ import annotations
 
@@ -117,7 +114,6 @@ def measured(clients: int, profile: str, shard: str) -> None:
     states = States(settings, clock=lambda: NOW_MS / 1000)
     exporter = Exporter(settings, states, lambda: None, clock=lambda: NOW_MS / 1000)
     taking_in = 0.0
-    # All records at once would add to the memory measured below.
     slice_: list[tuple[bytes, bytes, int]] = []
     for one in records(clients):
         slice_.append(one)

@@ -1,7 +1,4 @@
-"""Measure the cost of reading a cluster's consumer groups and publishing their committed offsets.
-
-python -m tests.bench.bench_groups [groups] [partitions]      (default: 2,000 groups × 6 partitions)
-"""
+"""Measure the cost of reading a cluster's consumer groups and publishing their committed offsets."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from deploy.demo.broker import Broker
 from deploy.demo.topics import create_topics
 
 GROUPS, PARTITIONS, TOPICS = 2000, 6, 50
-#: Target CPU time per partition of a group.
+#: TARGET_MICROSECONDS is the target CPU time per partition of a group.
 TARGET_MICROSECONDS = 40.0
 TOPIC = "orders-00"
 TOGETHER = 200
@@ -74,7 +71,6 @@ def commit(admin: AdminClient, groups: Sequence[int], topics: Sequence[str], par
 
 
 def median_cost(work: Callable[[], object], times: int = 5) -> tuple[float, float]:
-    """Return the median wall time and the median CPU time (s) of a call of `work`."""
     work()
     costs = []
     for _ in range(times):

@@ -1,7 +1,4 @@
-"""Measure the time from an offset commit to the group's record on `client-health`: 2,000 groups × 6 partitions.
-
-python -m tests.bench.bench_groups_to_state [readings]
-"""
+"""Measure the time from an offset commit to the group's record on the topic `client-health`."""
 
 from __future__ import annotations
 
@@ -56,8 +53,6 @@ def history(settings: Settings, readings: int) -> None:
 
 
 class States(threading.Thread):
-    """Reads `client-health`, and notes when each committed offset of a group's partition 0 arrives there."""
-
     def __init__(self, settings: Settings) -> None:
         super().__init__(daemon=True)
         self._consumer = KafkaConsumer(settings.topics.health, bootstrap_servers=settings.kafka.bootstrap_servers)
@@ -81,8 +76,6 @@ class States(threading.Thread):
             return sum(1 for seen_ms in self._seen_ms.values() if seen_ms >= ts_ms)
 
     def seen(self, group: str, committed: int, seconds: float) -> float:
-        """Return the (monotonic) time at which a group's record with this offset arrived."""
-
         with self._changed:
             if not self._changed.wait_for(lambda: (group, committed) in self._learned, seconds):
                 raise TimeoutError(f"offset {committed} of {group} is not in client-health after {seconds:.0f} s")
@@ -140,7 +133,6 @@ def main(readings: int) -> None:
 
 
 def commits(servers: str, states: States, port: int) -> tuple[list[float], list[dict[str, float]]]:
-    """Return, for each commit, the seconds until its record is on `client-health`, and the batch durations (s)."""
     admin = KafkaAdminClient(bootstrap_servers=servers)
     random_ = random.Random(1)
     began, batches = {}, []

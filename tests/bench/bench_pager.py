@@ -1,7 +1,4 @@
-"""Let all of 10,000 clients fail and recover, and count the messages of a real Prometheus and a real Alertmanager.
-
-python -m tests.bench.bench_pager [--storm MINUTES] [--after MINUTES] [--clients N]
-"""
+"""Let all of 10,000 clients fail and recover, and count the messages of a real Prometheus and Alertmanager."""
 
 from __future__ import annotations
 
@@ -35,8 +32,7 @@ from tests.support.health_records import wire
 
 WARM_MINUTES = 3.0
 STEP_SECONDS = 10.0
-#: Minutes after the last recovery in which all messages must be sent: five minutes each for `keep_firing_for`,
-#: resolve_timeout and group_interval.
+#: After the last recovery, `keep_firing_for`, resolve_timeout and group_interval take five minutes each.
 END_MINUTES = 15.0
 SHARE = 1 / 3
 ONE = 0.0001
@@ -47,9 +43,8 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """From `minute` on, the share `abs(failing)` of the fleet fails.
-
-    A negative value of `failing` means that the client that failed first has recovered.
+    """The share `abs(failing)` of the fleet fails; a negative value means that the client that failed first has
+    recovered.
     """
 
     minute: float
@@ -108,7 +103,6 @@ def prometheus(folder: Path, clients: str, monitor: str, alertmanager: str) -> I
 
 
 def durations(address: str) -> dict[str, tuple[float, float]]:
-    """Return rule group → (duration of its last evaluation, its interval), both in seconds."""
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     found: dict[str, dict[str, float]] = {}
@@ -150,7 +144,6 @@ def title(way: str, body: bytes) -> str:
 
 
 def judged(watch: Watch, end: float) -> list[str]:
-    """Return a text for each expectation that the run violated. `end`: minute of the last recovery."""
     triggers = {text.rpartition("[")[2] for _, way, text in watch.messages if text.startswith("trigger")}
     ends = {text.rpartition("[")[2] for _, way, text in watch.messages if text.startswith("resolve")}
     tickets = [text for _, way, text in watch.messages if way != "/pagerduty"]

@@ -1,7 +1,4 @@
-"""Run every dashboard query and every rule for 3 clusters of 10,000 clients in 200 services and 400 groups.
-
-python -m tests.bench.bench_queries [--part N]
-"""
+"""Run every dashboard query and every rule for 3 clusters of 10,000 clients each."""
 
 from __future__ import annotations
 
@@ -33,15 +30,12 @@ CLUSTERS = ("eu", "us", "asia")
 CLIENTS, GROUPS = 10_000, 400
 FAILING = 0.1
 SHOWN = 10
-#: Default of Prometheus for --query.max-samples.
 MAX_SAMPLES = 50_000_000
-#: Prometheus skips evaluations of a rule group that takes longer than its interval.
+#: Prometheus skips evaluations of a rule group that takes longer than the group's interval.
 ALLOWED_SECONDS = int(PAGING.removesuffix("s"))
 
 
 class Asked(NamedTuple):
-    """Cost of a query or rule group. `samples`: peak number of samples in memory; `outcome`: ok, or the error."""
-
     seconds: float
     samples: int
     outcome: str
@@ -63,7 +57,6 @@ def main() -> int:
     ):
         took = []
         for query in asking(prometheus):
-            # Print each query at once, so that an aborted run has printed its results.
             print(f"{query.seconds:.2f} s {query.where}: {query.outcome[:60]}", file=sys.stderr, flush=True)
             took.append(query)
         groups = evaluated(prometheus)
@@ -82,7 +75,7 @@ def asking(prometheus: Prometheus, moments: int = MOMENTS) -> Iterator[Asked]:
     for name, board in BOARDS.items():
         for title, target in queries(board):
             end = now_ms() / 1000
-            # The records span seconds only, so replace a week in steps of a minute by a short range with as many steps.
+            # The records span only seconds, so a short range with as many steps replaces a week in steps of a minute.
             expr = target["expr"].replace("[$__range:1m]", "[50s:5ms]")
             expr = expr.replace("[$__range:$__interval]", f"[{20 * moments}ms:20ms]")
             query = {"query": chosen(board, expr, {}), "stats": "all"}
@@ -99,7 +92,6 @@ def asking(prometheus: Prometheus, moments: int = MOMENTS) -> Iterator[Asked]:
 
 
 def evaluated(prometheus: Prometheus) -> list[Asked]:
-    """Wait for an evaluation of all rule groups while no query runs; return the duration of each group's evaluation."""
     asked = now_ms() / 1000
 
     def afterwards() -> list[dict[str, Any]] | None:

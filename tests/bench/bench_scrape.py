@@ -1,7 +1,4 @@
-"""Measure one scrape of 12,000 partitions: 2,000 consumer groups with 6 partitions each.
-
-python -m tests.bench.bench_scrape
-"""
+"""Measure one scrape of 12,000 partitions: 2,000 consumer groups with 6 partitions each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make templates of snapshots in our own format: a producer (38 metrics, 1.4 kB), a consumer and a consumer group."""
+"""Make templates of snapshots in our own format: a producer, a consumer and a consumer group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ MOVING: Mapping[str, str] = {
     "buffer-available-bytes": "<<<available>>>",
     "waiting-threads": "<<<waiting>>>",
 }
-#: Metrics with constant values: 23 of a healthy producer, and eight that the monitor does not know.
 STANDING: Mapping[str, float] = {
     "buffer-total-bytes": float(BUFFER_BYTES),
     "metadata-age": 12.0,

@@ -1,8 +1,4 @@
-"""Read the progress of each query of the monitor from Spark's checkpoints: processed records over time.
-
-Spark writes `offsets/<n>` when a batch is planned, and `commits/<n>` when all results of the batch are written. Spark
-deletes old files, so call `look` every few seconds.
-"""
+"""Read from Spark's checkpoints how many records each query of the monitor has processed over time."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Batch:
-    """A committed batch of a query. Times are epoch seconds. `ends`: topic → sum of the batch's end offsets."""
+    """Times are epoch seconds; `ends` maps a topic to the sum of the batch's end offsets."""
 
     query: str
     number: int
@@ -45,7 +41,6 @@ class Checkpoints:
         return by_query
 
     def worked_off(self, topic: str) -> Sequence[tuple[float, int]]:
-        """Return pairs of a time and the number of the topic's records that every query had processed by then."""
         queries = self.batches(topic)
         done = dict.fromkeys(queries, 0)
         progress: list[tuple[float, int]] = []

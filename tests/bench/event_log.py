@@ -14,9 +14,8 @@ PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressE
 
 @dataclass(frozen=True)
 class BatchTime:
-    """Times of a batch in seconds; `begin` is epoch seconds.
-
-    `busy`: time in which at least one stage ran. `tasks`, `shuffle` and `state`: sums over all tasks.
+    """Times are in seconds; at least one stage runs during `busy`; `tasks`, `shuffle` and `state` are sums over all
+    tasks.
     """
 
     records: int
@@ -29,7 +28,6 @@ class BatchTime:
 
     @property
     def driver(self) -> float:
-        """Return the share of the batch's time in which no stage ran."""
         return 1 - self.busy / self.seconds
 
 

@@ -1,10 +1,4 @@
-"""Imitate the Jolokia agents of many JVMs in one process, with the MBeans of a recorded producer and consumer.
-
-python -m tests.bench.fake_agents PORT
-
-The agent of JVM number N answers at /N. Of each hundred agents, five answer after three seconds, two never answer, and
-ten show a producer with a stuck selector and a filling buffer.
-"""
+"""Imitate the Jolokia agents of many JVMs in one process, with the MBeans of a recorded producer and consumer."""
 
 from __future__ import annotations
 
@@ -26,10 +20,9 @@ _NAME = re.compile(r"(?P<group>[\w-]+)/(?P<attribute>.+?)\{(?P<tags>[^}]*)\}")
 
 
 def mbeans(domain: str, recording: str) -> dict[str, dict[str, Any]]:
-    """Return the MBeans of a recorded client; a null becomes the text NaN, which a Jolokia agent sends instead."""
+    """Return the MBeans of a recorded client, with the text NaN for each null, as a Jolokia agent sends."""
     path = RECORDINGS / "evidence" / recording
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        # The last samples have fewer MBeans, because the client was being closed.
         fullest = max(lines, key=len)
     by_name: dict[str, dict[str, Any]] = {}
     for name, value in json.loads(fullest)["metrics"].items():

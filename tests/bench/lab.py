@@ -38,7 +38,6 @@ Launch = Callable[[Settings, Path], tuple[Sequence[str], Mapping[str, str]]]
 
 
 def launch_of(commit: str) -> Launch:
-    """Check out another commit and install its requirements; return how to start its monitor."""
     there = FOLDER / "commits" / commit
     if not there.exists():
         there.parent.mkdir(parents=True, exist_ok=True)
@@ -85,10 +84,6 @@ class Lab:
         prometheus: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Iterator[Monitor]:
-        """Run a monitor with its own checkpoint, history and output topics.
-
-        `settings`, `prometheus`: settings of the sections [monitor] and [prometheus].
-        """
         monitor = Monitor(self, name, settings, prometheus or {}, launch)
         try:
             with Usage({"monitor": monitor.process.pid, "broker": self.broker.pid}) as monitor.usage:
@@ -154,11 +149,9 @@ class Monitor:
 
         self.wait_until(done, seconds)
         time.sleep(2)
-        # Wait again, because a query that started late may be in the checkpoints only now.
         self.wait_until(done, seconds)
 
     def watch(self, seconds: float, every: float = 1.0) -> Sequence[float]:
-        """Observe the monitor for `seconds` s; every `every` s, read the longest batch duration (s) of all queries."""
         samples: list[float] = []
         until = time.time() + seconds
         while True:
@@ -173,8 +166,6 @@ class Monitor:
             time.sleep(max(0.0, began + every - time.time()))
 
     def metrics(self) -> Mapping[str, Mapping[tuple[str, ...], float]]:
-        """Return the monitor's metrics: name (without prefix) → label values → value; empty while the monitor is
-        down."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
                 text = answer.read().decode()

@@ -12,7 +12,6 @@ from tests.bench.templates import INTERVAL_MS, Template, Values, values
 
 TICK_SECONDS, JOIN_SECONDS = 0.1, 30.0
 
-#: Function from two times (`time.time()`) to the records to send between them: topic, key, value.
 Due = Callable[[float, float], Iterable[tuple[str, bytes, bytes]]]
 
 
@@ -51,9 +50,8 @@ class Load:
 
 
 class Steady:
-    """Records of `clients` clients that report in turn, together `rate` records a second.
-
-    If `since_ms` is given, the timestamps of each client begin there and are 10 s apart.
+    """All clients together send `rate` records a second; from `since_ms` on, the timestamps of each client are 10 s
+    apart.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Generate log lines: an application's lines that do not concern Kafka, and a burst of lines with one log pattern."""
+"""Generate an application's log lines, and a burst of lines with one log pattern."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ STORM_LINE = (
     "[Producer clientId=order-producer] Got error produce response with correlation id <<order>> on topic-partition "
     "orders-<<items>>, retrying (2147483641 attempts left). Error: NOT_ENOUGH_REPLICAS"
 )
-#: Of ten lines of a burst, LOUD lines come from one process.
 LOUD = 9
 
 
@@ -58,12 +57,10 @@ def of_library(client: int, at: float) -> bytes:
 
 
 def ordinary(client: int, at: float) -> bytes:
-    """Return an application's log line about something other than Kafka."""
     return _stamp(at) + filled_in(LINE) % _values(client, round(at))
 
 
 def _lines(body: bytes, records: int, chatty: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield lines; `chatty` of every ten come from the first client. A line that is not JSON begins with a time."""
     begin = time.time() - SECONDS
     plain = not body.startswith(b"{")
     stamp = b""

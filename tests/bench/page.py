@@ -11,12 +11,10 @@ from tests.bench.results import FOLDER, ROOT, Figure, Kept, Result, Table, folde
 
 PAGE = ROOT / "tests" / "bench" / "RESULTS.md"
 _DATA = re.compile(r"^<!-- measured (\{.*\}) -->$", re.MULTILINE)
-#: Conditions that each section prints, because they differ between measurements.
 _OWN = ("date", "commit", "load before", "took")
 
 
 def update(titles: Mapping[str, str], quick: bool) -> Path:
-    """Rewrite the page with each measurement's newest result; return its path."""
     page = folder(quick) / "RESULTS.md" if quick else PAGE
     results: dict[str, Kept] = {}
     for kept in sorted((*_on_page(page), *_measured(quick)), key=lambda kept: kept.conditions["date"]):
@@ -26,10 +24,7 @@ def update(titles: Mapping[str, str], quick: bool) -> Path:
 
 
 def merged(name: str, newer: Result, quick: bool) -> Result:
-    """Return a measurement's earlier result, with its figures and table rows replaced by those that `newer` has.
-
-    A row replaces an earlier row if the first two cells of both rows are equal.
-    """
+    """A newer row replaces an earlier row if the first two cells of both rows are equal."""
     found = [kept.result for kept in (*_on_page(PAGE), *_measured(quick)) if kept.name == name]
     figures: dict[str, Figure] = {}
     rows: dict[tuple[str, ...], Sequence[str]] = {}

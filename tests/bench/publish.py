@@ -14,7 +14,6 @@ WAIT_SECONDS, READ_SECONDS = 30.0, 120.0
 
 
 def producer(servers: str) -> Producer:
-    """Return a confluent-kafka producer that assigns keys to partitions as Java producers do."""
     return Producer(
         {
             "bootstrap.servers": servers,
@@ -22,7 +21,7 @@ def producer(servers: str) -> Producer:
             "queue.buffering.max.messages": 400_000,
             "queue.buffering.max.kbytes": 400_000,
             "partitioner": "murmur2_random",
-            # Suppress messages about a broker that stops before its producer does.
+            # Level 2 suppresses messages about a broker that stops before its producer does.
             "log_level": 2,
         }
     )
@@ -60,7 +59,7 @@ def fill(servers: str, topic: str, records: Iterable[tuple[bytes, bytes]], clien
 
 
 def readings(template: Pattern, records: int, clients: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield samples of all clients in turn; each client's samples are 10 s apart and end now."""
+    """Each client's samples are 10 s apart and end now."""
     start_ms = round(time.time() * 1000) - records // clients * INTERVAL_MS
     for number in range(records):
         client, reading = number % clients, number // clients
@@ -80,7 +79,6 @@ def ends(servers: str, topic: str) -> int:
 
 
 def newest(servers: str, topic: str) -> dict[bytes, bytes]:
-    """Return key → newest value of a compacted topic, without deleted keys."""
     by_key: dict[bytes, bytes] = {}
     for message in messages(servers, topic):
         if (value := message.value()) is None:
@@ -91,7 +89,6 @@ def newest(servers: str, topic: str) -> dict[bytes, bytes]:
 
 
 def messages(servers: str, topic: str) -> Iterator[Message]:
-    """Yield all records that a topic contains now."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "whole-topic", "enable.partition.eof": True})
     try:
         partitions = consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions

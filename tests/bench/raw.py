@@ -1,7 +1,4 @@
-"""Measure how fast Spark's Kafka source reads a topic without any output.
-
-python -m tests.bench.raw SERVERS TOPIC RECORDS PASSES      prints start, end and seconds of each pass as JSON
-"""
+"""Measure how fast Spark's Kafka source reads a topic without any output."""
 
 from __future__ import annotations
 
@@ -26,8 +23,6 @@ PASSES, LIMIT_SECONDS = 3, 300.0
 
 @dataclass(frozen=True)
 class Read:
-    """Medians of all passes but the first: records per second, and CPU time per record (µs) of reader and broker."""
-
     rate: float
     micros: float
 
@@ -91,7 +86,7 @@ def main(servers: str, topic: str, records: int, passes: int) -> None:
         assert sum(batch.numInputRows for batch in batches) == records
         seconds = sum(batch.durationMs["triggerExecution"] for batch in batches) / 1000
         print(json.dumps([begin, time.time(), seconds]), flush=True)
-    # Stay alive until killed, because the program that started this one still reads its CPU time.
+    # The program that started this process still reads the CPU time, so stay alive until killed.
     time.sleep(60)
 
 

@@ -1,4 +1,4 @@
-"""Store the result of each measurement in its own JSON file in .cache/bench; each can be repeated alone."""
+"""Store the result of each measurement in its own JSON file in .cache/bench."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ FOLDER = ROOT / ".cache" / "bench"
 
 @dataclass(frozen=True)
 class Figure:
-    """A row of the first table in RESULTS.md; `peer` is Kafka Streams' figure."""
-
     what: str
     value: float
     unit: str

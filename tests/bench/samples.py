@@ -14,7 +14,6 @@ from tests.bench.results import ROOT
 from tests.bench.templates import BUFFER_BYTES, Template, Values
 
 FORMATS = ROOT / "tests" / "formats"
-#: Metric → a healthy client's value, which replaces the value in the sample.
 HEALTHY: Mapping[str, Any] = {
     "producer.bufferpool.wait.ratio": 0.0,
     "producer.bufferpool.wait.time.ns.total": 0.0,
@@ -41,7 +40,6 @@ HEALTHY: Mapping[str, Any] = {
 
 
 def librdkafka() -> Template:
-    """Return statistics of a librdkafka producer with one broker and partition."""
     sample = _sample("librdkafka_stats_producer.json")
     sample |= {"name": "orders-<<client>>#producer-1", "client_id": "orders-<<client>>", "time": "<<<ts_s>>>"}
     sample |= {"ts": "<<<io_ns>>>", "replyq": 0, "msg_cnt": 2, "msg_size": 2048, "txmsgs": "<<<sent>>>"}
@@ -76,7 +74,6 @@ def jolokia() -> Template:
 
 
 def otlp() -> Template:
-    """Return a record (9.5 kB) with KIP-714 pushes of a producer and a consumer."""
     sample = _sample("otlp_json_metrics_kip714_java.json")
     for number, resource in enumerate(sample["resourceMetrics"]):
         for attribute in resource["resource"]["attributes"]:
@@ -90,8 +87,6 @@ def otlp() -> Template:
 
 @dataclass(frozen=True)
 class Packed:
-    """Makes binary records in which client numbers have 7 digits and times 8 bytes."""
-
     value: bytes
     clients: int
     key: bytes = b""
@@ -105,7 +100,6 @@ class Packed:
 
 
 def otlp_protobuf() -> Packed:
-    """Return the pushes of the function `otlp` as protobuf."""
     from google.protobuf.json_format import Parse
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
@@ -119,7 +113,6 @@ def _healthy(metric: dict[str, Any]) -> None:
     value = HEALTHY.get(metric["name"].removeprefix("org.apache.kafka."))
     for kind in ("gauge", "sum"):
         for point in metric.get(kind, {}).get("dataPoints", []):
-            # OTLP's JSON writes large integers as strings.
             point["timeUnixNano"] = "<<ts_ns>>"
             if value is not None:
                 point.pop("asInt", None)

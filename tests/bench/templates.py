@@ -1,7 +1,4 @@
-"""Make records of many clients at many times from one sample.
-
-In a template's JSON, `<<name>>` stands for digits inside a string, and a string `<<<name>>>` stands for a JSON number.
-"""
+"""Make records of many clients at many times from one sample."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-#: Name of a variable part → its value. Names are bytes, as `bytes % values` requires.
 Values = Mapping[bytes, int]
 
 INTERVAL_MS = 10_000
@@ -20,7 +16,7 @@ BUFFER_BYTES = 33_554_432
 
 
 def filled_in(text: str) -> bytes:
-    """Return the text as bytes, with each `<<name>>` in the form that `bytes % values` fills in."""
+    """A string `<<<name>>>` becomes a JSON number, and `<<name>>` becomes digits inside a string."""
     text = re.sub(r'"<<<(\w+)>>>"', r"%(\1)d", text.replace("%", "%%"))
     return re.sub(r"<<(\w+)>>", r"%(\1)d", text).encode()
 
@@ -48,7 +44,6 @@ class Template:
 
 
 def values(client: int, reading: int, ts_ms: int) -> dict[bytes, int]:
-    """Return the values of sample `reading` of a healthy client."""
     return {
         b"client": client,
         b"service": client % SERVICES,

@@ -13,9 +13,7 @@ from typing import Self
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
-#: Seconds between searches for new processes.
 SEARCH_SECONDS = 1.0
-#: The parts of the monitor: its JVM, its Python processes, and the JVM's ended child processes.
 MONITOR = ("jvm", "python", "children")
 
 
@@ -28,11 +26,10 @@ class Cost:
         return self.cpu(*names) / self.seconds
 
     def per_record(self, records: int, *names: str) -> float:
-        """Return the CPU time per record, in microseconds."""
+        """Return the CPU time per record in microseconds."""
         return self.cpu(*names) / max(1, records) * 1e6
 
     def cpu(self, *names: str) -> float:
-        """Return the CPU seconds of the parts `names`; without names, of all parts."""
         return sum(self.parts[name] for name in names or self.parts)
 
 
@@ -44,15 +41,12 @@ class _Sample:
 
 
 class Usage:
-    """Measures CPU time and memory during a `with` block. `programs`: name → id of the leading process of its
-    session."""
-
     def __init__(self, programs: Mapping[str, int], every: float = 0.1) -> None:
         self._sessions = {pid: name for name, pid in programs.items()}
         self._every = every
         self._samples: list[_Sample] = []
         self._pids: dict[int, str] = {}
-        # Process id → its part and its CPU seconds, which still count after the process has ended.
+        # The CPU seconds of a process still count after its end.
         self._own: dict[int, tuple[str, float]] = {}
         self._young: set[int] = set()
         self._searched = 0.0
@@ -77,18 +71,15 @@ class Usage:
             )
 
     def peak_mb(self, *names: str, since: float = 0.0) -> float:
-        """Return the peak of the total resident memory of the parts `names`; shared memory counts for each process."""
         with self._lock:
             return max(
                 (sum(s.rss_mb.get(name, 0.0) for name in names) for s in self._samples if s.at >= since), default=0.0
             )
 
     def proportional_mb(self, program: str) -> float:
-        """Return a program's memory now; memory shared by its processes counts once."""
         return sum(_proportional_mb(pid) for pid, name in list(self._pids.items()) if name == program)
 
     def _cpu(self, name: str, at: float) -> float:
-        """Return the CPU seconds of a part up to the time `at`, interpolated between two samples."""
         samples = self._samples
         after = min(max(1, bisect_left(samples, at, key=lambda s: s.at)), len(samples) - 1)
         if len(samples) == 1:
@@ -122,8 +113,9 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """A new process is sampled only from the next search on, because a JVM shares all memory with a new child
-        for a moment."""
+        """A JVM shares all memory with a new child for a moment, so a new process is sampled only from the next
+        search on.
+        """
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched
         before = self._pids.keys() | self._young
@@ -137,7 +129,6 @@ def _add(to: dict[str, float], name: str, value: float) -> None:
 
 
 def _fields(pid: int | str) -> tuple[str, list[str]] | None:
-    """Return None if the process is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -147,7 +138,6 @@ def _fields(pid: int | str) -> tuple[str, list[str]] | None:
 
 
 def _sessions() -> dict[int, int]:
-    """Return process id → id of the process that leads its session."""
     by_pid: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (stat := _fields(entry.name)) is not None:
@@ -156,9 +146,8 @@ def _sessions() -> dict[int, int]:
 
 
 def _stat(pid: int) -> tuple[float, float, float, bool] | None:
-    """Return (CPU seconds of a process, CPU seconds of its ended children, resident MB, True for a JVM).
-
-    Return None if the process is gone.
+    """Return the process's CPU seconds, the CPU seconds of its ended children, its resident MB, and True for a JVM;
+    None for a process that is gone.
     """
     stat = _fields(pid)
     if stat is None:

@@ -1,4 +1,4 @@
-"""Measure how fast a backlog of log lines is processed: lines that do not concern Kafka, and a burst of one pattern."""
+"""Measure how fast the monitor processes a backlog of log lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure the CPU time of a cold start, and of small batches without pauses between them."""
+"""Measure the CPU time of a cold start, and of small batches without pauses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tests.bench.usage import MONITOR, Cost
 
 TITLE = "What a small batch and a start cost"
 TOPIC = "client-metrics"
-#: RECORDS: records in a batch, one per client. BATCHES: number of batches; the first WARM are not measured.
 RECORDS, BATCHES, WARM = 200, 60, 30
 LIMIT_SECONDS = 1200.0
 TARGETS = {"batch": 0.7, "memory": 900.0}
@@ -21,8 +20,6 @@ TARGETS = {"batch": 0.7, "memory": 900.0}
 
 @dataclass(frozen=True)
 class Run:
-    """Cost of a start (until the first batch was committed) and of one warm batch."""
-
     start: Cost
     batch: Cost
     memory_mb: float

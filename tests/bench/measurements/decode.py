@@ -44,7 +44,6 @@ def measure(scope: Scope) -> Result:
 
 
 def multiple() -> float:
-    """Return how many times faster OTLP is decoded from protobuf than from JSON."""
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.decode import decode_metrics
 

@@ -17,7 +17,7 @@ TITLE = "Diagnosis of what is attached to a ticket"
 FOLDERS = ROOT / "tests" / "recordings" / "evidence"
 DUMP = FOLDERS / "2_deadlock_client39" / "jstack-during1-210314.txt"
 RUNS, DUMP_SECONDS, FOLDER_SECONDS, LIMIT_SECONDS = 10, 1.0, 2.0, 300
-#: Exit codes of `diagnose`: all is well; something was found; something could not be judged.
+#: `diagnose` exits with 0 (all is well), 1 (something was found) or 3 (something could not be judged).
 ANSWERS = {0, 1, 3}
 
 

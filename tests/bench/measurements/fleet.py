@@ -1,4 +1,4 @@
-"""Measure 100,000 clients end to end for 15 minutes: generator, monitor, exporter, a real Prometheus with all rules."""
+"""Measure 100,000 clients for 15 minutes, from the generator to a real Prometheus with all rules."""
 
 from __future__ import annotations
 
@@ -27,20 +27,14 @@ from tests.bench.usage import MONITOR, Usage
 TITLE = "100,000 clients from end to end, live"
 TOPIC = "client-metrics"
 CLIENTS, INTERVAL_SECONDS, SECONDS = 100_000, 30, 900.0
-#: BEHIND_SECONDS: target for the unread input. SCRAPE_SECONDS: target for the longest scrape and for the longest
-#: evaluation of all rules.
 BEHIND_SECONDS, SCRAPE_SECONDS, SCRAPE = 60.0, 60.0, "60s"
 LOOK_SECONDS = 15.0
-#: One in SICK clients hangs in a callback, after the sample with the number SICK_FROM (counted from 0).
 SICK, SICK_FROM = 100, 6
 
 
 @dataclass
 class Seen:
-    """Observations of the running fleet; times are in seconds.
-
-    `behind`: unread input, measured in the seconds that the fleet takes to send it.
-    """
+    """Times are in seconds; `behind` is the time in which the fleet sends as many records as are unread."""
 
     behind: list[float] = field(default_factory=list)
     scrapes: list[float] = field(default_factory=list)
@@ -106,7 +100,6 @@ def measure(scope: Scope) -> Result:
 
 
 def values_of(client: int, reading: int, ts_ms: int) -> Values:
-    """Return a client's values: sick clients are stuck, and their buffers fill."""
     stuck = reading - SICK_FROM
     if client % SICK or stuck <= 0:
         return values(client, reading, ts_ms)

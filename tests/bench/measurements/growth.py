@@ -1,4 +1,4 @@
-"""Measure how the costs of the driver, and of one bucket, grow with the number of clients and of failures."""
+"""Measure how the costs of the driver and of one bucket grow with the number of clients and failures."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ from tests.bench.results import Figure, Result, Table
 
 TITLE = "What grows with clients and failures"
 FLEETS, UNHEALTHY = (5_000, 100_000, 500_000), (0.01, 0.10)
-#: The default number of buckets.
 BUCKETS = 32
 EVERY_MS, BATCHES, STUCK_FROM = 10_000, 24, 6
-#: Permitted growth of the driver's CPU time per batch for 100,000 additional clients.
 SLOPE_MS = 10.0
 MIB = float(1 << 20)
 NAMES = CLIENT_METRICS["producer"]
@@ -37,11 +35,6 @@ NAMES = CLIENT_METRICS["producer"]
 
 @dataclass(frozen=True)
 class Grown:
-    """Costs of a batch while incidents stay open.
-
-    Fields that begin with `worst_` describe the batch in which the most incidents open.
-    """
-
     clients: int
     unhealthy: int
     changes: int
@@ -126,14 +119,12 @@ def _grown(clients: int, share: float) -> Grown:
 
 
 def _driver(metrics: SelfMetrics, rows: Sequence[bytes]) -> float:
-    """Return the CPU seconds that the driver takes to update its metrics after a batch."""
     began = time.process_time()
     metrics.stepped([summary_of(value) for _ in range(BUCKETS) for value in rows], time.time())
     return time.process_time() - began
 
 
 def _taken_over(incidents: int) -> float:
-    """Return the CPU milliseconds in which a task reads its bucket's open incidents when the checkpoint is new."""
     evidence = Evidence(
         "metric", 1_000, "select-total stayed at 10213 for 40 s while the buffer filled from 12 % to 96 %"
     )
@@ -150,7 +141,6 @@ def _taken_over(incidents: int) -> float:
 
 
 def _chunks(clients: int, sick: int) -> Iterator[bytes]:
-    """Yield, for each batch, the bucket's samples in the encoding that decoding tasks use."""
     begin_ms = int(time.time() * 1000) - BATCHES * EVERY_MS
     packer = Packer(1)
     slots = [
@@ -175,9 +165,8 @@ def _chunks(clients: int, sick: int) -> Iterator[bytes]:
 
 
 def _values(batch: int, stuck: int) -> list[float]:
-    """Return a producer's sample in batch number `batch`.
-
-    `stuck`: the number of batches since the producer's I/O thread hung and its buffer began to fill; 0: it works.
+    """`stuck` counts the batches since the producer's I/O thread hung and its buffer began to fill; 0 means a
+    working producer.
     """
     alive = 100 + batch - stuck
     metrics = {
@@ -197,8 +186,6 @@ def _values(batch: int, stuck: int) -> list[float]:
 
 
 class _State:
-    """Takes the place of Spark's `GroupState`."""
-
     value: Any = None
 
     @property

@@ -17,13 +17,11 @@ from tests.bench.usage import MONITOR
 TITLE = "Twenty clients"
 PRODUCERS, CONSUMERS, GROUPS = 12, 6, 2
 INTERVAL_SECONDS = 10
-#: Scrape interval of a typical Prometheus.
 SCRAPE_SECONDS = 15.0
 CORES, MEGABYTES = 0.15, 900.0
 
 
 def few(since: float, until: float) -> Iterable[tuple[str, bytes, bytes]]:
-    """Yield a sample and a log line of each client every 10 s."""
     kinds = [canonical.producer()] * PRODUCERS + [canonical.consumer()] * CONSUMERS + [canonical.group()] * GROUPS
     for client, template in enumerate(kinds):
         phase = client * INTERVAL_SECONDS / len(kinds)

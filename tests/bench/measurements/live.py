@@ -1,4 +1,4 @@
-"""Measure the monitor of a live fleet beside Kafka Streams: CPU per record, memory, time from onset to verdict."""
+"""Measure the monitor of a live fleet beside Kafka Streams: CPU, memory, and time from onset to verdict."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from tests.bench.usage import MONITOR, Cost, Usage
 
 TITLE = "A live fleet beside Kafka Streams"
 TOPIC, LOGS = "client-metrics", "client-logs"
-#: Number of clients, their report interval (s), and targets for the monitor: cores and memory (MB); None: no target.
 FLEETS = (
     (5_000, 10, None, None),
     (5_000, 30, None, None),
@@ -30,24 +29,16 @@ FLEETS = (
     (100_000, 10, 0.70, None),
     (100_000, 30, 0.40, 1500.0),
 )
-#: RATIO: target for the CPU time per record, as a multiple of that of Kafka Streams. ONSET_SECONDS: target for the 95th
-#: percentile of the time from onset to verdict.
+#: The monitor may take RATIO times the CPU time per record of Kafka Streams, and 95 % of verdicts must come within
+#: ONSET_SECONDS.
 RATIO, ONSET_SECONDS = 1.5, 40.0
-#: The target for cores does not apply to a monitor that processes less than this share of its input.
 KEEPS_UP = 0.9
-#: After one in SPOKEN samples, the application writes a log line. After one in OF_LIBRARY, the Kafka library does.
 SPOKEN, OF_LIBRARY = 10, 100
-#: Clients fail after HEALTHY_SECONDS, when the monitor's JVM has compiled its frequent code.
 HEALTHY_SECONDS, WATCHED_SECONDS, LOOK_SECONDS = 900, 120.0, 5.0
 
 
 @dataclass(frozen=True)
 class Live:
-    """Measurements of one fleet, from the failure of its first client on.
-
-    `onsets`: sorted seconds from a client's failure to its verdict.
-    """
-
     monitor: Cost
     peer: Cost
     due: int
@@ -59,7 +50,7 @@ class Live:
 
     @property
     def micros(self) -> float:
-        """Return the monitor's CPU time per record, without the broker's, in microseconds."""
+        """Return the CPU time (µs) per record of the monitor, without the CPU time of the broker."""
         return self.monitor.per_record(self.worked_off, *MONITOR)
 
     @property
@@ -68,7 +59,6 @@ class Live:
 
     @property
     def p95(self) -> float:
-        """Return the 95th percentile of the time from onset to verdict; infinite if more than 5 % have no verdict."""
         every = [*self.onsets, *[float("inf")] * (self.sick - len(self.onsets))]
         return every[min(len(every) - 1, round(0.95 * len(every)))]
 
@@ -76,7 +66,6 @@ class Live:
 class Fleet:
     def __init__(self, clients: int, every: int) -> None:
         self.began, self._sent, self._clients = time.time(), 0, clients
-        # Number (from 0) of the last healthy sample of a client that will fail.
         self.last = HEALTHY_SECONDS // every
 
         def value_of(client: int, reading: int, ts_ms: int) -> Values:

@@ -1,4 +1,4 @@
-"""Measure the time from a client's failure to the record on `client-health` that reports it."""
+"""Measure the time from a client's failure to the record on `client-health` with the failure."""
 
 from __future__ import annotations
 
@@ -24,18 +24,13 @@ DEADLOCK, NOT_CLOSED = "producer-callback-deadlock", "producer-not-closed"
 TARGETS = {DEADLOCK: 40.0, NOT_CLOSED: 85.0}
 INTERVAL_SECONDS = 10.0
 FAILING, EXITING, HEALTHY = 50, 20, 50
-#: Shortest and longest time (s) in which a stuck producer's buffer fills.
 FILLS_IN = (25.0, 60.0)
-#: Bytes in the buffer of each producer that will exit without close().
 UNSENT = BUFFER_BYTES // 20
 PATIENCE_SECONDS = 150.0
 
 
 @dataclass
 class Fate:
-    """A producer that reports every ten seconds. `mode`: the failure that begins at `onset`; None: the producer
-    stays healthy."""
-
     client: int
     mode: str | None
     phase: float
@@ -43,7 +38,6 @@ class Fate:
     onset: float | None = None
 
     def values(self, at: float) -> dict[bytes, int] | None:
-        """Return the producer's metric values at the time `at`; None once the producer has exited."""
         failed = self.onset is not None and at >= self.onset
         if failed and self.mode == NOT_CLOSED:
             return None
@@ -103,8 +97,6 @@ def measure(scope: Scope) -> Result:
 
 
 class Verdicts:
-    """`first`: (client, mode) → time at which the first record with this failure arrived."""
-
     def __init__(self, servers: str, topic: str) -> None:
         self.first: dict[tuple[int, str], float] = {}
         self._consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", "fetch.wait.max.ms": 50})
@@ -115,7 +107,6 @@ class Verdicts:
         while time.time() < until:
             message = self._consumer.poll(0.1)
             value = message.value() if message is not None and not message.error() else None
-            # Parse only records with a failure, because most records of a large fleet are about healthy clients.
             if value is None or (b'"suspected"' not in value and b'"confirmed"' not in value):
                 continue
             state = json.loads(value)
@@ -145,7 +136,6 @@ def _result(fates: Sequence[Fate], first: Mapping[tuple[int, str], float]) -> Re
             for fate in mine
             if fate.onset is not None and (fate.client, mode) in first
         )
-        # A failure that was never reported counts with an infinite time.
         seconds += [float("inf")] * (len(mine) - len(seconds))
         finite = [s for s in seconds if s != float("inf")]
         p95 = seconds[min(len(seconds) - 1, round(0.95 * len(seconds)))]

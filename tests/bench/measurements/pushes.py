@@ -1,4 +1,4 @@
-"""Measure what pushed metrics (KIP-714) cost a broker with our plugin, and how many bytes they add to the topic."""
+"""Measure what pushed metrics (KIP-714) cost a broker with our plugin, and their bytes on the topic."""
 
 from __future__ import annotations
 
@@ -27,20 +27,17 @@ from tests.bench.usage import TICKS, Usage
 
 TITLE = "Clients that push, at their broker"
 PROGRAM = Path(__file__).parents[1] / "pushing" / "ManyProducers.java"
-#: PRODUCERS clients that push once a second send as many pushes as CLIENTS clients that push every CLIENTS_SECONDS.
 PRODUCERS, CLIENTS, CLIENTS_SECONDS = 333, 10_000, 30.0
-#: Interval (s) at which a producer sends a record: so long that records cost the broker little compared with pushes.
+#: Producers send records so seldom that records cost the broker little compared with pushes.
 SEND_SECONDS = 10.0
 START_SECONDS = 180.0
-#: Names of the plugin's threads in a broker, truncated as in Linux's /proc.
+#: Linux truncates the names of the plugin's threads in /proc to 15 characters.
 PLUGIN_THREADS = ("clienthealth-br", "kafka-producer-")
 NO_CLIENT = "client_software_name=none"
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Totals up to the time `at`: CPU seconds of the plugin's threads; pushes on the topic, and their bytes on disk."""
-
     at: float
     cpu: float
     pushes: int
@@ -56,7 +53,6 @@ class Moment:
 
 
 def measure(scope: Scope) -> Result:
-    """Measure one load twice: while the broker asks its clients for pushes, and while it does not ask."""
     seconds, warming = scope.seconds(120, 20), scope.seconds(45, 10)
     jar_path = os.pathsep.join(map(str, jars.classpath("clients-4.1")))
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker", telemetry_to="") as broker:
@@ -145,7 +141,6 @@ def _end(broker: Broker, topic: str) -> int:
 
 
 def _mean_bytes(broker: Broker, topic: str, records: int = 1000) -> float:
-    """Return the mean size (bytes, uncompressed) of the newest `records` pushes on the topic."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "bench"})
     try:
         consumer.assign([TopicPartition(topic, 0, max(0, _end(broker, topic) - records))])

@@ -1,4 +1,4 @@
-"""Measure whether the monitor keeps up with a large live fleet, and whether a record costs more with more clients."""
+"""Measure whether the monitor keeps up with a large live fleet, and what a record costs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,14 @@ TITLE = "100,000 clients, live"
 TOPIC = "client-metrics"
 FEW, MANY, INTERVAL_SECONDS = 5_000, 100_000, 10
 CORES, MEGABYTES, RATIO = 1.2, 4000.0, 1.3
-#: Target: unread input is at most this old (s). It is the sum of two intervals of 10 s and a pause of 10 s between
-#: batches.
+#: BEHIND_SECONDS is the sum of two report intervals of 10 s and a pause of 10 s between batches.
 BEHIND_SECONDS = 30.0
 LOOK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Live:
-    """Cost of the monitor for one fleet, in the second half of the time measured.
-
-    `behind`: unread records, measured in the seconds that the fleet takes to send them.
-    """
+    """`behind` is the time (s) in which the fleet sends as many records as are unread."""
 
     clients: int
     seconds: float
@@ -45,7 +41,6 @@ class Live:
 
     @property
     def micros(self) -> float:
-        """Return the monitor's CPU time per record, without the broker's, in microseconds."""
         return self.cost.per_record(self.worked_off, *MONITOR)
 
 
@@ -54,7 +49,6 @@ def measure(scope: Scope) -> Result:
     few = FEW // 10 if scope.quick else FEW
     rate = many / INTERVAL_SECONDS
     short, long = scope.seconds(240, 90), scope.seconds(600, 90)
-    # In the small fleet each client reports more often than every 10 s, but its timestamps are 10 s apart.
     since_ms = round((time.time() - (short + 120) * rate / few * INTERVAL_SECONDS) * 1000)
     small = _live(few, rate, short, since_ms)
     large = _live(many, rate, long, None)

@@ -1,4 +1,4 @@
-"""Measure how much faster two and four executors are than one on equal input; each gets an equal share of a core."""
+"""Measure how much faster two and four executors are than one on equal input."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ from tests.support.spark_cluster import SparkCluster, submission
 TITLE = "One, two and four executors"
 TOPIC = "client-metrics"
 EXECUTORS = (1, 2, 4)
-#: Share of a core that each executor gets.
 CORES = 0.22
 RECORDS, CLIENTS, BATCH = 1_500_000, 20_000, 300_000
-#: Multiples of four, so that four executors get equal parts.
 PARTITIONS, STATES = 4, 8
 HEAP_MB = 640
 EFFICIENCY = 0.8
@@ -36,8 +34,6 @@ LIMIT_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class Scaled:
-    """Times of the batches in the second half of a run with `executors` executors."""
-
     executors: int
     times: Sequence[BatchTime]
 
@@ -46,17 +42,14 @@ class Scaled:
         return sum(b.records for b in self.times) / sum(b.seconds for b in self.times)
 
     def share(self, name: str) -> float:
-        """Return the time for `name` (`shuffle` or `state`) as a percentage of the run time of all tasks."""
         return float(100 * sum(getattr(b, name) for b in self.times) / sum(b.tasks for b in self.times))
 
     @property
     def filled(self) -> float:
-        """Return how much of the executors' time (%) was used by tasks while a stage ran."""
         return float(100 * sum(b.tasks for b in self.times) / sum(b.busy for b in self.times) / self.executors)
 
     @property
     def driver(self) -> float:
-        """Return the mean number of seconds per batch in which no stage ran."""
         return sum(b.driver * b.seconds for b in self.times) / len(self.times)
 
 
@@ -108,8 +101,7 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
     log = lab.folder / f"{name}-events"
     log.mkdir()
     with ExitStack() as stack:
-        # QUICK_START: use only the JVM's quick compiler (C1), because C2 would take minutes of each executor's CPU
-        # share.
+        # QUICK_START turns off the JVM's compiler C2, which would take minutes of each executor's CPU share.
         cluster = stack.enter_context(SparkCluster(lab.folder / f"{name}-spark", HEAP_MB + 400, QUICK_START))
         groups = [stack.enter_context(share(CORES)) for _ in range(executors)]
         with pinned(cores):
@@ -122,7 +114,6 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
         def launch(settings: Settings, config: Path) -> tuple[Sequence[str], Mapping[str, str]]:
             events = {"spark__eventLog__enabled": "true", "spark__eventLog__dir": log.as_uri()}
             events["spark__eventLog__compress"] = "false"
-            # The first batch waits until all executors are registered.
             options = {"spark__cores__max": str(executors), "spark__scheduler__minRegisteredResourcesRatio": "1.0"}
             return submission(cluster, settings, config, package, **events, **options)
 
@@ -130,7 +121,7 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
             name, launch, shuffle_partitions=STATES, max_offsets_per_trigger=batch, heap_mb=HEAP_MB
         ) as monitor:
             monitor.work_off(TOPIC, filled.records, LIMIT_SECONDS)
-        # A control group (`share`) can be removed only without processes.
+        # A control group (`share`) can be removed only when the group has no processes.
         for worker in list(cluster.workers):
             cluster.lose(worker)
     times = batches(log)

@@ -1,4 +1,4 @@
-"""Measure how long the monitor takes for a small batch, which decides how soon a verdict comes."""
+"""Measure how long the monitor takes for a small batch."""
 
 from __future__ import annotations
 
@@ -22,11 +22,6 @@ TARGETS = {200: 0.7, 5_000: 1.0}
 
 
 class Bursts:
-    """Yields a burst of records BURST_AFTER seconds after each trigger of the monitor.
-
-    Each client reports in every second burst.
-    """
-
     def __init__(self, template: Template, size: int) -> None:
         self._template, self._size = template, size
         self._last = int(time.time() / TRIGGER_SECONDS)
@@ -74,7 +69,6 @@ def measure(scope: Scope) -> Result:
 
 
 def _sized(batches: Sequence[Batch], size: int) -> Iterable[Batch]:
-    """Yield the batches that have exactly `size` records."""
     before = 0
     for batch in batches:
         if batch.ends[TOPIC] - before == size:

@@ -1,4 +1,4 @@
-"""Measure a cold start: the time from the start of the monitor until it reports a failing client on the topic."""
+"""Measure the time from a cold start of the monitor to the first report of a failing client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TARGET_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Start:
-    """Seconds of a cold start; `cpu`: CPU seconds until the verdict arrives."""
+    """All fields are seconds; `cpu` is the CPU time until the verdict arrives."""
 
     planned: float
     verdict: float

@@ -1,4 +1,4 @@
-"""Measure, without Spark, the CPU time per record of the monitor's step, which comes between decoding and writing."""
+"""Measure, without Spark, the CPU time per record of the monitor's step between decoding and writing."""
 
 from __future__ import annotations
 
@@ -24,11 +24,8 @@ from tests.bench.measurements.fleet import SICK, SICK_FROM, values_of
 from tests.bench.results import Figure, Result, Table
 
 TITLE = "The step alone"
-#: CLIENTS: as many as each bucket of a fleet of 100,000 has. INTERVALS: report intervals (s), one run for each.
 CLIENTS, INTERVALS, BATCH_SECONDS = 3_125, (10, 30), 10
-#: Each client sends WARM samples, until windows are full and the sick clients fail, and then MEASURED samples.
 MEASURED, WARM = 6, SICK_FROM + 6
-#: One in SPOKEN samples is followed by a log line of its client's Kafka library.
 SPOKEN = 100
 LINES = (
     ("node-disconnected", "Node 2 disconnected."),
@@ -73,7 +70,7 @@ class Bucket:
             self._step(packed, START_MS + 1000 * BATCH_SECONDS * (number + 1))
 
     def _step(self, packed: Sequence[bytes], now_ms: int) -> None:
-        # Collect garbage outside the measured time, as a worker does between its tasks (`spark/worker.py`).
+        # A worker, too, collects garbage between its tasks and not during a task (`spark/worker.py`).
         gc.collect()
         gc.disable()
         monitor = SETTINGS.monitor
@@ -92,7 +89,7 @@ class Bucket:
         self.published += len(published.records)
 
     def micros(self, *parts: str) -> float:
-        """Return the CPU time per record (µs) of these parts of the work (names in PARTS) together."""
+        """Return the CPU time per record (µs) of the given parts of the work together."""
         return sum(self.seconds[part] for part in parts) / self.records * 1e6
 
     @contextmanager
@@ -102,7 +99,6 @@ class Bucket:
         self.seconds[part] += time.process_time() - began
 
     def _packed(self, batches: int) -> Iterator[Sequence[bytes]]:
-        """Yield each batch's encoded chunks, one for each topic partition."""
         template, packers = canonical.producer(), [Packer(1) for _ in range(PARTITIONS)]
         for batch in range(batches):
             begin, end = (CLIENTS * BATCH_SECONDS * number // self.every for number in (batch, batch + 1))

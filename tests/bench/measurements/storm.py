@@ -25,14 +25,12 @@ from tests.bench.results import Figure, Result, Table
 TITLE = "All of 10,000 clients fail, and heal"
 CLIENTS, SERVICES = 10_000, 200
 SCRAPE = "15s"
-#: Duration (s) of the phases: before the mass failure, during it, while clients recover one after another, and
+#: The four phases (s) come before the mass failure, during the failure, while clients recover one by one, and
 #: afterwards.
 BEFORE_SECONDS, ILL_SECONDS, HEALING_SECONDS, AFTER_SECONDS = 180.0, 600.0, 120.0, 1200.0
 LOOK_SECONDS = 5.0
-#: Number of busy processes that run beside Prometheus and Alertmanager.
 BUSY = 30
 ENDLESS = f"for i in $(seq {BUSY}); do while :; do :; done & done; wait"
-#: Maximum evaluation time of a rule group, as a share of its interval.
 SHARE = 1 / 3
 INSTALLATION = 'cluster="eu",env="prod"'
 
@@ -44,7 +42,7 @@ class Fleet:
     received: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
 
     def ill(self, client: int) -> bool:
-        """True if this client fails now. Client 0 fails from the start, until 60 s after the mass failure begins."""
+        """Client 0 fails from the start until 60 s after the mass failure begins."""
         now = time.time()
         if client == 0:
             return not self.failed or now < self.failed + 60
@@ -153,10 +151,6 @@ def _handler(fleet: Fleet) -> type[BaseHTTPRequestHandler]:
 
 
 def _watch(prometheus: str, seconds: float, slowest: dict[str, tuple[float, float]]) -> None:
-    """Store in `slowest`: rule group → (slowest evaluation, evaluation interval), both in seconds.
-
-    Raises ServiceError if a rule fails.
-    """
     until = time.time() + seconds
     while time.time() < until:
         with urllib.request.urlopen(f"{prometheus}/api/v1/rules", timeout=120) as answer:
@@ -179,7 +173,6 @@ def _count(received: Sequence[tuple[float, dict[str, Any]]], receiver: str, sinc
 
 
 def _new(received: Sequence[tuple[float, dict[str, Any]]], since: float) -> Mapping[str, int]:
-    """Return receiver → number of alert groups with their first notification at or after `since`."""
     known = {body["groupKey"] for body in _between(received, 0, since)}
     new = {(body["receiver"], body["groupKey"]) for body in _between(received, since, time.time())}
     return Counter(receiver for receiver, key in new if key not in known)

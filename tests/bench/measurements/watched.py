@@ -1,4 +1,4 @@
-"""Measure what `kafka-health watch` costs the watched JVM: a healthy application must not notice it."""
+"""Measure what `kafka-health watch` costs the JVM of a healthy application."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ TITLE = "A JVM that is watched"
 RATE = 100
 START_SECONDS = 120.0
 CORES = 0.01
-#: Part of the watched JVM → prefixes of its threads' names; Linux keeps only 15 characters of a name.
+#: Linux keeps only 15 characters of a thread's name.
 PARTS = {
     "agent": ("jolokia-", "Jolokia", "HTTP-Dispatcher", "Attach Listener"),
     "compiler": ("C1 Compiler", "C2 Compiler"),
     "collector": ("GC ", "G1 "),
 }
-#: A line of `-Xlog:safepoint` (JDK 17). Groups: seconds since the JVM's start, and the duration of the pause (ns).
+#: The pattern's groups are the seconds since the JVM's start and the pause (ns) in a line of `-Xlog:safepoint` (JDK
+#: 17).
 _PAUSE = re.compile(r"\[([\d.]+)s\].*Total: +(\d+) ns")
 
 
 def measure(scope: Scope) -> Result:
-    """Measure one application: first alone, then under `watch` for twice as long."""
     seconds, warming = scope.seconds(60, 10), scope.seconds(90, 10)
     with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         broker.create_topic("orders")
@@ -93,7 +93,6 @@ def _after(seconds: float, pid: int) -> tuple[float, dict[str, float]]:
 
 
 def _cpu(pid: int) -> dict[str, float]:
-    """Return part → CPU seconds of a JVM so far: the parts of PARTS, and `application` for all other threads."""
     used = dict.fromkeys((*PARTS, "application"), 0.0)
     for thread in Path(f"/proc/{pid}/task").iterdir():
         try:

@@ -36,18 +36,14 @@ QUICK_CLIENTS, QUICK_DAYS = 100, 28
 TOPICS = ("client-metrics", "client-logs")
 EVERY_SECONDS = 10
 MINUTES = 1440
-#: One incident occurs in this many client-hours.
 RARITY = 1_000
-#: Files of the table `minutes` per day: two state partitions write one each, twice a minute.
 FILES = 4 * MINUTES
 MODES = ("producer-callback-deadlock", "send-blocked-on-metadata", "producer-not-closed")
-#: Limits: time (s) of maintenance, of a week's and of a quarter's review; memory (MB).
 MAINTAIN_SECONDS, WEEK_SECONDS, QUARTER_SECONDS, MEGABYTES = 300.0, 300.0, 1800.0, 2000.0
 COMMAND_SECONDS = 3 * 3600.0
 QUARTER = 91
 JULIAN_EPOCH = 2_440_588
 
-#: `Identities`: columns that identify a client. `Ill`: client and hour of each incident of a day.
 Identities = Mapping[str, pa.Array]
 Ill = Sequence[tuple[int, int]]
 
@@ -126,8 +122,6 @@ def _result(
 
 @dataclass(frozen=True)
 class Written:
-    """What a monitor wrote in `seconds` s. `grown`: name of a table, a Delta log or a topic → (files, bytes)."""
-
     seconds: float
     clients: int
     grown: Mapping[str, tuple[int, int]]
@@ -178,7 +172,6 @@ def _run(folder: Path, arguments: Sequence[str]) -> Ran:
     try:
         with Usage({"command": process.pid}) as usage:
             process.wait_until(over, COMMAND_SECONDS)
-            # The command may have ended while the last sample was taken.
             cost = usage.cost(began, alive - 0.3)
             peak_mb = usage.peak_mb("command")
     finally:
@@ -203,7 +196,6 @@ def _of(paths: Iterable[Path]) -> tuple[int, int]:
 
 
 def version_size(place: Path) -> tuple[int, int]:
-    """Return (number of files, bytes) of a table's newest version; files that were replaced do not count."""
     sizes: dict[str, int] = {}
     for log in sorted((place / "_delta_log").glob("*.json")):
         for line in log.read_text("utf-8").splitlines():
@@ -216,10 +208,6 @@ def version_size(place: Path) -> tuple[int, int]:
 
 
 def generate(root: Path, clients: int, end: date, days: int, newest: int) -> None:
-    """Generate the tables for `days` days before `end`.
-
-    `newest`: number of files that hold the last day of the table `minutes`.
-    """
     spark = session("bench-year", Settings())
     try:
         history.create(spark, str(root))
@@ -260,9 +248,8 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
 
 
 def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
-    """Write a Parquet file as Spark does, but with the column `minute` uncompressed.
-
-    So `generate` can replace the times in this column's Parquet dictionary.
+    """Write the column `minute` uncompressed, so that `generate` can replace the times in the column's Parquet
+    dictionary.
     """
     path = table / f"day={day}" / f"{name}-0.parquet"
     path.parent.mkdir(exist_ok=True, parents=True)
@@ -281,7 +268,6 @@ def _leaves(schema: pa.Schema) -> list[str]:
 
 
 def _page(day: date) -> bytes:
-    """Return a Parquet dictionary with all minutes of a day, each as (nanoseconds since midnight, Julian day)."""
     julian = (day - date(1970, 1, 1)).days + JULIAN_EPOCH
     return b"".join(struct.pack("<qi", minute * 60 * 10**9, julian) for minute in range(MINUTES))
 
@@ -305,7 +291,6 @@ def _commit(table: Path, adds: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _fleet(clients: int) -> dict[str, pa.Array]:
-    """Return the identity columns of `clients` clients: 40 services, ten clients per host; 2 % are consumer groups."""
     kinds = ["group" if n % 50 == 0 else "consumer" if n % 4 == 0 else "producer" for n in range(clients)]
     return {
         "service": pa.array([f"service-{n % 40:02}" for n in range(clients)]),
@@ -370,7 +355,6 @@ def _chosen(values: Sequence[str], which: Any, mask: Any = None) -> pa.Array:
 
 
 def _verdicts(ref: Identities, ill: Ill, day: date) -> pa.Table:
-    """Return a day's rows of the table `verdicts`: each incident opens on the hour and closes ten minutes later."""
     midnight = datetime.combine(day, datetime.min.time(), UTC)
     rows: list[dict[str, Any]] = []
     for at, (client, hour) in enumerate(ill):
@@ -413,7 +397,6 @@ def _quality(clients: int, day: date) -> pa.Table:
 
 
 def _of_schema(schema: StructType, given: Mapping[str, Any], rows: int) -> pa.Table:
-    """Return a table with all columns of the schema except the day; columns that `given` lacks are null."""
     types = {field.name: to_arrow_type(field.dataType, timezone="UTC") for field in schema if field.name != "day"}
     arrays = {
         name: given[name] if isinstance(given.get(name), pa.Array) else pa.array(given.get(name) or [None] * rows, kind)

@@ -1,4 +1,4 @@
-"""Run the peer: a Kafka Streams program that reads the same topic as the monitor, for comparison."""
+"""Run a Kafka Streams program on the monitor's input topic, for comparison."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ LIMIT_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class PeerPass:
-    """One run of the Kafka Streams program. Rate and CPU time are from its second half."""
-
     rate: float
     micros: float
     broker_micros: float
@@ -40,14 +38,11 @@ class PeerPass:
 
     @property
     def total(self) -> float:
-        """Return the CPU time per record, including the broker's."""
+        """Return the CPU time (µs) per record of program and broker together."""
         return self.micros + self.broker_micros
 
 
 def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPass:
-    """Run the Kafka Streams program on the topic. Raises ServiceError if it fails or does not end within ten
-    minutes (LIMIT_SECONDS).
-    """
     process = started(lab, name, topic, filled.records, threads)
     try:
         with Usage({"peer": process.pid, "broker": lab.broker.pid}) as usage:
@@ -82,7 +77,6 @@ def run(lab: Lab, name: str, topic: str, filled: Filled, threads: int) -> PeerPa
 
 
 def started(lab: Lab, name: str, topic: str, records: int, threads: int) -> Process:
-    """Start the Kafka Streams program on the topic; it ends when it has read `records` records."""
     jars.SETS.setdefault("streams", JARS)
     folder = lab.folder / name
     folder.mkdir()
@@ -93,7 +87,7 @@ def started(lab: Lab, name: str, topic: str, records: int, threads: int) -> Proc
 
 
 def progress(output: Path) -> Sequence[tuple[float, int, float, int]]:
-    """Return the reports of Kafka Streams as (epoch s, records read, CPU seconds, expired windows)."""
+    """Each report has the time (epoch s), the records read, the CPU seconds and the expired windows."""
     lines = []
     for line in output.read_text(encoding="utf-8", errors="replace").splitlines():
         words = line.split()
