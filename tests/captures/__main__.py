@@ -45,11 +45,8 @@ JARS = {
         ("org.apache.kafka:kafka-clients:4.1.2", "ch.qos.logback:logback-classic:1.5.18"),
     ),
 }
-#: Signal → text that only records about the producer contain.
 TELLING = {"metrics": b"kafka.producer.record_send_total", "logs": b"clientId=shop-producer"}
-#: Signal → encodings in which the Collector's Kafka exporter writes the signal.
 ENCODINGS = {"metrics": ("otlp_proto", "otlp_json"), "logs": ("otlp_proto", "otlp_json")}
-#: File with records of Telegraf → the input plugin that reads the data, and the output format.
 TELEGRAF = {
     "jolokia2.influx": ("jolokia2", "influx"),
     "jolokia2.json": ("jolokia2", "json"),
@@ -58,7 +55,6 @@ TELEGRAF = {
     "prometheus-2.json": ("prometheus-2", "json"),
     "prometheus-2.prom": ("prometheus-2", "prometheus"),
 }
-#: Attributes about this machine that OpenTelemetry's agent must leave out.
 UNWANTED = (
     *("process.command_args", "process.command_line", "process.executable.path"),
     *("host.id", "os.description"),
@@ -108,7 +104,6 @@ def captured(folder: Path, collector: Path, telegraf: Path) -> Iterator[tuple[st
 
 
 def _of_telegraf(broker: Broker) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, content); each content has one record per series."""
     for name in TELEGRAF:
         awaited(broker, f"telegraf-{name}", TOPIC.encode())
         records = awaited(broker, f"telegraf-{name}", b"kafka")
@@ -117,12 +112,11 @@ def _of_telegraf(broker: Broker) -> Iterator[tuple[str, bytes]]:
 
 
 def _series(name: str, value: bytes) -> bytes:
-    """Return the part of a record that is equal in all records of its series."""
     if name.endswith(".json"):
         document = json.loads(value)
         return json.dumps([document["name"], document["tags"], sorted(document["fields"])]).encode()
-    # In Influx's format, all records of a series have equal name, tags and field names. In Prometheus' format, they
-    # differ only in the value.
+    # In Influx's format, all records of a series have equal name, tags and field names; in Prometheus' format, only the
+    # value differs.
     if name.endswith(".influx"):
         return (
             re.sub(rb"=[^,\s]*(?=[,\s])", b"", value.partition(b" ")[2]).rpartition(b" ")[0] + value.partition(b" ")[0]
@@ -133,7 +127,6 @@ def _series(name: str, value: bytes) -> bytes:
 def _of_otlp(broker: Broker, pushes: Sink) -> Iterator[tuple[str, bytes]]:
     for signal, encodings in ENCODINGS.items():
         captured = {of: awaited(broker, f"{signal}-{of}", TELLING[signal]) for of in encodings}
-        # Take one push in each encoding: the one with the newest offset that all topics have.
         last = max(set.intersection(*(set(records) for records in captured.values())))
         for encoding, records in captured.items():
             yield f"otel-collector/{signal}.{encoding.removeprefix('otlp_')}", records[last]
@@ -162,8 +155,6 @@ def read(broker: Broker, topic: str, word: bytes) -> dict[int, bytes]:
 
 
 class Sink:
-    """A server for OTLP over HTTP that keeps the last body of each signal and forwards everything to the URL `to`."""
-
     def __init__(self) -> None:
         self.bodies: dict[str, bytes] = {}
         self.port, self.to = 0, ""
@@ -189,7 +180,6 @@ def sink() -> Iterator[Sink]:
             self.wfile.write(posted)
 
         def _body(self) -> bytes:
-            """Read the body of a request, which is in chunks if it has no Content-Length."""
             if "Content-Length" in self.headers:
                 return self.rfile.read(int(self.headers["Content-Length"]))
             body = b""
@@ -213,7 +203,6 @@ def sink() -> Iterator[Sink]:
 
 
 def otelcol(folder: Path, broker: Broker, pushes: Sink) -> list[str]:
-    """Return the Collector's arguments: OTLP over HTTP as input; metrics and logs to Kafka in every encoding."""
     port = free_port()
     pushes.to = f"http://127.0.0.1:{port}"
     exporters = "".join(

@@ -1,11 +1,4 @@
-r"""Capture what confluent-kafka's serializers write for samples, and what they register in the schema registry.
-
-    uv run --no-project --with 'confluent-kafka[avro,json,protobuf,schemaregistry]' --with opentelemetry-proto \\
-        python tests/captures/confluent_serializers.py
-
-It is a separate program, because these serializers need packages that the tests do not need. A small server takes the
-place of the schema registry: it keeps registered schemas, and answers as Confluent documents.
-"""
+"""Capture what confluent-kafka's serializers write for samples, and what they register in the schema registry."""
 
 from __future__ import annotations
 
@@ -112,7 +105,6 @@ def main() -> None:
     for name, (serializer, value) in written.items():
         context = SerializationContext(f"readings-{name.partition('.')[0]}", MessageField.VALUE)
         (FOLDER / name).write_bytes(serializer(value, context))
-    # Leave out the long text of the protobuf schema, because the tests do not read this text.
     answers = {
         path: answer | ({"schema": ""} if answer.get("schemaType") == "PROTOBUF" else {})
         for path, answer in registry.answers().items()

@@ -1,4 +1,4 @@
-"""Run the campaign's real application (`client.py`), and check that it goes on and accounts for all its records."""
+"""Run the campaign's real application (`client.py`), and check that all its records are accounted for."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ class Application:
         return all(now.get(name, 0) > before.get(name, 0) for name in ("acknowledged", "consumed", "reported"))
 
     def end(self) -> Iterator[str]:
-        """Yield a sentence for each problem, such as records that are not accounted for."""
         assert self._process is not None
         self._process.stop(STOP_SECONDS)
         counts = self.counts()

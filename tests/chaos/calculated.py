@@ -36,14 +36,13 @@ class Rows:
 
 @dataclass
 class Calculated:
-    """The history that an undisturbed run would write, except that `observed` is a batch number, not a time."""
+    """The column `observed` holds a batch number, not a time as in the history of a real run."""
 
     minutes: Rows = field(default_factory=Rows)
     verdicts: Rows = field(default_factory=Rows)
 
 
 def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_ms: int) -> Calculated:
-    """Calculate the tables. Cut each slice at `cuts` random places into batches, but the last slice into portions."""
     chosen, offset, batch = random.Random(cuts), 0, 0
     states: dict[int, BucketState] = defaultdict(BucketState)
     tables = Calculated()
@@ -64,7 +63,6 @@ def calculated(parts: Sequence[load.Slice], cuts: int, settings: Settings, now_m
 
 
 def _chunks(records: Sequence[load.Published], first: int, settings: Settings) -> dict[int, list[Chunk]]:
-    """Return bucket → its decoded records. `first`: offset of the first record."""
     tasks: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     for offset, record in enumerate(records, first):
         headers = [{"key": key, "value": base64.b64encode(value).decode()} for key, value in record.headers]

@@ -19,24 +19,17 @@ from tests.chaos.load import SECONDS, Published, fleet_client, slices
 from tests.chaos.outcomes import Outcome
 from tests.chaos.world import Cluster, Run, SchemaRegistry
 
-#: The client that gets a wrong clock during some faults.
 STRAY = fleet_client(15)
 START_SECONDS, RECOVERY_SECONDS, SHOWN_SECONDS = 400.0, 400.0, 300.0
 SOON_SECONDS = 120.0
-#: Number of slices after which an incident has ended. The number is large because a shutdown loop is only detected
-#: after half an hour.
+#: ENDED slices last longer than the half hour after which a shutdown loop is detected.
 ENDED = 6
-#: Seconds of the last slice that are published: enough to make the previous slice's minutes final.
 END = compare.FINAL_MS // 1000 + 60
-#: Interval (s) at which log lines are sent while the history lacks counts of records.
 NUDGE_SECONDS = 5.0
 
 
 class Campaign:
-    """Runs faults in order over an input.
-
-    A slice is compared when the next slice's fault is over, because only then are all its results in the history.
-    """
+    """A slice is compared after the next slice's fault: only then are all results of the slice in the history."""
 
     def __init__(
         self,
@@ -49,7 +42,6 @@ class Campaign:
     ) -> None:
         self._cluster, self._folder, self._faults, self._seed = cluster, folder, faults, seed
         self._say, self._keep = say, keep
-        # One more slice makes the results of the last fault's slice final.
         numbers = [*(fault.number for fault in faults), faults[-1].number + 1]
         length = 1000 * SECONDS * len(numbers)
         self._slices = slices(seed, numbers, (int(time.time() * 1000) - length) // 60_000 * 60_000 - 300_000)
@@ -188,7 +180,6 @@ def _soon(ready: Callable[[], bool]) -> bool:
 
 
 def _skewed(records: Sequence[Published], skew_ms: int) -> Iterator[Published]:
-    """Shift the time in the records of the client STRAY."""
     for record in records:
         if skew_ms and record.client == STRAY:
             document = json.loads(record.value)

@@ -1,7 +1,4 @@
-"""Run the application of a chaos test: a producer, a consumer of its records, and the reporter of their metrics.
-
-python -m tests.chaos.client SERVERS TOPIC METRICS FILE
-"""
+"""Run the application of a chaos test: a producer, a consumer of its records, and the reporter of their metrics."""
 
 from __future__ import annotations
 

@@ -10,12 +10,10 @@ from tests.chaos.load import SECONDS, Published, Slice
 from tests.chaos.published import Incident, Row, incidents, newest
 from tests.chaos.world import NUDGED_MS, Run
 
-#: The minutes of a slice are final when this much (ms) of the next slice has been read: `[monitor] watermark_seconds`
-#: plus the length of a window.
 FINAL_MS = 180_000
 MINUTE_MS = 60_000
 CLIENT = ("service", "instance", "client_id", "kind")
-#: Incidents may start this much (ms) earlier or later than calculated, because windows start every 30 s.
+#: Windows start every 30 s, so incidents may start NEAR_MS earlier or later than calculated.
 NEAR_MS = 90_000
 SHOWN = 4
 
@@ -33,7 +31,6 @@ class Tables(Protocol):
 
 
 def minutes(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str]) -> Iterator[str]:
-    """Yield the differences between both tables `minutes` in [begin_ms, end_ms), without the clients in `strays`."""
     mine, theirs = (_minutes(one, begin_ms, end_ms) for one in (tried, calm))
     for doubled in (key for key, count in mine.items() if len(count) > 1):
         yield f"minute written twice: {_words(doubled)}"
@@ -57,16 +54,11 @@ def _minutes(tables: Tables, begin_ms: int, end_ms: int) -> dict[tuple[Any, ...]
 
 
 def hidden(tables: Tables, begin_ms: int, end_ms: int) -> Iterator[str]:
-    """Yield client-minutes in [begin_ms, end_ms) with a status other than `unknown`, although their input was lost."""
     judged = (key for key, rows in _minutes(tables, begin_ms, end_ms).items() if rows[0]["status"] != "unknown")
     yield from _few("minute with a status other than unknown, although its input was lost", judged)
 
 
 def verdicts(tried: Tables, calm: Tables, begin_ms: int, end_ms: int, strays: Set[str], ended: bool) -> Iterator[str]:
-    """Yield the differences between both runs' incidents that began in [begin_ms, end_ms).
-
-    `ended`: True to compare also the ends of the incidents.
-    """
     try:
         mine, theirs = (_incidents(one, begin_ms, end_ms, strays) for one in (tried, calm))
     except ValueError as error:
@@ -95,10 +87,6 @@ def _incidents(tables: Tables, begin_ms: int, end_ms: int, strays: Set[str]) -> 
 
 
 def accounts(run: Run, sent: Iterable[Published], begin_ms: int, end_ms: int) -> Iterator[str]:
-    """Yield the differences between the records sent and what the monitor reported about them.
-
-    The history of [begin_ms, end_ms) must count every record as read, and every unreadable record as rejected.
-    """
     clients = list(sent)
     unreadable = {record.value for record in clients if record.unreadable}
     read, rejected = counted(run, begin_ms, end_ms)
@@ -111,13 +99,11 @@ def accounts(run: Run, sent: Iterable[Published], begin_ms: int, end_ms: int) ->
 
 
 def counted(run: Run, begin_ms: int, end_ms: int) -> tuple[int, int]:
-    """Return (records read, records rejected)."""
     rows = [row for row in run.history.quality.look() if begin_ms <= row["minute"] < end_ms]
     return sum(row["records"] for row in rows), sum(row["rejected"] for row in rows)
 
 
 def strangers(run: Run, slices: Iterable[Slice]) -> Iterator[str]:
-    """Yield a sentence for each record that the monitor has rejected although it is readable."""
     sent = {record.value for one in slices for record in one.records if record.unreadable}
     yield from _few(
         "readable record that was rejected", {(value,) for _, value in run.rejects.look()} - {(v,) for v in sent}
@@ -125,7 +111,6 @@ def strangers(run: Run, slices: Iterable[Slice]) -> Iterator[str]:
 
 
 def shown(run: Run) -> list[str] | None:
-    """Return the differences between the states on the exporter's page and the newest states on the topic."""
     states = run.shown()
     if states is None:
         return ["the exporter is not healthy"]

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: Environment variable that is set for programs in the campaign's own mount namespace.
 INSIDE = "CHAOS_NAMESPACE"
 SIZE_MB = 400
 BALLAST = "ballast"
@@ -42,7 +41,7 @@ def mounted(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # If a process still has a file open there, the disk disappears when the process ends.
+        # A lazy unmount lets the disk disappear when the last process has closed its files there.
         _run("umount", "--lazy", str(folder))
 
 
@@ -58,8 +57,7 @@ def empty(folder: Path) -> None:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """A second, read-only mount covers the disk, because the disk itself cannot become read-only while the monitor
-    keeps its lock file open for writing."""
+    """The disk itself cannot become read-only while the monitor keeps a lock file there open for writing."""
     _run("mount", "--bind", str(folder), str(folder))
     try:
         _run("mount", "-o", "remount,bind,ro", str(folder))

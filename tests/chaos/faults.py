@@ -1,4 +1,4 @@
-"""The kinds of faults: each is a context manager that strikes the stack, and repairs it at the end of its block."""
+"""Define the kinds of faults as context managers that strike the stack and repair the damage afterwards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
-#: A slice's records of the seconds [BEFORE, AFTER) are published during its fault, all others before or after it.
+#: A slice's records of the seconds [BEFORE, AFTER) are published during the slice's fault, all others before or after
+#: the fault.
 BEFORE, AFTER = 120, 240
 NOTICED_SECONDS = 180.0
 
@@ -46,11 +47,8 @@ Begin = Callable[[Scene], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of fault. `seconds`: shortest and longest duration.
-
-    `calm`: True if the fault starts after all earlier input is processed. `hides`: True if records published during the
-    fault are provably lost. `disk`: True if the fault needs checkpoint and history on separate disks. `strays`: True if
-    one client's clock is wrong during the fault.
+    """`seconds` are the shortest and the longest duration, and a fault that `hides` loses the records published
+    meanwhile.
     """
 
     name: str
@@ -68,8 +66,6 @@ KINDS: dict[str, Kind] = {}
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault of a campaign. Its details depend only on the seed, its number (from 0) and its kind."""
-
     number: int
     kind: Kind
 
@@ -107,7 +103,6 @@ def monitor_lost_uncommitted(scene: Scene) -> Iterator[None]:
     while time.monotonic() < deadline:
         if _versions(run) > before:
             batch = run.newest("offsets")
-            # At a random moment, perhaps only some of the tables have the batch's rows.
             time.sleep(scene.random.uniform(0, 0.03))
             run.monitor.signal(parts.everything, signal.SIGSTOP)
             if run.newest("commits") < batch:
@@ -283,15 +278,11 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """Return a client's clock error (ms): below 300 s, because the monitor rejects records further in the future."""
+    """A clock error (ms) stays below 300 s, because the monitor rejects records further in the future."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 
 def campaign(seed: int, count: int, only: list[str], skipped: Mapping[str, str]) -> list[Fault]:
-    """Return `count` faults in random order, with each kind about equally often.
-
-    `only`: names of the permitted kinds (empty: all); `skipped`: its keys are the names of kinds to leave out.
-    """
     names = [name for name in KINDS if (not only or name in only) and name not in skipped]
     chosen = random.Random(seed)
     selected: list[str] = []

@@ -27,16 +27,11 @@ from tests.chaos.onlookers import NEXT_SECONDS, Onlookers, clients_of
 RECORDS, CLIENTS, CORRUPT = 10_000_000, 10_000, 0.1
 LINES, LINES_SECONDS = 100_000, 600
 IDS, IDS_SECONDS = 1_000_000, 60
-#: Number of clients that start at once, and number of samples that each of them sends.
 FLEET, FLEET_READINGS = 100_000, 6
-#: Longest permitted median time (s) from onset to verdict for the clients of `onlookers.py`.
 ONSET_SECONDS = 60.0
-#: Publishing pauses while the monitor has more unread records than AHEAD.
 AHEAD = 2_000_000
-#: Seconds for which the clients of `onlookers.py` are observed before a flood, and after the flood.
 BEFORE_SECONDS, AFTER_SECONDS = 160.0, 90.0
 LIMIT_SECONDS = 3600.0
-#: Maximum increase (s) of the longest delay of a verdict during the flood `lines`.
 LATER_SECONDS = 5.0
 METRICS, LOGS = "client-metrics", "client-logs"
 
@@ -105,7 +100,6 @@ def _lines(lab: Lab, share: float, measured: Flood) -> None:
         with _publisher(lab, "lines", round(LINES * seconds)) as publishing:
             publishing.wait()
         since = time.time()
-        # The unread lines at this moment, after the last line was sent, show how far behind the monitor is.
         sent = ends(lab.servers, LOGS)
         rate, micros = sent / seconds, monitor.usage.cost(since - seconds, since).per_record(sent)
         monitor.checkpoints.look()
@@ -136,7 +130,6 @@ def _ids(lab: Lab, share: float, measured: Flood) -> None:
             f"{time.time() - began - took:.0f} s after the last was sent. It keeps the state of {rows:,} clients, and "
             f"counts {left_out:,} clients as left out."
         )
-        # All clients of the flood disappear within a minute.
         monitor.watch(AFTER_SECONDS)
         measured.check(
             rows <= monitor.settings.monitor.max_clients + 32,
@@ -175,10 +168,6 @@ FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {
 
 
 def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: float = math.inf) -> None:
-    """Let clients of `Onlookers` report before, during and after a flood; compare delays of verdicts on stuck clients.
-
-    `most`: maximum increase (s) of the longest delay of a verdict during the flood.
-    """
     with lab.monitor("monitor") as monitor, Onlookers(lab.servers, METRICS, 60) as onlookers:
         monitor.wait_for_queries()
         calm_since = time.time()
@@ -221,13 +210,11 @@ def _state_rows(monitor: Monitor) -> float:
 
 
 def _total(monitor: Monitor, name: str) -> int:
-    # The monitor updates its metrics shortly after it commits a batch.
     time.sleep(2)
     return round(sum(monitor.metrics().get(name, {}).values()))
 
 
 def _rejects(lab: Lab, monitor: Monitor) -> tuple[int, int]:
-    """Return the number of distinct rejected records, and the number of duplicates among the rejects."""
     consumer = Consumer({"bootstrap.servers": lab.servers, "group.id": "rejects", "enable.partition.eof": True})
     topic, places, all_of_them = monitor.settings.topics.rejects, set[tuple[object, object]](), 0
     try:
@@ -249,7 +236,6 @@ def _rejects(lab: Lab, monitor: Monitor) -> tuple[int, int]:
 
 @contextmanager
 def _publisher(lab: Lab, what: str, count: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process that publishes `count` records of the flood `what`; wait for its end after the block."""
     command = [sys.executable, "-m", "tests.chaos.publisher", lab.servers, what, str(count)]
     checkpoints = str(lab.folder / "monitor" / "checkpoints")
     process = subprocess.Popen([*command, checkpoints])

@@ -1,8 +1,4 @@
-"""Generate a campaign's input: a fleet's records in slices of a few minutes, one slice per fault.
-
-The seed and the start time determine the input. Results must not depend on how records are cut into batches, because a
-run with faults may read many records late and in one batch.
-"""
+"""Generate a campaign's input: a fleet's records in slices of a few minutes, one slice per fault."""
 
 from __future__ import annotations
 
@@ -24,18 +20,15 @@ from tests.support.fake_registry import framed
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360
 STEP = 10
-#: Seconds of input in a portion. If a batch advances the watermark by more than a minute, the monitor assumes that the
-#: data of all clients was missing.
+#: If a batch advances the watermark by more than a minute, the monitor assumes that the data of all clients was
+#: missing.
 PORTION = 40
 MIB = 1 << 20
 FLEET = 16
-#: The client that becomes stuck, and the time (s) from the campaign's start until then.
 STUCK, STUCK_FROM = "client-0", 150
-#: A client that reports in Avro, with a new schema id each minute.
 AVRO = "client-5"
 #: In each slice, one client reports nothing from second 100 to second 220, long enough to count as gone.
 AWAY = (100, 220)
-#: FAILING: recording of a failed client → its failure mode.
 FAILING: Mapping[str, str] = {
     "deadlock-0.11": "producer-callback-deadlock",
     "deadlock-3.9": "producer-callback-deadlock",
@@ -46,15 +39,12 @@ FAILING: Mapping[str, str] = {
     "shutdown-left-behind-a": "consumer-shutdown-loop",
 }
 HARMLESS = ("healthy-3.9", "idle-4.1", "clean-close-4.1", "outage-3.9")
-#: Seconds from a slice's start to the start of its recordings. The failures in recordings must end within the slice.
 RECORDED_FROM = 30
 JUNK = (b"{", b'{"a": 1', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42 ")
 
 
 @dataclass(frozen=True)
 class Published:
-    """A record to publish. `client`: client that the record describes; `ts_ms`: record and event timestamp."""
-
     stream: Literal["metrics", "logs"]
     ts_ms: int
     value: bytes
@@ -68,8 +58,6 @@ class Published:
 
 @dataclass(frozen=True)
 class Slice:
-    """The records of six minutes from `begin_ms` on, in order of time."""
-
     number: int
     begin_ms: int
     records: tuple[Published, ...]
@@ -82,18 +70,15 @@ class Slice:
         return [self.between(at, min(at + PORTION, end)) for at in range(begin, end, PORTION)]
 
     def between(self, begin: float, end: float) -> tuple[Published, ...]:
-        """Return the records of [begin, end), in seconds since the slice began."""
         a, b = self.begin_ms + 1000 * begin, self.begin_ms + 1000 * end
         return tuple(record for record in self.records if a <= record.ts_ms < b)
 
 
 def slices(seed: int, numbers: Iterable[int], begin_ms: int) -> list[Slice]:
-    """Return consecutive slices with the given numbers; `begin_ms` must be a full minute."""
     return [_slice(seed, number, at, begin_ms + 1000 * SECONDS * at) for at, number in enumerate(numbers)]
 
 
 def _slice(seed: int, number: int, at: int, begin_ms: int) -> Slice:
-    """Make the slice with index `at` in the input; `seed` and `number` determine its random events and recordings."""
     chosen = random.Random(f"{seed} {number}")
     records = [*_fleet(at, begin_ms), *_group(at, begin_ms), *_unreadable(chosen, number, begin_ms)]
     records += _chatter(begin_ms)
@@ -114,7 +99,6 @@ def fleet_client(number: int) -> str:
 
 
 def _snapshot(client: int, ts_ms: int, second: int) -> Published:
-    """Make the snapshot of client number `client`. `second`: seconds since the input began."""
     consumer = client % 4 == 2
     process = ClientProcess(f"service-{client % 5}", f"web-{client % 9}", f"web-{client % 9}:{100 + client}")
     kind: Kind = "consumer" if consumer else "producer"
@@ -155,7 +139,6 @@ def _group(at: int, begin_ms: int) -> Iterator[Published]:
 
 
 def _recorded(name: str, number: int, begin_ms: int) -> Iterator[Published]:
-    """Yield a recording's records, shifted to begin at `begin_ms`, from a process that exists only in this slice."""
     timed = _recording(name)
     shift_ms = begin_ms - timed[0][0]
     process = f"{name}-{number}"
@@ -175,7 +158,7 @@ def _recording(name: str) -> list[tuple[int, Recorded]]:
 
 
 def _unreadable(chosen: random.Random, number: int, begin_ms: int) -> Iterator[Published]:
-    """Yield unreadable records that all differ, so that lost and repeated ones can be identified."""
+    """All unreadable records differ, so that lost and repeated records can be identified."""
     for at in range(12):
         stream: Literal["metrics", "logs"] = "logs" if at % 4 == 0 else "metrics"
         what = b"\xff\x00" if stream == "logs" else JUNK[at % len(JUNK)]

@@ -1,4 +1,4 @@
-"""Simulate clients beside a flood of data. They become stuck one by one, which shows how long verdicts on them take."""
+"""Simulate clients that become stuck one by one beside a flood of data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from clienthealth.model.clients import ClientProcess
 from tests.bench.load import Load
 from tests.bench.publish import messages
 
-#: Every NEXT_SECONDS another client becomes stuck. Its buffer is full FULL_SECONDS later.
 EVERY_SECONDS, NEXT_SECONDS, FULL_SECONDS = 5.0, 25.0, 30.0
 MIB = 1 << 20
 SERVICE = "onlookers"
@@ -34,7 +33,6 @@ class Onlookers:
         return self._load.sent
 
     def stuck(self, since: float, until: float) -> Sequence[tuple[str, float]]:
-        """Return (client, onset) of the clients that became stuck in [since, until), in epoch seconds."""
         return [(_name(client), at) for client, at in self._stuck.items() if since <= at < until]
 
     def settle(self) -> None:
@@ -82,8 +80,6 @@ def _name(client: int) -> str:
 
 
 def clients_of(servers: str, topic: str) -> tuple[dict[str, float], set[str]]:
-    """Return (client → time of its first unhealthy verdict, ids of all clients), both only for clients of
-    `Onlookers`."""
     failing: dict[str, float] = {}
     clients: set[str] = set()
     for message in messages(servers, topic):

@@ -15,12 +15,7 @@ from tests.chaos.faults import Fault
 
 @dataclass
 class Outcome:
-    """Outcome of a fault.
-
-    `recovery`: seconds from the fault's end until all records were processed and the exporter showed the newest states.
-    `hidden`: number of records that the fault deleted unread. `final`: True once all results have been compared with
-    the expected ones. `again`: number of earlier attempts at this fault that found differences.
-    """
+    """`recovery` is in seconds after the fault's end, and `hidden` counts the records that the fault deleted unread."""
 
     number: int
     kind: str
@@ -50,14 +45,10 @@ class Outcomes:
         self._file = file
         self._campaign = {"seed": seed, "kinds": [fault.kind.name for fault in faults]}
         self._of: dict[int, Outcome] = {}
-        #: Total duration (s) of all runs of the campaign, and the machine's load before the first run.
         self.seconds, self.load = 0.0, os.getloadavg()[0]
         self.conditions: dict[str, str] = {}
 
     def resume(self) -> None:
-        """Take over the outcomes of an earlier run from the file. Raises InputError if the file belongs to another
-        campaign.
-        """
         if not self._file.exists():
             return
         document = json.loads(self._file.read_text(encoding="utf-8"))
@@ -67,7 +58,6 @@ class Outcomes:
         self.seconds, self.load, self.conditions = document["seconds"], document["load"], document["conditions"]
 
     def todo(self, faults: Sequence[Fault]) -> list[Fault]:
-        """Return the faults that have not passed yet, or whose outcome is not final."""
         done = {number for number, outcome in self._of.items() if outcome.final and outcome.passed}
         return [fault for fault in faults if fault.number not in done]
 

@@ -16,8 +16,6 @@ STOP_SECONDS = 60.0
 
 
 class Supervised:
-    """A program that is restarted a second after it ends, until `hold`, `stop` or `close` is called."""
-
     def __init__(
         self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
     ) -> None:
@@ -35,13 +33,11 @@ class Supervised:
         self._wanted.set()
 
     def hold(self) -> None:
-        """Kill the program, and do not restart it before `release`."""
         self._wanted.clear()
         with self._lock:
             self._end()
 
     def abandon(self) -> Process:
-        """Suspend the process, as if its machine froze; the caller ends the process."""
         self._wanted.clear()
         with self._lock:
             process, self._process = self._process, None
@@ -64,7 +60,6 @@ class Supervised:
         self._thread.join()
 
     def processes(self, chosen: Callable[[str], bool]) -> list[tuple[int, str]]:
-        """Return (pid, command line) of each process in the program's session if `chosen` accepts the command line."""
         with self._lock:
             leader = self._process.pid if self._process is not None else None
         return [] if leader is None else [process for process in session(leader) if chosen(process[1])]
@@ -114,13 +109,12 @@ def jvm(command: str) -> bool:
 
 
 def workers(command: str) -> bool:
-    """Return whether the command line belongs to a Python worker of Spark, or to the process that forks the workers."""
-    # The JVM's command line contains this name, too.
+    # The JVM's command line contains the name of the worker module, too.
     return "clienthealth.spark.worker" in command and not jvm(command)
 
 
 def session(leader: int) -> list[tuple[int, str]]:
-    r"""Return (pid, command line) of each process in the session of `leader`; \0 ends each argument."""
+    r"""A \0 ends each argument in the returned command lines."""
     pids = []
     for path in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""Read what a run of the monitor has published (history, rejects, newest states), without the monitor's own code."""
+"""Read a monitor's history, rejects and newest states without the monitor's own code."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ LOOK_SECONDS = 0.1
 
 
 class Table:
-    """The rows of an append-only Delta table, found through the table's transaction log."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._version = 0
@@ -78,7 +76,6 @@ class Ends:
         self._consumer = _consumer(servers)
 
     def ends(self, topic: str) -> Mapping[int, int]:
-        """Return partition → end offset."""
         listed = self._consumer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions
         places = (TopicPartition(topic, number) for number in listed)
         return {p.partition: self._consumer.get_watermark_offsets(p, timeout=ANSWER_SECONDS)[1] for p in places}
@@ -95,7 +92,6 @@ class Topic:
         self._at: dict[int, int] = {}
 
     def look(self, seconds: float = ANSWER_SECONDS) -> list[tuple[bytes | None, bytes | None]]:
-        """Read to the topic's end; return all records read so far."""
         listed = self._consumer.list_topics(self._topic, timeout=seconds).topics[self._topic].partitions
         self._consumer.assign([TopicPartition(self._topic, p, self._at.get(p, 0)) for p in listed])
         left, deadline = set(listed), time.monotonic() + seconds
@@ -117,12 +113,11 @@ class Topic:
 
 
 def position(checkpoint: Path) -> Mapping[str, Mapping[int, int]]:
-    """Return topic → partition → offset up to which results are written."""
     done = sorted((int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")), reverse=True)
     for number in done:
         try:
             lines = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
-            # For Spark's rate source, the line is a number instead of offsets.
+            # Spark's rate source writes a number in place of offsets.
             sources = [read for line in lines[2:] if isinstance(read := json.loads(line), dict)]
         except (OSError, ValueError):
             continue
@@ -133,8 +128,6 @@ def position(checkpoint: Path) -> Mapping[str, Mapping[int, int]]:
 
 @dataclass(frozen=True)
 class Incident:
-    """A failure in the history; `status` is its worst status."""
-
     client: str
     mode: str
     status: str
@@ -143,7 +136,6 @@ class Incident:
 
 
 def incidents(verdicts: list[Row]) -> Iterator[Incident]:
-    """Yield one incident per change `opened`. Raises ValueError if a change contradicts the one before."""
     by_client: dict[tuple[str, str], list[Row]] = {}
     for row in verdicts:
         key = "|".join(row[name] for name in ("service", "instance", "client_id"))
@@ -169,7 +161,6 @@ _ORDER = {"opened": 0, "escalated": 1, "closed": 2, "withdrawn": 2}
 
 
 def newest(records: list[tuple[bytes | None, bytes | None]]) -> dict[str, Any]:
-    """Return key → newest record of a compacted topic."""
     by_key: dict[str, Any] = {}
     for key, value in records:
         name = (key or b"").decode()

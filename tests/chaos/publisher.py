@@ -1,4 +1,4 @@
-"""Publish a flood of records: `python -m tests.chaos.publisher SERVERS WHAT COUNT CHECKPOINTS`."""
+"""Publish a flood of records for a chaos test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ DIFFERENT = 1_000
 
 
 def main(servers: str, what: str, count: int, checkpoints: Path) -> None:
-    """If the flood has no pace, publish as fast as the monitor reads."""
     to = Producer(
         {
             "bootstrap.servers": servers, "linger.ms": 50, "batch.size": 500_000, "compression.type": "lz4",

@@ -34,13 +34,12 @@ from tests.support.settings_file import write_settings
 
 PARTITIONS = 2
 ASKED_SECONDS = 20.0
-#: Timestamp of log lines that only make the monitor start another batch.
 NUDGED_MS = 86_400_000
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A Kafka cluster of one broker. If `gateway` is None, other tests share the broker, so no fault may strike it."""
+    """If `gateway` is None, other tests share the broker, so no fault may strike it."""
 
     kafka: KafkaSettings
     broker: Broker
@@ -86,12 +85,6 @@ Launch = Callable[["Run"], tuple[Sequence[str], Mapping[str, str]]]
 
 
 class Run:
-    """A monitor with its exporter, topics, checkpoint and history, and the input published for it.
-
-    `launch`: returns the monitor's start command and environment (None: start the monitor as a user does). `more`:
-    further settings of [monitor].
-    """
-
     def __init__(
         self,
         cluster: Cluster,
@@ -150,7 +143,6 @@ class Run:
             )
 
     def nudge(self) -> None:
-        """Send a log line that only makes the monitor start another batch."""
         self._produce(self.inputs["logs"], b"a line", 0, NUDGED_MS, {})
 
     def flushed(self, seconds: float = 120.0) -> None:
@@ -162,7 +154,6 @@ class Run:
         return {topic: self._asked.ends(topic) for topic in self.inputs.values()}
 
     def worked_off(self) -> bool:
-        """True if the monitor has written the results of all records on the input topics."""
         try:
             return position(self.checkpoint / QUERY) == self.ends()
         except KafkaException:
@@ -172,7 +163,6 @@ class Run:
         return self.newest("commits") < self.newest("offsets")
 
     def newest(self, kind: str) -> int:
-        """Return the number of the newest batch planned (`offsets`) or committed (`commits`); -1 before the first."""
         return max((int(path.name) for path in (self.checkpoint / QUERY / kind).glob("[0-9]*")), default=-1)
 
     def shown(self) -> list[Any] | None:
@@ -208,10 +198,6 @@ class Run:
         return len(self._producer.list_topics(topic, timeout=ASKED_SECONDS).topics[topic].partitions)
 
     def wait(self, what: str, ready: Callable[[], bool], seconds: float) -> float:
-        """Wait until `ready()`; return the seconds taken.
-
-        Raises ServiceError after `seconds` s.
-        """
         began = time.monotonic()
         while not ready():
             if time.monotonic() - began > seconds:
@@ -262,8 +248,8 @@ class Run:
                 **self._more,
             },
             "registry": {"url": self.registry.url},
-            # Departed clients must be shown to the end of each run. With a shorter time, the moment at which they are
-            # forgotten would differ between runs.
+            # Departed clients must be shown to the end of a run, because the moment of their removal would differ
+            # between runs.
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }
