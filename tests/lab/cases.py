@@ -1,4 +1,4 @@
-"""Draw random cases: program family, mechanism of the failure, log layout. The seed determines the cases."""
+"""Draw random cases from a seed: program family, mechanism of the failure and log layout."""
 
 from __future__ import annotations
 
@@ -22,19 +22,12 @@ _THREADS = (
     "orders|",
     "vert.x-eventloop-thread-",
 )
-#: Events that may hit the brokers before the clients fail or seem to fail; "": none.
 _WEATHER = ("", "", "", "", "cut", "swallow")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One run of a program with one or more clients of one kind.
-
-    `mechanism`: what makes the clients fail, or only seem to fail. `onset`: seconds for which the program works before
-    the mechanism begins; `after`: seconds from the onset to the end; `lasts`: seconds from the onset to recovery.
-    `weather`: an event that hits the brokers before the onset, its start (s after the program has begun to work) and
-    its duration (s).
-    """
+    """`onset`, `after` and `lasts` are seconds, and `weather` is an event that hits the brokers before the onset."""
 
     number: int
     family: Family
@@ -64,7 +57,6 @@ class Case:
         return self._ids(int(self.options.get("trouble.clients", "1"))) if inside else self.client_ids
 
     def _ids(self, clients: int) -> Sequence[str]:
-        """Return the ids of the first `clients` clients."""
         names = self.family.ids.get(self.mechanism.role)
         if names is None:
             return (self.client_id, *(f"{self.client_id}-{number}" for number in range(1, clients)))
@@ -73,9 +65,8 @@ class Case:
 
 
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
-    """Draw cases: always two failures, then a control (without a failure).
-
-    `only`, `families`: draw only mechanisms and families with one of these texts in their names; default: all.
+    """Two failures and a control (without a failure) alternate; `only` and `families` are parts of the permitted
+    names.
     """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]
@@ -89,8 +80,6 @@ def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[st
 
 
 class _Deck:
-    """Deal mechanisms in random order, one of each mode in turn."""
-
     def __init__(self, dice: random.Random, mechanisms: Sequence[Mechanism]) -> None:
         self.all, self._dice = mechanisms, dice
         self._left: dict[str | None, list[Mechanism]] = {}
@@ -129,7 +118,7 @@ def _case(dice: random.Random, number: int, mechanism: Mechanism, families: Sequ
 
 
 def _value(dice: random.Random, value: str) -> str:
-    """Draw an option's value: for `a..b` a number from a to b, for `a|b` one of the two; else return it as it is."""
+    """Draw a number from a to b for `a..b`, and one of the two for `a|b`."""
     low, between, high = value.partition("..")
     if between and low.isdigit():
         return str(dice.randint(int(low), int(high)))

@@ -9,7 +9,6 @@ from typing import Literal
 from clienthealth.platform.jars import JarSet
 
 Role = Literal["producer", "consumer"]
-#: Version of the Java client → release that is run.
 VERSIONS = {
     "0.11": "0.11.0.3",
     "1.1": "1.1.1",
@@ -61,19 +60,6 @@ SETS = {
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """A program and its libraries. `weight`: how often the family is drawn, compared with others; `roles`: its clients'
-    roles.
-
-    version   version of the Java client (a key of VERSIONS) or of the Python library
-    options   options that its clients always get
-    lacks     names of mechanisms that do not apply to the family
-    only      names of the only mechanisms that apply to the family; default: all
-    routes    ways to read the clients' metrics; `none`: the metrics are not read
-    jars      key of SETS: the jars to compile and run the program with; None: the jars of `version`
-    ids       client ids that its framework makes of the configured id ({id}); {n} counts clients from 0, {m} from 1
-    requires  Python packages to run the program with, if not the installed versions
-    """
-
     name: str
     program: str
     version: str
@@ -101,15 +87,13 @@ def _java(name: str, weight: float = 1.0, **more: object) -> Family:
 
 
 _BASE = ("jolokia-bulk", "jolokia-pretty", "jolokia-single", "jolokia-each", "jmx-exporter")
-#: Ways to read the metrics of Java clients from 3.7 on, which can push their metrics (KIP-714).
+#: Only Java clients from 3.7 on can push their metrics (KIP-714).
 _PUSHES = (*_BASE, "pushes")
 _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
-#: Mechanisms in which an additional, classic consumer tries to join the client's group.
 _OTHER_GROUP = ("rebalance", "rebalances")
-#: Mechanisms in which no broker is usable. Then the constructor of kafka-python and start() of aiokafka raise.
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
-#: Mechanisms that librdkafka lacks, because its produce() never waits, and callbacks run on the application's thread.
+#: librdkafka's produce() never waits, and its callbacks run on the application's thread.
 _RDKAFKA = (
     *_NO_THREAD,
     "callback-get",
@@ -119,7 +103,7 @@ _RDKAFKA = (
     "brokers-away",
     "brokers-silent",
 )
-#: Mechanisms that aiokafka lacks. One thread does all its work, so blocked code also stops the log.
+#: One thread does all work of aiokafka, so blocked code also stops the log.
 _AIO = (
     *_NO_THREAD,
     "callback-get",
@@ -131,7 +115,7 @@ _AIO = (
 )
 
 
-#: The only mechanisms for the Scala consumer, which connects through ZooKeeper instead of a gateway.
+#: The Scala consumer connects through ZooKeeper instead of a gateway.
 _LEGACY = (
     "topic-hangs",
     "endless-lookup",
@@ -162,7 +146,6 @@ def _kafka_python(name: str, *requires: str) -> Family:
     )  # fmt: skip
 
 
-#: Mechanisms that frameworks lack, because a framework polls, pauses and sends in its own way.
 _FRAMEWORK = ("paused", "handler-error", "callback-flush")
 _SPRING: Mapping[Role, Sequence[str]] = {"producer": ("{id}-1",), "consumer": ("{id}-{n}",)}
 _STREAMS: Mapping[Role, Sequence[str]] = {

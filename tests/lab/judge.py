@@ -1,4 +1,4 @@
-"""Compare the product's verdicts with the expected ones (labels): one line per case, and a matrix of all cases."""
+"""Compare the product's verdicts on the lab's cases with the expected verdicts."""
 
 from __future__ import annotations
 
@@ -17,24 +17,18 @@ from tests.lab.label import Label, Recorded, labels
 from tests.lab.mechanisms import MODES
 
 JUDGE_SECONDS = 600.0
-#: Exit codes of `diagnose` if nothing could be read, or no client could be judged.
+#: `diagnose` exits with 2 if nothing could be read, and with 3 if no client could be judged.
 SAYS_NOTHING = (2, 3)
 BATCH_SECONDS = 5
-#: Numbers of batches after a case's last record: LATER_BATCHES if the program still runs, DEPARTED_BATCHES if the
-#: program has ended by itself.
 LATER_BATCHES, DEPARTED_BATCHES = 7, 20
-#: One in STREAMED cases is also judged in small batches, as the monitor judges its input.
 STREAMED = 3
 GRADES = ("right", "suspected only", "unknown", "wrong suspected", "wrong confirmed", "false ok")
 _RANK = {"ok": 0, "unknown": 1, "suspected": 2, "confirmed": 3}
-#: (client id, mode, status) of each verdict.
 Verdicts = Sequence[tuple[str, str, str]]
 
 
 @dataclass(frozen=True)
 class Graded:
-    """The grade of one mode's verdicts in a case."""
-
     case: str
     how: str
     mode: str
@@ -61,10 +55,7 @@ def _rows(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
 
 
 def streamed(folder: Path) -> Verdicts:
-    """Return the worst verdict per client and mode that the monitor publishes if it reads the case in batches.
-
-    In each batch a client of another service reports as well, because the monitor's clock advances only with samples.
-    """
+    """A client of another service reports in each batch, because the monitor's clock advances only with samples."""
     from clienthealth.model import canonical
     from clienthealth.model.clients import Client
     from tests.support.raw_records import Raw
@@ -100,10 +91,6 @@ def streamed(folder: Path) -> Verdicts:
 
 
 def graded(folder: Path, how: str, verdicts: Verdicts) -> list[Graded] | None:
-    """Return the grades of the verdicts on the case's mode, and of wrong verdicts on any mode.
-
-    None if the failure did not occur, or nothing was recorded.
-    """
     recorded = Recorded(folder)
     wanted = labels(recorded)
     if wanted is None or not any((folder / "seen").iterdir()):
@@ -145,7 +132,7 @@ def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> str:
     matrix: dict[str, dict[str, Counter[str]]] = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
     for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
         ways = [("diagnose", of_case)]
-        # Every third case is a control. Without this shift, all streamed cases would be controls, or none.
+        # Every third case is a control, so a plain `number % often` would select only controls, or none.
         if (number + number // often) % often == 0:
             ways.append(("stream", streamed(folder)))
         for how, found in ways:

@@ -1,7 +1,4 @@
-"""Derive what an expert could conclude about a case, from the program's own counts and from what was recorded.
-
-This module uses no code of the product.
-"""
+"""Derive what an expert could conclude about a case, without any code of the product."""
 
 from __future__ import annotations
 
@@ -29,18 +26,14 @@ from tests.lab.mechanisms import (
 Asked = Literal["nothing", "suspected", "confirmed"]
 #: Two dumps APART_SECONDS apart prove one long wait; so do metrics that stand still for STILL_SECONDS.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
-#: Metrics must stand still for this time (s), or for request.timeout.ms if that is longer, to prove that the I/O thread
-#: hangs.
+#: Metrics that stand still for DEAD_SECONDS, or for a longer request.timeout.ms, prove that the I/O thread hangs.
 DEAD_SECONDS = 60.0
-#: A dump of code that works, sleeps, or waits with a limit does not prove a hang. Two dumps that are LONG_SECONDS apart
-#: prove a hang, because each callback that does return takes less time.
+#: Each callback that returns takes less than LONG_SECONDS, so two dumps LONG_SECONDS apart prove a hang.
 LONG_SECONDS = 40.0
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
-#: This many expired records, or equal samples, are no coincidence.
+#: MANY expired records, or MANY equal samples, are no coincidence.
 MANY = 3
-#: First version of the Java client with: the metric of the time since the consumer's last poll (_LAST_POLL); the
-#: producer's counter of selects (_SELECTS); the log line about an overdue poll() (_OVERDUE).
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
 #: close() gives up after 30 s by default.
 CLOSE_SECONDS = 45.0
@@ -48,7 +41,7 @@ CLOSE_SECONDS = 45.0
 
 @dataclass(frozen=True)
 class Label:
-    """Accepted verdicts on one mode: from `at_least` to `at_most`; `not_ok`: True if a verdict `ok` would be wrong."""
+    """`at_least` and `at_most` limit the accepted verdicts; a verdict `ok` is wrong if `not_ok` is true."""
 
     at_least: Asked = "nothing"
     at_most: Level = "ok"
@@ -71,12 +64,10 @@ class Recorded:
 
     @property
     def onset_ms(self) -> int:
-        """Return when the case's mechanism began (epoch ms); far in the future if it never did."""
         return int(self.case["timeline"].get("onset", 1 << 60))
 
     @cached_property
     def moments(self) -> Mapping[str, Sequence[int]]:
-        """Return kind of data → times since the onset (epoch ms), at most one time per second."""
         seconds = {
             name: {ts // 1000: ts for ts in of if ts >= self.onset_ms} for name, of in self.case["written"].items()
         }
@@ -84,42 +75,30 @@ class Recorded:
 
     @cached_property
     def until_ms(self) -> int:
-        """Return the last time for which anything was recorded.
-
-        The end of the log counts only if a line was logged after the onset.
-        """
         written = self.case["written"]
         log_ms = self.log_until_ms if any(ts >= self.onset_ms for ts in written["lines"]) else 0
         return max([log_ms, *written["metrics"], *written["dumps"]], default=0)
 
     @property
     def log_until_ms(self) -> int:
-        """Return the end of the recorded log (epoch ms), 0 without a log."""
         seen = self.case["seen"]
         missing = seen["layout"] == "none"
         return 0 if missing else int(self.case["timeline"]["end"] - 1000 * seen["ends"])
 
     @property
     def log_seconds(self) -> float:
-        """Return for how many seconds the log continues after the onset; 0 without lines."""
         return max(0.0, (self.log_until_ms - self.onset_ms) / 1000) if self.case["written"]["lines"] else 0.0
 
     def span(self, what: str) -> float:
-        """Return the seconds from the first to the last recorded `what` (such as "dumps") since the onset."""
         of = self.moments[what]
         return (of[-1] - of[0]) / 1000 if len(of) > 1 else 0.0
 
     def most(self, name: str, until_ms: int | None = None) -> int:
-        """Return the increase of the count `name` from the onset to `until_ms`; for `callback_ms`, its maximum."""
         before = [one[name] for one in self.truth if one["ts"] < self.onset_ms]
         counted = [one[name] for one in self.truth if until_ms is None or one["ts"] <= until_ms]
         return max(counted, default=0) - (max(before, default=0) if name != "callback_ms" else 0)
 
     def still_seconds(self, name: str) -> float:
-        """Return for how many seconds before the recording's end the program's count `name` did not change.
-
-        Time before the onset does not count.
-        """
         longest = 0.0
         for client in {one["id"] for one in self.truth}:
             lines = [one for one in self.truth if one["id"] == client]
@@ -133,16 +112,13 @@ class Recorded:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Return the version of the Java client; (0,) for other clients, because their metrics show less."""
+        """Return (0,) for clients other than Java's, because their metrics show less."""
         family = FAMILIES[self.case["family"]]
         return family.numbers if family.java else (0,)
 
 
 def labels(recorded: Recorded) -> Mapping[str, Label] | None:
-    """Return mode → label, for modes that may get another verdict than `ok`.
-
-    None if the failure did not occur.
-    """
+    """Return None if the failure did not occur."""
     case = recorded.case
     mechanism = MECHANISMS.get(case["mechanism"])
     if mechanism is None:
@@ -155,7 +131,6 @@ def labels(recorded: Recorded) -> Mapping[str, Label] | None:
     if recorded.most("expired") and mechanism.world:
         ceilings[STALLED] = "confirmed"
     if mechanism.name == "handler-slow" and recorded.still_seconds("polls") >= LONG_SECONDS:
-        # One batch took far longer than all batches before, so `suspected` is not wrong.
         ceilings[CONSUMER] = "suspected"
     judged = {mode: Label(at_most=most) for mode, most in ceilings.items()}
     if mechanism.mode is not None:
@@ -166,7 +141,6 @@ def labels(recorded: Recorded) -> Mapping[str, Label] | None:
 
 
 def _came(recorded: Recorded) -> bool:
-    """True if the failure occurred according to the program's counts, even if no recorded data shows the failure."""
     mode = recorded.case["mode"]
     whole = [json.loads(line) for line in (recorded.folder / "truth.jsonl").read_text(encoding="utf-8").splitlines()]
     if mode == NOT_CLOSED:
@@ -188,21 +162,18 @@ def _stands(mode: str, lines: Sequence[Mapping[str, int]]) -> bool:
     if mode == STALLED:
         return last["acked"] == middle["acked"]
     if mode == CROSS_TOPIC:
-        # A consumer that has never got a record blocks nothing.
         return last["handled"] > 0 and last["others"] - middle["others"] <= (last["ts"] - middle["ts"]) / 1000
-    # Without any record the handler has never run, so it cannot hang.
+    # Without any record the handler has never run and cannot hang.
     return last["handled"] > 0 and last["polls"] - first["polls"] <= 8
 
 
 def _sent(truth: Sequence[Mapping[str, int]]) -> int:
-    """Return how many records the brokers should have stored."""
     return sum(one["attempted"] - one["failed"] for one in {one["id"]: one for one in truth}.values())
 
 
 def _deadlock(recorded: Recorded) -> Label:
     still, name = recorded.still_seconds("acked"), recorded.case["mechanism"]
     dumps = 0 if name == "callback-error" else len(recorded.moments["dumps"])
-    # One dump is enough to suspect an endless wait in Java.
     full = recorded.log_seconds and recorded.most("exhausted", recorded.log_until_ms)
     one = (dumps and (full or (recorded.java and name not in _BUSY))) or recorded.span("dumps") >= APART_SECONDS
     # asyncio itself runs the callbacks of aiokafka, so a dump shows no frame of a Kafka client.
@@ -232,7 +203,7 @@ def _blocked(recorded: Recorded) -> Label:
             "suspected" if logged_failure else "nothing", "confirmed" if waited else "suspected", logged_failure
         )
     if max((one["sending_ms"] for one in recorded.truth), default=0) <= 500 and not recorded.most("unknown"):
-        # The library refuses the record at once, as kafka-python does if the partition does not exist.
+        # kafka-python refuses the record at once if the partition does not exist.
         return Label(at_most="suspected")
     waits = recorded.most("unknown", recorded.log_until_ms) if recorded.log_seconds else 0
     if waits >= 2:
@@ -265,8 +236,7 @@ def _not_closed(recorded: Recorded) -> Label:
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended
     if recorded.until_ms < recorded.onset_ms:
-        # Nothing was recorded after the onset. Accept a suspicion, because records in the last sample's buffer may look
-        # lost.
+        # Without data after the onset, records in the buffer of the last sample may look lost.
         return Label(at_most="suspected")
     return Label("suspected" if forced else "nothing", "confirmed", recorded.until_ms >= ended - 1000)
 
@@ -278,10 +248,9 @@ def _consumer(recorded: Recorded) -> Label:
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000
     overdue = recorded.log_seconds > interval + 6 and recorded.version >= _OVERDUE
-    # A thread is recognised as the consumer's if an earlier dump shows it inside poll().
+    # A thread is recognised as the consumer's if an earlier dump shows the thread inside poll().
     written = recorded.case["written"]
     polled = any(ts < recorded.onset_ms for ts in written.get("polling", written["dumps"]))
-    # With several consumers, dumps of kafka-python do not show which of them a thread polls.
     polled &= len(recorded.case["clients"]) == 1 or not recorded.case["family"].startswith("kafka-python")
     dumps = recorded.span("dumps") if polled and name not in ("handler-error", "handler-too-slow") else 0.0
     metrics = recorded.span("metrics") if recorded.version >= _LAST_POLL else 0.0

@@ -16,9 +16,8 @@ _BOOT3 = "%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %5p 4711 --- [orders] [%15.15t] %-40.
 
 @dataclass(frozen=True)
 class Layout:
-    """A log layout. `python`: the layout for Python's logging, if possible; `java`: JVM options that the layout needs.
-
-    `pattern` is in the backend's syntax, or names a template of log4j2 (`classpath:…`) or a class of a logback encoder.
+    """`pattern` is in the backend's syntax, or names a template of log4j2 (`classpath:…`) or a class of a logback
+    encoder.
     """
 
     backend: Backend
@@ -81,7 +80,6 @@ LAYOUTS: Mapping[str, Layout] = {
 
 
 def log_configuration(layout: Layout, file: str) -> tuple[str, str, str]:
-    """Return a configuration file's name, its text, and the JVM option that points to the file."""
     if layout.backend == "reload4j":
         appender = "log4j.appender.f"
         lines = {
@@ -136,8 +134,6 @@ def _log4j2(layout: Layout, file: str) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a log; `ts_ms` is the time at which the line was first seen."""
-
     ts_ms: int
     text: str
 
@@ -181,7 +177,6 @@ def _filebeat(line: Line) -> str:
     )
 
 
-#: Name of a log shipper or log format → function that returns a line as it is stored there.
 WRAPPINGS: Mapping[str, Callable[[Line], str]] = {
     "docker": _docker,
     "cri": _cri,

@@ -1,4 +1,4 @@
-"""Define the mechanisms: causes that make clients fail, and causes that only make them look as if they failed."""
+"""Define causes that make clients fail, and causes that only make clients look as if they failed."""
 
 from __future__ import annotations
 
@@ -14,23 +14,13 @@ DEADLOCK, BLOCKED, STALLED = "producer-callback-deadlock", "send-blocked-on-meta
 NOT_CLOSED, CONSUMER = "producer-not-closed", "consumer-stalled"
 CROSS_TOPIC, LOOP = "cross-topic-blocking", "consumer-shutdown-loop"
 MODES = (DEADLOCK, BLOCKED, CROSS_TOPIC, LOOP, NOT_CLOSED, STALLED, CONSUMER)
-#: Modes that may also be suspected of a failing producer if there is too little data to exclude them.
 _SYMPTOMS: Mapping[str, Level] = {BLOCKED: "suspected", STALLED: "suspected", NOT_CLOSED: "suspected"}
 
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A cause of a failure (`mode`), or of something that only resembles a failure (`mode` is None: a control).
-
-    options   the program's options; `a..b` stands for a random value from a to b, `a|b` for a or b
-    world     the event (a key of `world.EVENTS`) that begins at the onset; '': none
-    early     True if the event begins before the program starts
-    lasts     (fewest, most) seconds from the onset to recovery; None: no recovery
-    end       how the program ends at the onset: a signal (`kill`, `term`), or an ending in Control.java; '': the
-              program runs on
-    again     True if the program is restarted some seconds after its end
-    beside    maps each other mode (in a control: each mode) to the worst verdict that is accepted; by default ok
-    since     versions of the Java client: the first that has the mechanism, and the first that no longer has it
+    """In options, `a..b` stands for a random value from a to b and `a|b` for a or b; `mode` is None for a healthy
+    client.
     """
 
     name: str
@@ -55,7 +45,6 @@ class Mechanism:
 
 
 def _held(how: str, ms: str = "0", since: tuple[tuple[int, ...], tuple[int, ...]] = ((0, 0), (99, 0))) -> Mechanism:
-    """Return a mechanism in which the I/O thread does not return from a callback."""
     options = {"trouble": how, "trouble.in": "callback", "trouble.ms": ms, "trouble.clients": "1|1|2"}
     if how == "exit":
         # exit() waits for the program's shutdown hook, which closes the producer and so waits for the I/O thread.
@@ -64,7 +53,6 @@ def _held(how: str, ms: str = "0", since: tuple[tuple[int, ...], tuple[int, ...]
 
 
 def _hangs(how: str, ms: str = "0", **more: object) -> Mechanism:
-    """Return a mechanism in which the consumer's handler of records does not return."""
     options = {
         "trouble": how,
         "trouble.in": "handler",
@@ -80,13 +68,11 @@ _SHORT: Mapping[str, Level] = {STALLED: "suspected", BLOCKED: "suspected"}
 
 
 def _lost(name: str, end: str, again: bool = False, **options: str) -> Mechanism:
-    """Return a mechanism in which a process ends with records in its buffer."""
     chosen = {**_BUFFERED, **{key.replace("_", "."): value for key, value in options.items()}}
     return Mechanism(name, NOT_CLOSED, "producer", chosen, end=end, again=again)
 
 
 def _shuts(name: str, options: Options, **more: object) -> Mechanism:
-    """Return a mechanism in which a consumer does not stop when it should."""
     return Mechanism(name, LOOP, "consumer", options, beside={CONSUMER: "confirmed"}, **more)  # type: ignore[arg-type]
 
 
@@ -248,7 +234,7 @@ _CONTROLS = (
     _fine("long-linger", "producer", options={**_LARGE, "p.linger.ms": "5000..20000"}),
     _fine("acks-none", "producer", options={"p.acks": "0"}),
     _fine("quotes", "producer", options={"quotes": "1..999"}, weight=2),
-    # The log quotes errors of other clients, and a quoted error may look like the consumer's own error.
+    # A quoted error of another client may look like the consumer's own error.
     _fine("quotes-consumer", "consumer", options={"quotes": "1..999"}, beside={CONSUMER: "suspected"}, weight=2),
     _fine("closed", "producer", end="close"),
     _fine("closed-slowly", "producer", end="close", options={"end.ms": "5000..20000"}),

@@ -35,9 +35,7 @@ OTEL = (
     "-Dotel.logs.exporter=none",
     "-Dotel.service.name=orders",
 )
-#: Log messages of other programs about their Kafka clients, one per line.
 QUOTES = HERE / "quotes.txt"
-#: Program → libraries to compile the program with; other programs are compiled with the libraries of their family.
 COMPILED_WITH = {
     "Plain": ("lab-java-2.2", "lab-micrometer"),
     "Legacy": ("lab-java-2.2", "legacy"),
@@ -63,7 +61,7 @@ class Program:
         with copy.open("a", encoding="utf-8") as output:
             for line in self.process.stdout:
                 word, _, rest = line.partition(" ")
-                # If the program writes a line in the middle of the agent's export, this export is lost.
+                # An export of the agent is lost if the program writes a line in the middle of the export.
                 if word.startswith('{"resourceMetrics"') and line.endswith("]}\n"):
                     word, rest = "METRICS", line
                 if word == "TRUTH":
@@ -98,7 +96,6 @@ class Program:
 
 
 def start(case: Case, folder: Path, servers: str, topics: Sequence[str], former: Program | None = None) -> Program:
-    """Start the program in its own folder, or in the folder of a former program that has ended."""
     folder.mkdir(parents=True, exist_ok=True)
     port = former.port if former else free_port()
     command = (_jvm if case.family.java else _python)(case, folder, servers, topics, port)
@@ -182,7 +179,6 @@ def _environment(case: Case) -> dict[str, str]:
 
 @cache
 def installed(requires: tuple[str, ...]) -> Path:
-    """Return a folder with these Python packages, installed once."""
     with _COMPILING:
         target = jars.cache() / "lab" / "python" / "-".join(requires)
         if not target.exists():
@@ -202,7 +198,6 @@ def _paths(name: str) -> list[Path]:
 
 @cache
 def compiled(family: Family) -> Path:
-    """Compile the family's Java program if its sources have changed; return the folder with its classes."""
     with _COMPILING:
         sources = HERE / "java"
         files = sorted(sources.glob("orders/*.java"))

@@ -1,4 +1,4 @@
-"""Run cases, several at once on one broker, each in its own process, and store what was observed."""
+"""Run cases, several at once on one broker, and store what was observed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,8 @@ from tests.lab.programs import Program, dump_command, start
 from tests.lab.seen import ROUTES, Eyes, now_ms, write
 from tests.lab.world import EVENTS, Scene, Way, World
 
-#: Maximum seconds from the start of a client until its first record is acknowledged or handled.
 WORKS_SECONDS = 60.0
-#: Seconds for which a case goes on after its program has ended, for late output.
 LINGER_SECONDS = 10.0
-#: Seconds to wait for the end of a program that is restarted; then the program is killed.
 AGAIN_SECONDS = 40.0
 FEED_SECONDS = 0.1
 
@@ -90,7 +87,6 @@ class Run:
         self._threads.append(thread)
 
     def _sleep(self, moment: float) -> None:
-        """Wait until `moment` (s, monotonic clock); once the program has ended, wait at most LINGER_SECONDS more."""
         while (left := moment - time.monotonic()) > 0:
             if self.program.ended.wait(min(left, 1.0)):
                 self.timeline.setdefault("ended", now_ms())
@@ -194,7 +190,6 @@ class Run:
 
 
 def record(cases: Sequence[Case], out: Path, jobs: int, say: Callable[[str], None]) -> list[Path]:
-    """Record each case in a folder below `out`, `jobs` cases at once; return these folders."""
     out.mkdir(parents=True, exist_ok=True)
     world_folder = out / "world"
     shutil.rmtree(world_folder, ignore_errors=True)
@@ -215,7 +210,6 @@ def record(cases: Sequence[Case], out: Path, jobs: int, say: Callable[[str], Non
                     Run(case, world, way, folder).play()
                 say(f"recorded {case.name}")
             except (OSError, RuntimeError, subprocess.SubprocessError, KafkaError):
-                # After an error of the machine or a broker, only this case has no result.
                 (folder / "case.json").unlink(missing_ok=True)
                 say(f"not recorded {case.name}: {traceback.format_exc()}")
             finally:

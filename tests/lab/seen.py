@@ -1,4 +1,4 @@
-"""Read metrics, dumps and log of a running program of the lab, and make files and records from what was read."""
+"""Read metrics, dumps and log of a running program, and store what was read as files and records."""
 
 from __future__ import annotations
 
@@ -32,17 +32,7 @@ _SINGLE = {"producer": "kafka.producer:*", "consumer": "kafka.consumer:*"}
 
 @dataclass(frozen=True)
 class Seen:
-    """How a program is observed. Times are seconds after the program's start; for `dumps`, after the onset of its
-    failure.
-
-    metrics    a name of ROUTES, or `none`
-    interval   seconds between two samples
-    layout     a name of LAYOUTS, or `none`: no log
-    wrapping   a name of WRAPPINGS, or `none`
-    begins     start of the available data
-    ends       end of the available data, in seconds before the end of the recording
-    together   True if all dumps, or all pages of metrics, are in one file
-    """
+    """Times are seconds after the program's start; `ends` counts back from the end of the recording."""
 
     metrics: str
     interval: float
@@ -56,8 +46,6 @@ class Seen:
 
 @dataclass
 class Eyes:
-    """Observations of a running program, with times (epoch ms): samples, dumps, and (`marks`) sizes of the log."""
-
     metrics: list[tuple[int, str]] = field(default_factory=list)
     dumps: list[tuple[int, str]] = field(default_factory=list)
     marks: list[tuple[int, int]] = field(default_factory=list)
@@ -89,7 +77,6 @@ class Eyes:
                 self.metrics.append((ts_ms, content))
 
     def dump(self, command: Sequence[str], dated: bool) -> None:
-        """Store the output of `command` as a thread dump; store nothing if the command fails or takes too long."""
         ts_ms = now_ms()
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=READ_SECONDS, check=False)
@@ -108,7 +95,6 @@ def _clock(ts_ms: int) -> str:
 
 
 def _answer(url: str, body: Any = None) -> str | None:
-    """Return the text that the server sends, or None if it does not answer. `body`: JSON to post."""
     data = None if body is None else json.dumps(body).encode()
     try:
         with urllib.request.urlopen(url, data, timeout=READ_SECONDS) as answer:
@@ -127,7 +113,6 @@ def _single(port: int, role: str) -> str | None:
 
 
 def _each(port: int, role: str) -> str | None:
-    """Return the metrics of a JVM: search Jolokia for MBeans, then read each MBean by its name."""
     names = _answer(f"http://127.0.0.1:{port}/jolokia/search/{_SINGLE[role]}")
     requests = [{"type": "read", "mbean": name} for name in json.loads(names or "{}").get("value", ())]
     if not requests:
@@ -140,7 +125,6 @@ def _page(port: int, role: str) -> str | None:
     return _answer(f"http://127.0.0.1:{port}/metrics")
 
 
-#: Name of a route → function that reads a JVM's metrics by this route.
 ROUTES: Mapping[str, Callable[[int, str], str | None]] = {
     "jolokia-bulk": _bulk,
     "jolokia-pretty": _bulk,
@@ -153,17 +137,14 @@ ROUTES: Mapping[str, Callable[[int, str], str | None]] = {
 
 @dataclass(frozen=True)
 class Written:
-    """Times (epoch ms) of the samples, dumps and log lines in the files that `write` has written."""
-
     metrics: Sequence[int]
     dumps: Sequence[int]
     lines: Sequence[int]
-    #: Times of the dumps that show a thread inside poll(), or in a framework's loop around poll().
+    #: `polling` are the times of dumps that show a thread inside poll(), or in a framework's loop around poll().
     polling: Sequence[int] = ()
 
 
 def write(seen: Seen, eyes: Eyes, log: Path, folder: Path, start_ms: int, end_ms: int) -> Written:
-    """Write the files for `diagnose` to FOLDER/seen, and the records for the stream to FOLDER/stream.jsonl."""
     files = folder / "seen"
     files.mkdir(parents=True)
     first, last = start_ms + 1000 * seen.begins, end_ms - 1000 * seen.ends
@@ -190,7 +171,6 @@ def write(seen: Seen, eyes: Eyes, log: Path, folder: Path, start_ms: int, end_ms
 
 
 def _lines(seen: Seen, eyes: Eyes, log: Path) -> Iterator[Line]:
-    """Yield the log's lines, each with the time at which it was first seen."""
     if not log.exists():
         return
     encoding = LAYOUTS[seen.layout].encoding
@@ -203,7 +183,6 @@ def _lines(seen: Seen, eyes: Eyes, log: Path) -> Iterator[Line]:
 
 
 def _let_through(lines: Sequence[Line]) -> Iterator[Line]:
-    """Yield the lines that a rate-limited shipper lets through."""
     passed: Counter[int] = Counter()
     for line in lines:
         block = line.ts_ms // (1000 * BURST_SECONDS)
@@ -246,7 +225,7 @@ def _write_metrics(seen: Seen, metrics: Sequence[tuple[int, str]], files: Path) 
 
 
 def _otlp(push: Mapping[str, Any]) -> str:
-    """Return a push as a collector stores it, with the push's headers as attributes of the resource."""
+    """A collector stores a push with the push's headers as attributes of the resource."""
     data = MetricsData.FromString(base64.b64decode(push["value"]))
     for resource in data.resource_metrics:
         for name in ("client_id", "client_instance_id", "client_software_name", "client_software_version"):
@@ -257,7 +236,6 @@ def _otlp(push: Mapping[str, Any]) -> str:
 def _records(
     seen: Seen, metrics: Sequence[tuple[int, str]], dumps: Sequence[tuple[int, str]], lines: Sequence[Line]
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield (time, topic, value) of each record."""
     for ts_ms, content in metrics:
         for part in content.splitlines() if seen.metrics == "jolokia-each" else (content,):
             yield ts_ms, "client-metrics", part
@@ -269,7 +247,6 @@ def _records(
 
 
 def _events(lines: Sequence[Line]) -> Iterator[Line]:
-    """Join lines with the stack traces below them, as a log shipper does."""
     joined: list[str] = []
     ts_ms = 0
     for line in lines:

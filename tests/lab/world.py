@@ -1,4 +1,4 @@
-"""Run the surroundings of the lab's clients: one broker, and a separate gateway to it for each running case."""
+"""Run one broker for the lab's clients, and a separate gateway to the broker for each running case."""
 
 from __future__ import annotations
 
@@ -33,18 +33,14 @@ from deploy.demo.processes import free_port
 from deploy.demo.topics import ask_for_pushes
 
 DELAY_SECONDS = 0.6
-#: A topic to which writing is denied.
 DENIED = "ledger-of-others"
-#: QUOTA: bytes a second that a client may send or fetch. PUSH_SECONDS: interval (s) at which clients push their
-#: metrics.
+#: QUOTA is the number of bytes a second that a client may send or fetch.
 QUOTA, PUSH_SECONDS = 3000, 10.0
 PUSHES = TopicSettings().metrics[0]
 
 
 @dataclass
 class Way:
-    """A running case's gateways: `front` is its bootstrap address, `node` the address that the broker advertises."""
-
     front: Gateway
     node: Gateway
 
@@ -67,10 +63,6 @@ class Scene:
     joined: threading.Event = field(default_factory=threading.Event)
 
     def join(self, polls: int) -> None:
-        """Act as a second member of the group until `self.joined` is set.
-
-        `polls`: after this number of polls the member leaves, and joins again 2 s later.
-        """
         while not self.joined.is_set():
             consumer = KafkaConsumer(
                 *self.topics,
@@ -88,8 +80,6 @@ class Scene:
 
 @dataclass(frozen=True)
 class Event:
-    """A fault that hits a case; `own`: the case needs a broker of its own."""
-
     begin: Callable[[Scene], None]
     end: Callable[[Scene], None]
     own: bool = False
@@ -104,7 +94,6 @@ class World:
         inner = [free_port() for _ in range(ways)]
         self.ways = [Way(Gateway(free_port(), port), Gateway(free_port(), port)) for port in inner]
         own, controller, login, lost = (free_port() for _ in range(4))
-        #: Further addresses: one that requires a login, and one for which the broker advertises an unknown host.
         self.through = {"login": f"127.0.0.1:{login}", "lost": f"127.0.0.1:{lost}"}
         listeners = {f"WAY{n}": (inner[n], way.node.port) for n, way in enumerate(self.ways)}
         listeners |= {"PLAINTEXT": (own, own), "LOGIN": (login, login), "LOST": (lost, lost)}
@@ -143,13 +132,12 @@ class World:
         self._open.close()
 
     def feed(self, legacy: bool) -> KafkaProducer:
-        """Return a producer for one case only, because a blocked producer must not keep records from other cases."""
+        """A blocked producer must not keep records from other cases, so each case has its own producer."""
         if legacy:
             return self.legacy()[1]
         return KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers, linger_ms=5, enable_idempotence=False)
 
     def legacy(self) -> tuple[LegacyBroker, KafkaProducer]:
-        """Return a broker of Kafka 0.8.2 and a producer for this broker; the first call starts both."""
         with self._lock:
             if self._legacy is None:
                 broker = self._open.enter_context(LegacyBroker(self._folder / "legacy"))
@@ -161,7 +149,6 @@ class World:
             return self._legacy
 
     def create(self, topics: Sequence[str], partitions: int, legacy: bool) -> None:
-        """Create topics; `legacy`: on the broker of Kafka 0.8.2, where they get one partition."""
         if legacy:
             create_legacy(self.legacy()[0].bootstrap_servers, topics)
         for topic in () if legacy else topics:
@@ -174,7 +161,6 @@ class World:
         admin.close()
 
     def pushed(self, client_ids: Collection[str]) -> Iterator[tuple[int, str]]:
-        """Yield the clients' pushes: time (epoch ms), and JSON with the headers and the value (base64)."""
         consumer = KafkaConsumer(bootstrap_servers=self.broker.bootstrap_servers, consumer_timeout_ms=2000)
         consumer.assign([TopicPartition(PUSHES, 0)])
         consumer.seek_to_beginning()
@@ -217,7 +203,7 @@ def _quota(change: str) -> Callable[[Scene], None]:
     def set_quota(scene: Scene) -> None:
         server = ["--bootstrap-server", scene.world.broker.bootstrap_servers]
         clients = ["--alter", change, "--entity-type", "clients", "--entity-default"]
-        # The jars of newer brokers do not contain this command.
+        # The jars of newer brokers do not contain kafka.admin.ConfigCommand.
         command = java_command("broker-3.9", 64, "kafka.admin.ConfigCommand", *server, *clients)
         subprocess.run(command, capture_output=True, check=True)
 

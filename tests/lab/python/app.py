@@ -1,10 +1,4 @@
-"""Run clients of a Python library: producers or consumers, which fail as the options say.
-
-python -m tests.lab.python.app LIBRARY NAME=VALUE…
-
-LIBRARY: confluent, kafka_python or aio. Options and counts are those of `java/orders/Plain.java`. Standard output gets
-lines `TRUTH json` (the program's own counts) and `METRICS json` (the library's statistics).
-"""
+"""Run producers or consumers of a Python library, which fail as the options say."""
 
 from __future__ import annotations
 
@@ -38,8 +32,6 @@ ALL: list[Truth] = []
 
 
 class Truth:
-    """What one client really did: counts, durations, and the call that the client is in."""
-
     def __init__(self, kind: str, number: int) -> None:
         self.kind, self.id = kind, GIVEN[f"{kind[0]}.client.id"] + (f"-{number}" if number else "")
         self.mine = number < int(GIVEN.get("trouble.clients", "1"))
@@ -80,7 +72,6 @@ class Truth:
             self.counts["expired"] += 1
 
     def wrong(self, where: str) -> bool:
-        """True if the options demand that this client misbehaves now, at `where` (a value of the option trouble.in)."""
         return self.mine and where == WHERE and GO.is_set() and not OVER.is_set()
 
     def line(self) -> str:
@@ -108,7 +99,6 @@ def wait_for_answer() -> None:
 
 
 def ask_ledger() -> None:
-    """Send a request to a server that never answers."""
     server = socket.create_server(("127.0.0.1", 0))
     with socket.create_connection(server.getsockname()) as connection:
         connection.recv(1)
@@ -221,7 +211,6 @@ def quote() -> None:
 
 
 def listen() -> None:
-    """Read command words from standard input, and exit at its end, because the lab has then ended."""
     for line in sys.stdin:
         {"go": GO, "over": OVER, "end": END}.get(line.strip(), threading.Event()).set()
     os._exit(9)
@@ -239,7 +228,6 @@ def background(*acts: Callable[[], None]) -> None:
 
 
 def finish(close: Callable[[str], None]) -> None:
-    """Wait for the word `end` on standard input, then exit in the way that the option `end` names (default: close)."""
     how = GIVEN.get("end", "close")
     END.wait()
     log.info("shutting down")

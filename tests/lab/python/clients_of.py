@@ -1,4 +1,4 @@
-"""Run clients of each Python library for `app`, in the way that the library's documentation recommends."""
+"""Run clients of each Python library in the way that the library's documentation recommends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from kafka.errors import KafkaError
 
 #: kafka-python 2 raises AssertionError if the partition does not exist.
 _FAILED = (KafkaError, AioError, AssertionError, ValueError)
-#: Java client options that librdkafka also has.
 _RDKAFKA = (
     "bootstrap.servers", "client.id", "group.id", "linger.ms", "request.timeout.ms", "delivery.timeout.ms", "acks",
     "batch.size", "max.poll.interval.ms", "auto.offset.reset", "security.protocol", "sasl.mechanism", "group.protocol",
@@ -28,7 +27,6 @@ _RDKAFKA = (
 
 
 def confluent(app: Any) -> None:
-    """confluent-kafka delivers statistics and callbacks in poll()."""
     kind = app.GIVEN["role"]
     made = []
     for number in range(int(app.GIVEN["clients"])):
@@ -108,7 +106,6 @@ def _rd_close(made: list[tuple[Any, threading.Thread]], how: str) -> None:
 
 
 def kafka_python(app: Any) -> None:
-    """kafka-python calls back on the producer's own thread."""
     kind = app.GIVEN["role"]
     of = kafka.KafkaProducer if kind == "producer" else kafka.KafkaConsumer
     made = []
@@ -197,7 +194,6 @@ def _kp_close(made: Any, how: str) -> None:
 
 
 async def aio(app: Any) -> None:
-    """aiokafka uses one event loop for everything and has no metrics."""
     kind = app.GIVEN["role"]
     of = aiokafka.AIOKafkaProducer if kind == "producer" else aiokafka.AIOKafkaConsumer
     allowed = inspect.signature(of).parameters
@@ -207,8 +203,8 @@ async def aio(app: Any) -> None:
         given = {name.replace(".", "_"): _typed(value) for name, value in app.options(kind, truth).items()}
         if kind == "consumer":
             given["enable_auto_commit"] = app.GIVEN["commit"] == "auto"
-            # The handler blocks the event loop, which also sends heartbeats, so a call of the handler must take less
-            # than session_timeout_ms.
+            # The handler blocks the event loop, which also sends heartbeats, so a handler must return within
+            # session_timeout_ms.
             given |= {"session_timeout_ms": 8000, "heartbeat_interval_ms": 2500}
         given = {name: value for name, value in given.items() if name in allowed}
         client = of(*app.GIVEN["topic"].split(","), **given) if kind == "consumer" else of(**given)
