@@ -1,4 +1,4 @@
-"""Provide fixtures that start servers: one Spark session and one broker per test process, only if a test needs them."""
+"""Provide fixtures that start one Spark session and one broker per test process, only if a test needs them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from deploy.demo.broker import Broker
 
 
-#: At the end of a test run, the CPU time of this many test files is printed.
 DEAREST = 12
 _cpu_seconds: defaultdict[str, float] = defaultdict(float)
 _cpu_before = sum(os.times()[:4])
@@ -54,7 +53,6 @@ def _spend(what: str) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print CPU times, because wall times mislead while several processes run tests at once."""
     dearest = sorted(_cpu_seconds.items(), key=lambda item: -item[1])[:DEAREST]
     terminalreporter.write_line("CPU s: " + ", ".join(f"{name} {cpu:.1f}" for name, cpu in dearest))
 
@@ -75,7 +73,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The options make the start quick, because the session lives only minutes."""
     from clienthealth.settings import MonitorSettings, ReviewSettings, Settings, SparkSettings
     from clienthealth.spark.session import session
     from deploy.demo.stack import QUICK_START

@@ -1,10 +1,4 @@
-"""Run the stages of `make check`, `make test` and `make test-all`, and report wall time and CPU seconds of each.
-
-python -m tests.stages [check|test|test-all] [STAGE…]
-python -m tests.stages --table     writes the table of tests/README.md
-
-A failing stage prints the end of its output and does not stop other stages. All output is in .cache/test/.
-"""
+"""Run the stages of `make check`, `make test` and `make test-all`, and report the time of each."""
 
 from __future__ import annotations
 
@@ -31,7 +25,6 @@ LIMIT_SECONDS = 2400
 TAIL_LINES = 60
 #: The stages unit and rules use spare CPU only, so that the demo's clients fail when expected.
 GIVES_WAY = 10
-#: Machines vary in speed, so a stage may exceed its CPU budget by this factor before the stage is reported.
 OVER = 1.5
 CHECK, TEST, ALL = "check", "test", "test-all"
 SUITES = (CHECK, TEST, ALL)
@@ -43,10 +36,7 @@ TABLE = re.compile(r"(<!-- stages -->\n).*(<!-- /stages -->)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Stage:
-    """Commands that run one after the other, once the stages `after` have ended.
-
-    `budgets`: planned CPU seconds by suite. `needs`: a program without which the stage is skipped, and its package.
-    """
+    """`budgets` are planned CPU seconds by suite, and `needs` is a program without which the stage is skipped."""
 
     about: str
     commands: Sequence[Sequence[str]]
@@ -61,7 +51,6 @@ class Stage:
         return self.commands[0][1:3] == [*_PYTEST]
 
     def chosen(self, suite: str, claims: Path | None = None) -> Sequence[Sequence[str]]:
-        """Return the commands for a suite. `claims`: the folder where each worker claims test files to run."""
         short = SHORT if self.by_pytest and suite != ALL else ()
         shared = ("--claims", str(claims)) if claims else ()
         return [[*command, *short, *shared] for command in self.commands]
@@ -91,7 +80,6 @@ def _layer(
     return Stage(about, [command], budgets, after, needs, nice, workers)
 
 
-#: Stages that mostly wait come last.
 STAGES: Mapping[str, Stage] = {
     "lint": Stage(
         "format and lint of the code",
@@ -128,8 +116,7 @@ STAGES: Mapping[str, Stage] = {
         "cluster",
         "a Spark cluster of its own, jars without the internet",
         _budgets(all_=200),
-        # `cluster` and the later stages start servers and the demo's clients, which take most of the CPU. So the stages
-        # that need no server run first.
+        # `cluster` and the later stages take most of the CPU, so the stages that need no server run first.
         ("lint", "types", "laws", "unit", "rules"),
     ),
     "e2e": _layer(
@@ -154,13 +141,11 @@ class Result:
 
     @property
     def summaries(self) -> Sequence[str]:
-        """Return each worker's summary line of pytest, even if a JVM wrote later lines."""
         logs = self.logs if STAGES[self.name].by_pytest else ()
         return [[*lines, *(line for line in lines if SUMMARY.search(line))][-1] for lines in logs if lines]
 
 
 async def run(suite: str, names: Sequence[str]) -> int:
-    """Run stages of a suite and print their results; return the number of failed stages."""
     LOGS.mkdir(parents=True, exist_ok=True)
     print(f"the stages write their output to {LOGS}", flush=True)
     began, before = time.monotonic(), _untracked()
@@ -194,7 +179,6 @@ def _tell_end(suite: str, results: Sequence[Result], failed: Sequence[str], seco
 
 
 async def _result(suite: str, name: str, before: Sequence[asyncio.Task[Result | None]]) -> Result | None:
-    """Run a stage once the tasks `before` have ended; return None if the stage was skipped."""
     for task in before:
         await task
     stage = STAGES[name]
@@ -230,7 +214,6 @@ def _sum(summaries: Sequence[str]) -> str:
 
 
 async def _outcomes(commands: Sequence[Sequence[str]], nice: int, log: Path) -> Sequence[Outcome]:
-    """Run commands until one fails; return their outcomes. After LIMIT_SECONDS, kill the running command."""
     outcomes: list[Outcome] = []
     # Without bytecode files, each of hundreds of programs would recompile all its modules.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -317,7 +300,7 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 async def _until_ended(suite: str, names: Sequence[str]) -> int:
-    """Run stages and return the number of failed ones. SIGTERM and SIGHUP cancel the stages as Ctrl-C does."""
+    """SIGTERM and SIGHUP cancel the stages as Ctrl-C does."""
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGHUP):

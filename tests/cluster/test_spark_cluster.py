@@ -1,4 +1,4 @@
-"""Check the monitor on a Spark cluster, submitted as in deploy/cluster.md: it reports what a run without Spark does."""
+"""Check that the monitor on a Spark cluster reports what a run without Spark reports."""
 
 from __future__ import annotations
 
@@ -28,19 +28,13 @@ pytestmark = pytest.mark.long
 HEAP_MB, PARTITIONS = 512, 4
 WAIT_SECONDS, NUDGE_SECONDS = 400.0, 5.0
 DEADLOCK = "producer-callback-deadlock"
-#: This limit keeps the first driver, while it hangs, from taking the cores of new workers.
+#: The limit keeps the first driver, while it hangs, from taking the cores of new workers.
 AT_FIRST = {"spark__cores__max": "2"}
-#: Memory that deploy/cluster.md requests in addition to the JVM's heap, for Python, RocksDB and threads.
 BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 
 
 @dataclass
 class Trial:
-    """The run, its expected results, and what was observed.
-
-    `came_back`: exit code of the driver that hung while another took over.
-    """
-
     slices: Sequence[Slice]
     run: Run
     expected: Calculated
@@ -143,7 +137,6 @@ def worked_off(run: Run) -> bool:
 
 
 def as_started(run: Run, starts: int) -> bool:
-    """Assert that at most `starts` drivers were started, which shows that none ended by itself; return True."""
     assert run.monitor.starts <= starts, run.monitor.tail()
     return True
 
@@ -161,7 +154,6 @@ def test_the_history_is_that_of_one_process_without_spark(trial: Trial) -> None:
     history = trial.run.history
     assert not list(compare.minutes(history, trial.expected, trial.begin_ms, final_ms, set()))
     assert not list(compare.verdicts(history, trial.expected, trial.begin_ms, trial.end_ms, set(), ended=True))
-    # All clients of the fleet but one reported throughout, so the history has at least nine minutes of each of them.
     assert len([row for row in history.minutes.look() if row["minute"] < final_ms]) >= 9 * (load.FLEET - 1)
 
 
@@ -203,7 +195,6 @@ def test_the_log_of_events_has_both_drivers_and_what_they_asked_for(trial: Trial
     ]
     assert len(drivers) == 2
     added = sorted(sum(event["Event"] == "SparkListenerExecutorAdded" for event in events) for events in drivers)
-    # The first driver had two executors and a replacement for the killed one; the second had four at the same time.
     assert added[0] >= 3 and added[1] >= 4
     for events in drivers:
         (asked,) = (e["Spark Properties"] for e in events if e["Event"] == "SparkListenerEnvironmentUpdate")

@@ -1,4 +1,4 @@
-"""Check the Docker Compose demo without a container engine: its files, and whether its programs find the failures."""
+"""Check the files of the Docker Compose demo, and whether its programs find the failures, without containers."""
 
 from __future__ import annotations
 
@@ -26,14 +26,12 @@ pytestmark = pytest.mark.long
 DEPLOY = ROOT / "deploy"
 FILES = [DEPLOY / "compose.yaml", DEPLOY / "compose.demo.yaml"]
 BASE, DEMO = (yaml.safe_load(path.read_text("utf-8"))["services"] for path in FILES)
-#: Application → the failure mode that must be found.
 EXPECTED = {
     "billing": "producer-callback-deadlock",
     "mail": "consumer-stalled",
     "checkout": "send-blocked-on-metadata",
 }
 CLIENTS = [name for name, service in DEMO.items() if "/demo/failing.py" in service.get("command", ())]
-#: Event time (ms) after all failures were found, in which a false verdict could still appear.
 AFTERWARDS_MS = 60_000
 OURS = ["topics", "monitor", "exporter", "groups"]
 

@@ -1,4 +1,4 @@
-"""Check dashboards as operators see them: Grafana's own components draw simulated fleets in Chromium."""
+"""Check simulated fleets on dashboards that Grafana's own components draw in Chromium."""
 
 from __future__ import annotations
 
@@ -39,14 +39,12 @@ pytestmark = [
 CLIENTS, GROUPS, FAILING = 1_000, 40, 0.02
 INTERVAL_SECONDS = 2
 SECONDS = 60
-#: Number of clients that get the worst metrics of their installation with each scrape.
 TURN = 15
 LINES = 20
 RED, YELLOW, BLUE = (look.PALETTE[name] for name in (look.CRITICAL, look.WARNING, look.GOOD))
-#: GREY: colour of an unknown state in a timeline. GREEN: Grafana's default colour. UNKNOWN: background of an unknown
-#: number.
+#: GREY is the colour of an unknown state in a timeline, GREEN is Grafana's default colour, and UNKNOWN is the
+#: background of an unknown number.
 GREY, GREEN, UNKNOWN = look.BAND.upper(), "#73BF69", look.UNKNOWN.upper()
-#: If DASHBOARDS_PICTURES names a folder, pictures of these views are saved there.
 PICTURES = ("overview", "producers", "consumers", "one client")
 PHONE = 390
 KINDS = {"stat", "table", "timeseries", "state-timeline", "text", "alertlist"}
@@ -67,8 +65,6 @@ def clients(number: int, failing: float) -> Iterator[dict[str, Any]]:
 
 
 class Turning:
-    """A fake exporter of one installation; with each scrape, other clients have the worst metrics."""
-
     def __init__(self, settings: Settings, number: int, failing: float) -> None:
         self._states = States(settings)
         self._exporter = Exporter(settings, self._states, lambda: None)
@@ -96,7 +92,7 @@ class Turning:
 
 @pytest.fixture(scope="module")
 def fleets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    bundle()  # The drawing script may first have to fetch packages.
+    bundle()
     others = [
         Turning(installation("us", "prod"), CLIENTS, FAILING).page,
         Turning(installation("eu", "prod"), CLIENTS, FAILING).page,
@@ -111,7 +107,6 @@ def fleets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
 
 @pytest.fixture(scope="module")
 def drawn(fleets: Prometheus) -> dict[str, list[Seen]]:
-    """Draw each dashboard for the whole fleet, for one client that an alert names, and before there is data."""
     url = fleets.url.removesuffix("/api/v1")
     mode = "mode-producer-callback-deadlock"
     one = {"service": "orders-api", "client_id": "order-producer", "cluster": "eu", "env": "prod"}
@@ -130,7 +125,6 @@ def pictured(look: Look) -> Look:
 
 @pytest.mark.parametrize(("theme", "width"), [("light", WIDTH), ("dark", WIDTH), ("light", PHONE), ("dark", PHONE)])
 def test_every_panel_is_drawn_in_each_theme_and_on_a_phone(fleets: Prometheus, theme: str, width: int) -> None:
-    """If DASHBOARDS_LOOKS is set, pictures are saved in the folder that DASHBOARDS_LOOKS names."""
     folder, url = os.environ.get("DASHBOARDS_LOOKS"), fleets.url.removesuffix("/api/v1")
     looks = []
     for name, board in BOARDS.items():
@@ -171,7 +165,6 @@ def test_a_chart_has_twenty_lines_at_most_and_room_for_them(drawn: dict[str, lis
 
 
 def test_names_of_series_are_distinct(drawn: dict[str, list[Seen]]) -> None:
-    """The names of the clients are equal in all three installations."""
     for where, panel in every(drawn, "timeseries", "state-timeline"):
         names = [one["name"] for one in panel["series"]]
         assert len(names) == len(set(names)), where
@@ -187,8 +180,7 @@ def test_names_of_series_are_distinct(drawn: dict[str, list[Seen]]) -> None:
     assert rows == {("us", "prod"), ("eu", "prod"), ("eu", "staging")}
 
 
-def test_installations_apart_are_the_numbers_above(drawn: dict[str, list[Seen]]) -> None:
-    """Each panel shows the sum of the table column with its name."""
+def test_each_number_is_the_sum_of_the_column_with_its_name(drawn: dict[str, list[Seen]]) -> None:
     apart = the(drawn, "overview", "Clusters and environments")
     for title in ("Confirmed", "Suspected", "Not judged", "Reporting"):
         (shown,) = the(drawn, "overview", title)["values"]
@@ -198,16 +190,14 @@ def test_installations_apart_are_the_numbers_above(drawn: dict[str, list[Seen]])
     assert suspected["text"] == "1"
 
 
-def test_groups_in_trouble_are_among_those_that_are_seen_first(drawn: dict[str, list[Seen]]) -> None:
-    """A timeline has twenty rows per page, in order of name."""
+def test_timelines_show_every_group_in_trouble_on_the_first_page(drawn: dict[str, list[Seen]]) -> None:
     bands = the(drawn, "consumers", "State of each group")["series"]
     red = [one for one in bands if RED in map(hexadecimal, one["bands"])]
     (trouble,) = the(drawn, "consumers", "Groups in trouble")["values"]
     assert len(red) == int(trouble["text"]) == 13
 
 
-def test_columns_have_the_meant_order(drawn: dict[str, list[Seen]]) -> None:
-    """Columns with labels come before columns with values."""
+def test_columns_with_labels_come_before_columns_with_values(drawn: dict[str, list[Seen]]) -> None:
     for where, panel in every({name: drawn[name] for name in BOARDS}, "table"):
         if not panel["nothing"]:
             labels = [column for column in panel["columns"] if column in ORDER]
@@ -231,8 +221,7 @@ def test_the_text_for_no_data_is_in_no_label(drawn: dict[str, list[Seen]]) -> No
             assert "%20" not in link["href"], (where, link)
 
 
-def test_colours_are_right(drawn: dict[str, list[Seen]]) -> None:
-    """Dark red is confirmed, yellow suspected, blue good, grey unknown."""
+def test_each_status_has_its_colour(drawn: dict[str, list[Seen]]) -> None:
     assert colour_of(the(drawn, "overview", "Confirmed")) == RED
     assert colour_of(the(drawn, "overview", "Suspected")) == YELLOW
     assert colour_of(the(drawn, "overview", "Age of what you see")) == BLUE

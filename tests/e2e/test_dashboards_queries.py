@@ -97,7 +97,6 @@ class Prometheus:
         self.url = f"http://{address}/api/v1"
 
     def series(self, expr: str, instant: bool = True) -> list[dict[str, Any]]:
-        """Return the series of a query, without those that are NaN throughout."""
         end = now_ms() / 1000
         asked = {"time": end} if instant else {"start": end - 30, "end": end, "step": 1}
         result = self._get("query" if instant else "query_range", {"query": expr, **asked})["result"]
@@ -114,7 +113,6 @@ class Prometheus:
 
 
 def chosen(board: Board, text: str, choice: Mapping[str, str]) -> str:
-    """Replace the variables in a query as Grafana does."""
     constants = {v["name"]: v["query"] for v in board["templating"]["list"] if v["type"] == "constant"}
     for name, value in SECOND.items():
         text = text.replace(name, value)
@@ -140,7 +138,6 @@ DETAILS: Mapping[str, Mapping[str, Any]] = {
 
 
 def sick() -> list[dict[str, Any]]:
-    """Return a client for each failure mode, a stalled group, and healthy clients."""
     end = now_ms()
     indicators = deadlock()["indicators"]
     indicators["buffer"] |= {"seconds_to_full": 40.0}
@@ -177,7 +174,6 @@ def sick() -> list[dict[str, Any]]:
 
 
 def traffic(rate: float, seconds: float) -> dict[str, dict[str, Any]]:
-    """Return kind → indicators of traffic, with `rate` failures per second and delays of `seconds`."""
     return {
         "producer": {
             "record_error_rate": rate,
@@ -211,7 +207,6 @@ def traffic(rate: float, seconds: float) -> dict[str, dict[str, Any]]:
 
 
 def fit(end: int | None = None) -> list[dict[str, Any]]:
-    """Return healthy clients only, with every indicator that a client can have."""
     end = end or now_ms()
     indicators = healthy()["indicators"]
     for name in ("callback_seconds", "queue_time_seconds", "request_latency_seconds"):
@@ -290,7 +285,6 @@ def serving(page: Callable[[], str | bytes]) -> Iterator[str]:
 
 
 def configured(folder: Path, replaced: Mapping[str, str]) -> Path:
-    """Write deploy/prometheus/prometheus.yml with some texts replaced; return the file."""
     config = (ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8")
     for ours, here in replaced.items():
         assert ours in config
@@ -309,10 +303,6 @@ def watching(
     clusters: Sequence[str] = ("eu",),
     others: Sequence[Callable[[], str]] = (),
 ) -> Iterator[Prometheus]:
-    """Run Prometheus with deploy/prometheus/prometheus.yml and, in each cluster, an exporter of `fleet`.
-
-    `others`: functions that return the pages of further exporters.
-    """
     assert PROMETHEUS
     records = [(name, value) for name, value, _ in (wire(dict(one)) for one in fleet)]
     texts = [b"".join(_exporter(cluster, records).metrics()).decode() for cluster in clusters]
@@ -368,7 +358,6 @@ def fine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_every_panel_shows_something_while_clients_fail(name: str, failing: Prometheus) -> None:
-    """This exporter does not reach its limit of series, and has no owner files."""
     assert empty(failing, BOARDS[name]) <= {"Series left out", "Files of owners"}
 
 
@@ -419,7 +408,6 @@ def test_annotations(name: str, failing: Prometheus) -> None:
         for annotation in board["annotations"]["list"]
         if "expr" in annotation
     }
-    # No version is new, because all clients here have run since the first scrape.
     assert by_name.pop("New versions", []) == []
     assert by_name.keys() == {"Critical alerts", "Warnings"}
     assert all(by_name.values())

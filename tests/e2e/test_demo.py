@@ -1,4 +1,4 @@
-"""Run the demo as a newcomer does: clients fail, the monitor reports them with evidence, and pages reach the pager."""
+"""Run the demo as a newcomer does: failures are found, and pages reach the pager."""
 
 from __future__ import annotations
 
@@ -26,13 +26,10 @@ from deploy.demo.clients import CLIENTS
 from deploy.demo.stack import QUICK_START
 from tests.support.waiting import WAIT_SECONDS, patient
 
-#: Time limits (s) for the confirmed verdict after the I/O thread has blocked, for the demo's start, and for its end.
 CONFIRMED_SECONDS = 150
 STARTED_SECONDS = 300
 ENDED_SECONDS = 150
-#: Allowed difference (s) between the onset in the review and the onset that the client reported.
 ONSET_SECONDS = 60
-#: (Metric, label) of series about clients that the demo starts by default.
 MEASURED = (
     ("kafka_client_producer_buffer_used_ratio", 'service="order-api"'),
     ("kafka_client_producer_callback_seconds", 'service="order-api"'),
@@ -40,8 +37,6 @@ MEASURED = (
     ("kafka_consumergroup_group_lag", 'group="billing"'),
     ("kafka_consumergroup_group_lag_seconds", 'group="billing"'),
 )
-#: Parts of command lines, for one program of each kind: JVM started by Python, JVM started by a script, Python
-#: programs, third-party server.
 PROGRAMS = (
     "kafka.Kafka",
     "org.apache.spark.deploy.SparkSubmit",
@@ -59,13 +54,11 @@ pytestmark = [
 
 DEADLOCK = "producer-callback-deadlock"
 SHOWN = {client.mode for client in CLIENTS.values() if client.default and client.mode}
-#: Modes that the monitor may also report: the broker of the deadlocked client is down for a while.
+#: The broker of the deadlocked client is down for a while, so the monitor may also report delivery-stalled.
 IN_AN_OUTAGE = {"delivery-stalled"}
 
 
 class Demo:
-    """Runs `kafka-health demo`; the environment variable `mark` identifies all processes that the demo starts."""
-
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
         self.mark = f"DEMO_TEST={uuid.uuid4().hex}"
@@ -89,7 +82,6 @@ class Demo:
         return {course["client"]: course for course in courses}
 
     def left(self) -> list[str]:
-        """Return the commands of all processes that the demo or its children started and that still run."""
         pids = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
@@ -153,7 +145,6 @@ class Demo:
             time.sleep(0.1)
 
     def end(self) -> None:
-        """Kill the demo; its guard process then kills all other processes."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -166,11 +157,10 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def occupied() -> Iterator[None]:
-    """Occupy our usual ports, unless another program has them already."""
     usual = Settings()
     sockets = [socket.socket() for _ in range(2)]
     for taken, port in zip(sockets, (usual.prometheus.port, usual.monitor.metrics_port), strict=True):
-        # This option permits binding a port that a previous demo left in TIME_WAIT.
+        # SO_REUSEADDR permits binding a port that a previous demo left in TIME_WAIT.
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             taken.bind(("127.0.0.1", port))
@@ -234,7 +224,6 @@ def proved(demo: Demo, names: Sequence[str], shown: set[str]) -> None:
 
 
 def verdict_seconds(result: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """Return mode → seconds from the onset to the first published verdict, suspected or confirmed."""
     by_mode = {}
     for course in result.values():
         mode = course["mode"]

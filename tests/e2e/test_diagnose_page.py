@@ -1,4 +1,4 @@
-"""Check the page of `diagnose --html` in a browser: desktop and phone, light and dark, without external requests."""
+"""Check the page of `diagnose --html` in a browser: desktop and phone, light and dark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tests.support.rows import long_after
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page shows a failing client, a client that cannot be judged, long names, and unreadable input."""
     folder = tmp_path_factory.mktemp("ticket")
     long = folder / ("attachment-of-a-ticket-with-a-name-that-nobody-would-choose-but-somebody-does" * 2 + ".log")
     long.write_bytes(bytes(range(256)) * 20)

@@ -1,4 +1,4 @@
-"""Kill and restart an exporter while a client fails: one page is sent, and it is neither resolved nor repeated."""
+"""Restart an exporter while a client fails: one page is sent, and neither resolved nor repeated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(not (PROMETHEUS and ALERTMANAGER), reason="prometheus and alertmanager are not installed"),
 ]
-#: Factor by which time runs faster than in production, where a restart takes 45 s.
+#: Time runs SCALE times faster than in production, where a restart takes 45 s.
 SCALE = 20
 GAP_SECONDS = 45 / SCALE
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -42,7 +42,6 @@ FAILING = f'ALERTS{{alertname="{PAGE}", alertstate="firing"}}'
 
 
 def faster(text: str) -> str:
-    """Divide every wait in a configuration of Prometheus or Alertmanager by 20."""
     names = "for|keep_firing_for|resolve_timeout|(?:scrape|evaluation|repeat)_interval|(?<![a-z_])interval"
     waits = rf'((?:{names}): "?)(\d+)([smh])\b'
     return re.sub(waits, lambda m: f"{m[1]}{1000 * int(m[2]) * UNITS[m[3]] // SCALE}ms", text)
@@ -54,7 +53,6 @@ class ExporterProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """At first the exporter serves no clients, like an exporter that is still reading its topic."""
         command = [sys.executable, "-m", "tests.support.exporter_process", self.address]
         self._process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)})
 

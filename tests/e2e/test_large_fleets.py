@@ -14,17 +14,16 @@ from tests.e2e.test_dashboards_queries import watching
 pytestmark = pytest.mark.long
 
 PART = 50
-#: Panels request a tenth of the usual points in time, so that a query loads a tenth of the samples.
 THINNED = 10
 
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
 def test_every_panel_and_rule_is_within_the_limits_of_prometheus(tmp_path: Path) -> None:
-    """Part of the fleet suffices, because a query's samples grow at most linearly with the fleet."""
+    """A query's samples grow at most linearly with the fleet, so a part of the fleet suffices."""
     with watching(tmp_path, fleets(PART), busy=True, interval_seconds=5, clusters=CLUSTERS) as prometheus:
         took, groups = [*asking(prometheus, MOMENTS // THINNED)], evaluated(prometheus)
     assert {query.where: query.outcome for query in took if query.outcome != "ok"} == {}
-    # A review's query loads samples per service, not per client, and this part of the fleet has half of the services.
+    # A review's query loads samples per service, and the part of the fleet here has half of the services.
     whole = {one.where: one.samples * (2 if one.where.startswith("review") else PART * THINNED) for one in took}
     assert {where: samples for where, samples in whole.items() if samples > MAX_SAMPLES} == {}
     assert {group.where: group.outcome for group in groups if group.outcome != "ok"} == {}

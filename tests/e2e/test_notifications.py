@@ -44,7 +44,7 @@ class World:
         self.sent: dict[str, list[bytes]] = {"/pagerduty": [], "/slack": [], "mail": []}
 
     def post(self, alerts: Sequence[dict[str, object]]) -> None:
-        """Post alerts as Prometheus does: all alerts of an evaluation, in batches of 64."""
+        """Prometheus posts all alerts of an evaluation in batches of 64."""
         for start in range(0, len(alerts), 64):
             body = json.dumps(alerts[start : start + 64]).encode()
             headers = {"Content-Type": "application/json"}
@@ -52,7 +52,6 @@ class World:
             urllib.request.urlopen(request, timeout=WAIT_SECONDS).close()
 
     def settled(self, way: str, at_least: int) -> list[bytes]:
-        """Wait until the channel `way` has `at_least` messages and gets no more; return all its messages."""
         eventually(lambda: len(self.sent[way]) >= at_least, f"{at_least} by {way}")
         waited = threading.Event()
         before = -1
@@ -70,10 +69,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @contextmanager
 def notified(folder: Path, wait: str = "") -> Iterator[World]:
-    """Run Alertmanager with the committed configuration and a fake server for each channel.
-
-    `wait`: if given, replaces each group_wait and group_interval.
-    """
+    """`wait`, if given, replaces each group_wait and group_interval."""
     assert ALERTMANAGER
     running = World(free_address())
     with ExitStack() as stack:
@@ -108,7 +104,6 @@ def notified(folder: Path, wait: str = "") -> Iterator[World]:
 
 
 def alert(name: str, severity: str, **labels: str) -> dict[str, object]:
-    """Return an alert of our rules as Prometheus sends it, with its templates filled in from the labels."""
     rule = EVERY[name, severity]
     client = {"host": "web-7.example.org", "instance": "web-7:31337", "client_id": "order-producer", **labels}
     return {
@@ -180,7 +175,7 @@ def test_a_fleet_that_fails_is_one_page(world: World) -> None:
 
 @dataclass(frozen=True)
 class Storm:
-    """A mass failure: in each of `services` services, `each` clients fail per mode; `fleet` clients are healthy."""
+    """In each of `services` services, `each` clients fail per mode; `fleet` clients are healthy."""
 
     services: int
     status: str
@@ -215,7 +210,6 @@ STORMS = {
     "200 services suspected": Storm(200, "suspected"),
     "400 groups stalled": Storm(0, "ok", groups=400),
 }
-#: Mass failure → (alert, severity, number of services with an alert each; 0: one alert without a service).
 SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
     "200 services fall silent": (
         ("KafkaClientFleetServicesSilent", "warning", 0),
@@ -269,10 +263,6 @@ def _at_least(world: World, way: str, least: int) -> bool:
 
 
 def _kinds(bodies: Sequence[bytes]) -> set[str]:
-    """Return the distinct alerts in messages, as "owner · installation · alert name".
-
-    An alert of a service is left out if the messages report the alert for the whole cluster.
-    """
     texts = [json.loads(body) for body in bodies]
     titles = [text["payload"]["summary"] if "payload" in text else text["attachments"][0]["title"] for text in texts]
     kinds = {re.sub(r"^(Over: )?(.*?): .*?( · .*)$", r"\2\3", title) for title in titles}
@@ -319,8 +309,6 @@ def _http(sent: dict[str, list[bytes]]) -> type[BaseHTTPRequestHandler]:
 
 def _mail(sent: list[bytes]) -> type[socketserver.StreamRequestHandler]:
     class Handler(socketserver.StreamRequestHandler):
-        """Receives mails, with as much of SMTP as Alertmanager needs."""
-
         def handle(self) -> None:
             self.wfile.write(b"220 here\r\n")
             for line in self.rfile:

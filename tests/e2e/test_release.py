@@ -105,7 +105,7 @@ def test_a_maven_repository_takes_the_plugin(clone: Path) -> None:
     begin = f"{clone}/dist/{BEGIN}-broker-plugin-{VERSION}"
     place = {"m": "http://maven.apache.org/POM/4.0.0"}
     pom = ElementTree.parse(f"{begin}.pom")
-    # Maven Central's requirements for a POM: https://central.sonatype.org/publish/requirements/
+    # Maven Central requires these elements of a POM: https://central.sonatype.org/publish/requirements/
     for path in ("name", "description", "url", "licenses/license/name", "developers/developer/name", "scm/url"):
         assert pom.findtext("/".join(f"m:{part}" for part in path.split("/")), namespaces=place), path
     assert pom.findtext("m:version", namespaces=place) == VERSION

@@ -1,4 +1,4 @@
-"""Check the site: it contains all pages, every link in it works, and a broken link fails the build."""
+"""Check that the site contains all pages, and that a broken link fails the build."""
 
 from __future__ import annotations
 

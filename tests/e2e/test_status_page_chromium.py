@@ -1,4 +1,4 @@
-"""Check the status page in a browser: nothing is wider than the screen, on a desktop and on a phone of 390 px."""
+"""Check that the status page fits a desktop and a phone of 390 px in a browser."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-#: A page with an iframe of exactly the wanted width, because a window cannot be narrower than 500 px.
+#: A window cannot be narrower than 500 px, but an iframe can.
 FRAME = """<!doctype html><title>waiting</title><meta name="color-scheme" content="light dark">
 <style>body{{margin:0}}iframe{{border:0;display:block}}</style>
 <iframe id="f" width="{width}" height="{height}" src="{url}"></iframe>
@@ -107,7 +107,6 @@ def test_nothing_is_wider_than_the_screen(server: Server, tmp_path: Path, width:
 
 @pytest.mark.parametrize("clients", [10, 10_000])
 def test_a_fleet_on_a_desktop_and_on_a_phone(clients: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refresh keeps the scroll position and the opened sections. No page needs scripts."""
     modules = browser.node_modules()
     monkeypatch.setattr(status_page, "REFRESH_SECONDS", 1)
     states = States(Settings(), clock=lambda: NOW_MS / 1000)

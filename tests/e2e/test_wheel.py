@@ -1,4 +1,4 @@
-"""Check the installed wheel: `diagnose` works without Java, without Spark, and without any program on the PATH."""
+"""Check that the installed wheel's `diagnose` works without Java, without Spark and without programs on the PATH."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def installed(built: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the wheel in a new environment; return the folder with its commands."""
     (wheel,) = (path for path in built if path.suffix == ".whl")
     return dist.install(wheel, tmp_path_factory.mktemp("wheel") / "venv", "[diagnose]")
 

@@ -1,4 +1,4 @@
-"""Run a broker with TLS (by its own certificate authority), SCRAM and access control, as a cautious company does."""
+"""Run a broker with TLS, SCRAM and access control, and with its own certificate authority."""
 
 from __future__ import annotations
 
@@ -33,8 +33,6 @@ PAIR = ("-genkeypair", "-keyalg", "RSA", "-keysize", "2048", "-validity", "2")
 
 
 class SecureBroker:
-    """A secured broker. `address`: SASL_SSL listener for clients; `inside`: plaintext listener for the test itself."""
-
     def __init__(self, folder: Path, user: str, password: str) -> None:
         self.folder, self.user, self.password = folder, user, password
         self.address = f"127.0.0.1:{free_port()}"

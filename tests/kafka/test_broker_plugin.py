@@ -1,4 +1,4 @@
-"""Check that our broker plugin passes on the KIP-714 pushes of real clients, in brokers of several versions."""
+"""Check that our broker plugin passes on the KIP-714 pushes of real clients, in several broker versions."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 pytestmark = pytest.mark.long
 
 NEWEST = "broker"
-#: Value of `metric.reporters` with our plugin for brokers since 4.2.
 SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
-#: Broker versions: the oldest with KIP-714, the oldest that Kafka maintains, the newest before 4.2, and the newest.
+#: The versions are the oldest with KIP-714, the oldest that Kafka maintains, the newest before 4.2, and the newest.
 BROKERS = {
     "test-broker-3.7": jars.JarSet(("org.apache.kafka:kafka_2.13:3.7.2", *jars.LOG4J_1), without=("io.netty:*",)),
     "broker-3.9": jars.SETS["broker-3.9"],

@@ -1,4 +1,4 @@
-"""Compare callback latency that is derived from a Java producer's metrics with what the callback itself measures."""
+"""Compare callback latency that is derived from a Java producer's metrics with the callback's own measurement."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SECONDS = 40.0
 
 
 def settled(running: Running) -> dict[str, int]:
-    """Wait for 20 delivered records, so that the slow start (class loading, metadata) is over; return the counters."""
+    """The first 20 records include a slow start (class loading, metadata)."""
     deadline = time.monotonic() + WAIT_SECONDS
     while running.counters.get("acknowledged", 0) < 20:
         assert running.alive and time.monotonic() < deadline, running.output.read_text()
@@ -81,7 +81,6 @@ def test_derived_is_measured_within_a_fifth(broker: Broker, tmp_path: Path) -> N
 
 
 def measurements(broker: Broker, settings: Settings) -> dict[str, Any]:
-    """Return the indicators of the topic's only client, for one window that contains all its samples."""
     packer, now_ms = Packer(1), int(time.time() * 1000)
     for record in broker_records(broker):
         source = Source(TOPIC, record.partition, record.offset)

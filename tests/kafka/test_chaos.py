@@ -1,4 +1,4 @@
-"""Run one fault of `make chaos`: a monitor that was killed writes the results that are calculated without Spark."""
+"""Kill a real monitor once, and compare its results with results that are calculated without Spark."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from tests.chaos.world import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: In `monitor-lost-uncommitted`, the monitor is killed after it has written a batch's results and before Spark commits
-#: the batch.
+#: `monitor-lost-uncommitted` kills the monitor after a batch's results are written and before Spark commits the batch.
 SHORT = ("monitor-lost-uncommitted",)
 
 

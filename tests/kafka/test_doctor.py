@@ -40,7 +40,6 @@ def texts(findings: Iterator[Finding], about: str, state: str) -> list[str]:
 def test_a_healthy_kafka_has_no_failure(broker: Broker) -> None:
     settings = settings_for(broker, "well")
     create_ours(settings)
-    # The doctor must cope with topics that were created a moment ago.
     findings = list(kafka_works(settings))
     assert texts(iter(findings), "topic well-metrics", "warning") == [
         "The topic has no records yet; without client metrics no client can be judged."
@@ -75,8 +74,6 @@ def test_topics_that_are_missing_are_named_with_the_command_that_makes_them(brok
 
 
 class LoadingBrokers:
-    """An admin client of brokers that have just created the offsets topic and are still loading it."""
-
     def describe_topics(self, topics: list[str]) -> list[dict[str, object]]:
         return [{"name": topics[0], "error_code": 0, "partitions": [{"partition_index": 0, "leader_id": 1}]}]
 
@@ -226,7 +223,6 @@ def test_the_checks_of_this_machine_pass_here() -> None:
 
 @pytest.fixture
 def web() -> Iterator[tuple[str, dict[str, object]]]:
-    """Run a web server; yield its address, and the dictionary path → JSON document that the server answers from."""
     answers: dict[str, object] = {}
 
     class Handler(BaseHTTPRequestHandler):

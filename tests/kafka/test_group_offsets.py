@@ -1,4 +1,4 @@
-"""Follow real groups on a real broker, from their commits through the exporter's samples to the lag and state."""
+"""Follow real groups on a real broker from their commits to the exporter's samples, lag and state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BROKERS_4: dict[str, dict[str, str]] = {
     },
     "broker": {},
 }
-#: One record in the topic `deadly` makes a member hang; a member that does not poll leaves its group after 20 s.
+#: One record in the topic `deadly` makes a member hang, and a member that does not poll leaves its group after 20 s.
 HANGS = {"rate": "0", "topics": "orders,deadly", "slow_topic": "deadly", "handle_ms": "100000000"}
 HANGS |= {"c_max_poll_interval_ms": "20000", "s_max_poll_interval_ms": "20000"}
 
@@ -101,7 +101,7 @@ class Lab:
         return consumer
 
     def commit(self, consumer: KafkaConsumer, offset: int) -> None:
-        """Commit as soon as no rebalance is in progress, because a rebalance makes commits fail."""
+        """A rebalance makes commits fail, so commit once no rebalance is in progress."""
 
         def committed() -> bool:
             try:
@@ -114,7 +114,6 @@ class Lab:
         eventually(committed)
 
     def read(self, group: str) -> dict[str, Any]:
-        """Take one more sample, 10 s after the previous sample; return the group's lag from all samples so far."""
         self.now += 10
         name = f"{self.name}-{group}"
         (snapshot,) = (s for s in self.snapshots.from_reading(self.reader.read()) if s["client"]["group"] == name)
@@ -148,7 +147,6 @@ def lab(broker: Broker) -> Iterator[Lab]:
 
 
 def keeps_up(lab: Lab, group: str, consumer: KafkaConsumer, readings: int = 6) -> dict[str, Any]:
-    """Repeatedly produce 100 records, commit all but the last 5, and take a sample; return the last sample's lag."""
     record: dict[str, Any] = {}
     for _ in range(readings):
         lab.produce(100)
@@ -301,7 +299,6 @@ def test_a_broker_that_restarts_is_read_again(tmp_path: Path) -> None:
 def test_groups_of_all_types_of_kafka_4_and_members_that_hang(
     jar_set: str, properties: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The members are Kafka's own clients; in place of a Connect worker, the test sends join requests."""
     jars.SETS["test-broker-4.1"] = jars.JarSet(("org.apache.kafka:kafka_2.13:4.1.2", *jars.LOG4J_1))
     with Broker(tmp_path / "broker", properties, jar_set=jar_set) as broker:
         broker.create_topic("orders", partitions=2)
@@ -323,7 +320,7 @@ def test_groups_of_all_types_of_kafka_4_and_members_that_hang(
                 producer.flush()
                 try:
                     reading = reader.read()
-                except ServiceError:  # the coordinator is still loading
+                except ServiceError:
                     return None
                 rows = {group.type: (group.state, len(group.owners)) for group in reading.groups if group.offsets}
                 return reading if rows == dict.fromkeys(OF_KAFKA_4, ("Stable", 4)) else None
@@ -363,7 +360,6 @@ def test_groups_of_all_types_of_kafka_4_and_members_that_hang(
     assert hanging == {f"{kind}-app" for kind in OF_KAFKA_4 if kind != "streams"} | {
         "streams-app-StreamThread-1-consumer"
     }
-    # In a new checkout, messages about downloaded jars precede the last line.
     assert complaint.splitlines()[-1] == "cluster default: [groups] include and exclude leave 1 groups out"
 
 
@@ -375,7 +371,6 @@ def watch(pid: int) -> list[dict[str, Any]]:
 
 
 def members(broker: Broker, **options: str) -> list[str]:
-    """Return the command that runs a member of each type of group. In names of `options`, `_` stands for a dot."""
     named = {"p.client.id": "feed", "c.client.id": "{}-app", "c.group.id": "of-{}", "s.commit.interval.ms": "200"}
     named |= {"s.client.id": "streams-app", "s.application.id": "of-streams"}
     named |= {f"{kind}.bootstrap.servers": broker.bootstrap_servers for kind in "pcs"}
@@ -385,7 +380,7 @@ def members(broker: Broker, **options: str) -> list[str]:
 
 
 def join_as_connect(admin: KafkaAdminClient, group: str) -> None:
-    """Join as a Connect worker does, with two requests: the response to the first has the member id for the second."""
+    """A Connect worker joins with two requests, because the first response has the member id for the second request."""
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="compatible", metadata=b"\0\0")
     fields = {"session_timeout_ms": 300_000, "rebalance_timeout_ms": 300_000, "protocols": [protocol]}
     (broker,) = (row["broker_id"] for row in admin.describe_cluster()["brokers"])

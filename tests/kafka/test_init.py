@@ -1,4 +1,4 @@
-"""Run `kafka-health init` on a real broker: preview, first run, second run, and answers typed at a terminal."""
+"""Run `kafka-health init` on a real broker, with answers typed at a terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ TOPICS = {"client-health", "client-rejects", "in-house-metrics", "in-house-logs"
 
 @pytest.fixture(scope="module")
 def fresh(broker: Broker) -> Broker:
-    """Delete the topics that `init` is about to create."""
     client = admin(Settings(kafka=broker.kafka))
     try:
         client.delete_topics(sorted(TOPICS & {*client.list_topics()}))
@@ -64,7 +63,6 @@ def test_it_shows_does_and_keeps(fresh: Broker, tmp_path: Path) -> None:
     assert f"kafka-health monitor --config {file}" in done.stdout
     settings = load(str(file), {})
     assert settings.topics.metrics == ("in-house-metrics",)
-    # If the doctor reports no failure, `init` has created the topics correctly.
     assert {f.about: f.state for f in kafka_works(settings) if f.state == "failed"} == {}
 
     again = init(*ours, "--yes")

@@ -1,4 +1,4 @@
-"""Test commands and exporters with leaderless partitions: one of two brokers is down, and topics have one replica."""
+"""Test commands and exporters while one of two brokers is down, and topics have one replica."""
 
 from __future__ import annotations
 
@@ -38,8 +38,6 @@ SLOWLY = {"KAFKA_HEALTH_PROMETHEUS_TTL_SECONDS": "86400"}
 
 
 class Half:
-    """Two brokers, and our topics with replication factor 1. The second broker is down."""
-
     def __init__(self, folder: Path, one: Broker, two: Broker) -> None:
         self.one, self.two = one, two
         self.config, self.folder = folder / "health.toml", folder
@@ -126,7 +124,6 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
     running = Half(folder, one, two)
     with ExitStack() as stack:
         stack.enter_context(one)
-        # Kafka creates its offsets topic while only the first broker runs, so that broker coordinates all groups.
         create_topics(one.kafka, ["before"])
         commit(one.bootstrap_servers, "before", 1)
         stack.enter_context(two)
@@ -191,7 +188,6 @@ def test_commands_read_what_has_a_leader_and_name_the_rest(half: Half, capsys: p
     out, err = capsys.readouterr()
     assert out.startswith("client-metrics: 1 record, 0 rejected\n")
     assert f"a part of client-metrics could not be read: {of_metrics}: no leader" in err
-    # The partition of client-logs that has a leader is empty, but the command must not call the topic empty.
     assert run("formats", *config, "--topic", "client-logs") == 2
     assert f"client-logs could not be read: {of_logs}: no leader" in capsys.readouterr().err
 

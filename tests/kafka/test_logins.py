@@ -45,8 +45,6 @@ STORE = ("-storetype", "PKCS12", "-storepass", STORE_PASSWORD)
 
 
 class Identity(http.server.BaseHTTPRequestHandler):
-    """An identity provider: `POST /token` gives client `health` a token, `GET /keys` gives brokers the public key."""
-
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def do_GET(self) -> None:
@@ -92,7 +90,6 @@ def number(value: int) -> str:
 def broker_with(
     folder: Path, mechanism: str, jaas: str, more: Mapping[str, str], flags: str = "", protocol: str = "SASL_PLAINTEXT"
 ) -> Iterator[str]:
-    """Yield the broker's address for logins by `mechanism`. `flags`: the broker's JVM options."""
     port, inside, controller = free_port(), free_port(), free_port()
     here = f"listener.name.login.{mechanism.lower()}"
     properties = {
@@ -114,7 +111,6 @@ def broker_with(
 
 
 def groups_are_listed(answers: Answers, folder: Path, environment: Mapping[str, str]) -> Path:
-    """Write `answers` to a settings file and list groups with it; return the file."""
     file = folder / "health.toml"
     text = answers.text().replace("[monitor]", "[monitor]\ntrigger_seconds = 1\nmetrics_port = 0")
     file.write_text(text, "utf-8")
@@ -131,7 +127,6 @@ def groups_are_listed(answers: Answers, folder: Path, environment: Mapping[str, 
 
 
 def all_programs_work(answers: Answers, folder: Path, environment: Mapping[str, str]) -> None:
-    """Check that groups are listed, and that the monitor (Spark) rejects an invalid record written from Python."""
     file = groups_are_listed(answers, folder, environment)
     settings = load(str(file), {})
     with closing(producer(settings)) as writer:
@@ -225,7 +220,6 @@ def test_certificates_in_stores_of_each_kind(tmp_path: Path) -> None:
             groups_are_listed(answers, tmp_path, {})
         with pytest.raises(ServiceError):
             consumer(replace(answers, client_file="").settings(), bootstrap_timeout_ms=3000)
-        # In the last pass of the loop, the client's key is in a JKS store.
         all_programs_work(answers, tmp_path, {})
 
 
@@ -272,7 +266,6 @@ def test_kerberos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def kdc(folder: Path) -> Iterator[dict[str, str]]:
-    """Yield environment variables that name the KDC. The keytabs are for `kafka/localhost` and `health`."""
     port = free_port()
     options = (
         "dns_lookup_kdc = false",

@@ -1,4 +1,4 @@
-"""Run one monitor on a real broker: it continues an earlier release's work, survives lost input and a fatal record."""
+"""Run one monitor on a real broker, from an earlier release's checkpoint, with lost input and a fatal record."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: An earlier release's checkpoint contains two producers, one of them stuck. Both then send healthy samples for
-#: RECOVERED_SECONDS.
+#: The checkpoint contains two producers, one of them stuck, which then send healthy samples for RECOVERED_SECONDS.
 RECOVERED_SECONDS = 180
 RECOVERED = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
 BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")
@@ -34,8 +33,6 @@ def healthy(start_ms: int, seconds: int) -> list[bytes]:
 
 @dataclass
 class Continued:
-    """A monitor that continued from an earlier release's checkpoint, and the output of this monitor."""
-
     lab: Lab
     begin_ms: int
     rejects: list[Any]
@@ -59,7 +56,6 @@ def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     now = int(time.time() * 1000)
     # The samples of `now - 200_000` are older than the watermark permits, so they count as late.
     lab.publish("metrics", *healthy(now - 30_000, 30), *healthy(now - 200_000, 10), *BAD)
-    # Kafka's record time equals the time of each sample.
     for second in range(0, RECOVERED_SECONDS, left.STEP):
         ts_ms = now + 1000 * (second - RECOVERED_SECONDS)
         for host in left.HOSTS:
@@ -122,13 +118,11 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
     def send(begin_ms: int, count: int) -> None:
         lab.publish("metrics", *(reading(begin_ms + 1000 * n, 100.0 * n, float(BUFFER)) for n in range(count)))
 
-    # While the monitor is suspended, 20 records arrive and 15 of them are deleted.
     with lab.standing():
         send(now - 50_000, 20)
         admin.delete_records({TopicPartition(topic, 0): end + 15})
     lab.wait(lambda: lab.metric("records_read_total") == read + 5)
     assert lab.metric("lost_records_total") == lost + 15
-    # The monitor must report the clients as departed at most 80 s later: a minute and two intervals of 10 s.
     silent_ms = int(1000 * time.time())
     admin.delete_topics([topic])
     lab.wait(lambda: lab.metric("input_topic_present") == 0)
@@ -141,7 +135,7 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
     lab.wait(lambda: lab.metric("recreated_partitions_total") == 1)
     lab.wait(lambda: lab.metric("input_topic_present") == 1)
     send(now - 20_000, 6)
-    # The new topic's first four records may be skipped, and are then counted.
+    # The first four records on the new topic may be skipped, and then count as lost.
     lab.wait(lambda: lab.metric("records_read_total") + lab.metric("lost_records_total") == read + lost + 20 + 4 + 6)
     assert lab.metric("lost_records_total") <= lost + 15 + 4
     admin.create_partitions({topic: 3})
@@ -162,7 +156,6 @@ def test_a_record_bomb_between_good_records_affects_no_other_record(continued: C
     bomber = KafkaProducer(
         bootstrap_servers=lab.servers, compression_type="gzip", max_request_size=BOMB_MB << 21, max_block_ms=300_000
     )
-    # The monitor is suspended, so that one batch contains all records.
     with lab.standing():
         for second in range(0, 30, 5):
             if second == 5:
@@ -171,7 +164,7 @@ def test_a_record_bomb_between_good_records_affects_no_other_record(continued: C
         bomber.close()
     lab.wait(lambda: any(headers(r)["reject_reason"].startswith("fatal: ") for r in lab.records("rejects")), 600)
     lab.wait(lambda: any(json.loads(r.value)["last_seen"] == now + 25_000 for r in lab.records("health")))
-    # The record killed a process even when it was alone in a batch.
+    # The bomb killed a process even when no other record was in its batch.
     assert "the batch is now read in steps of 1 records" in lab.log.read_text()
     rejects = [headers(record) for record in lab.records("rejects")]
     (reject,) = (each for each in rejects if each.pop("reject_reason").startswith("fatal: "))

@@ -1,4 +1,4 @@
-"""Run each command of the README's section "Your own Kafka" in an empty folder, on a broker that is not the demo's."""
+"""Run each command of the README's section "Your own Kafka" in an empty folder."""
 
 from __future__ import annotations
 
@@ -33,12 +33,9 @@ INIT, DOCTOR, *STARTED = commands(SECTION)
 
 
 class Here:
-    """Runs commands in an empty folder, in a shell that finds the programs of this checkout on its PATH."""
-
     def __init__(self, folder: Path, broker: Broker) -> None:
         self.folder, self.broker = folder, broker
         self.page = f"http://127.0.0.1:{(port := free_port())}"
-        # Only the ports differ from the README, because other tests run servers at the same time.
         self.environment = {
             **QUICK_START,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -47,7 +44,6 @@ class Here:
         }
 
     def run(self, command: str, typed: str = "") -> tuple[int, str]:
-        """Run a command; return its exit code and output. `typed`: input at the terminal."""
         ours, theirs = pty.openpty()
         try:
             with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Run `kafka-health export prometheus` on a real broker: it catches up, follows the topic, loses Kafka, reconnects."""
+"""Run `kafka-health export prometheus` on a real broker, which goes down and comes back."""
 
 from __future__ import annotations
 
@@ -126,7 +126,6 @@ def test_a_rolling_restart_hides_no_client(topic: Settings, exporter: Served, tm
             return pages[-1][0] == 200
 
         eventually(ready, "the next one is ready")
-        # Until the exporter has read everything, it answers 503.
         assert {status for status, _ in pages} <= {200, 503}
         exporter.process.send_signal(signal.SIGTERM)
         assert exporter.process.wait(WAIT_SECONDS) == 0
@@ -136,7 +135,6 @@ def test_a_rolling_restart_hides_no_client(topic: Settings, exporter: Served, tm
 
 
 def test_reads_whatever_a_topic_is_compressed_with(topic: Settings) -> None:
-    """The monitor writes with Kafka's Java client, and brokers may recompress."""
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     for codec in codecs:
         writer = Producer({"bootstrap.servers": topic.kafka.bootstrap_servers, "compression.type": codec})

@@ -176,7 +176,7 @@ def test_a_process_that_ends_without_close_is_reported_to_its_end(lab: Lab, way:
         check=True,
     )
     assert done.stdout == "acknowledged\n"
-    # kafka-python flushes at exit, and the reporter writes its last report after that.
+    # kafka-python flushes at exit, before the reporter writes its last report.
     last = lab.await_snapshot(lambda s: s["metrics"].get("record-ack-total") == 1)
     assert last["metrics"]["queue-records"] == 0
     assert {s["client"]["client_id"] for s in lab.snapshots()} == {"short", "reader"}
@@ -218,8 +218,6 @@ def test_two_clients_of_one_name_are_distinguished(lab: Lab) -> None:
 
 
 class Application:
-    """confluent-kafka calls only the method `log` of a logger."""
-
     def __init__(self) -> None:
         self.stats = self.reports = self.default = 0
         self.lines: list[str] = []
@@ -308,7 +306,7 @@ def test_a_hanging_callback_is_seen_without_polls(lab: Lab) -> None:
     try:
         lab.await_snapshot(lambda s: s["metrics"].get("callback-time-max", 0) > 1500)
         hanging = [s["metrics"] for s in lab.snapshots() if s["metrics"].get("callback-time-max", 0) > 500]
-        # The callback is still busy with the first delivery report; the other four wait.
+        # While the callback is busy with the first of five delivery reports, four reports wait.
         assert {m["queue-records"] for m in hanging} == {4}
         times = [m["callback-time-max"] for m in hanging]
         assert times == sorted(times) and len(times) > 2

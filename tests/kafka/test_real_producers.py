@@ -1,4 +1,4 @@
-"""Decode metrics and logs that current programs write during the test, because hand-made samples become outdated."""
+"""Decode metrics and logs that current programs write during the test."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ JARS = {
 }
 #: `v3-preview` turns on the changes of the OpenTelemetry agent's version 3.
 AGENT = {
-    # The agent treats `java Program.java` as a tool of the JDK.
+    # The agent treats `java Program.java` as a tool of the JDK, for which the agent is off by default.
     "otel.javaagent.enabled": "true",
     "otel.service.name": "shop",
     "otel.traces.exporter": "none",
@@ -75,7 +75,6 @@ AGENT = {
     "p.client.id": "jvm-producer",
     "rate": "20",
 }
-#: The option that makes the agent report the metrics of Kafka clients.
 SWITCH = "-Dotel.instrumentation.kafka-clients-metrics.enabled=true"
 LAYOUTS = ("EcsLayout", "GelfLayout", "JsonLayout", "LogstashJsonEventLayoutV1")
 READS = (
@@ -167,7 +166,6 @@ def has_sent(export: bytes) -> bool:
 
 
 def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
-    """Return one JVM's metrics from the OpenTelemetry agent and Jolokia, and logs from logback and the agent."""
     (folder / "logback.xml").write_text(
         '<configuration><appender name="file" class="ch.qos.logback.core.FileAppender"><file>log.json</file>'
         '<encoder class="net.logstash.logback.encoder.LogstashEncoder"/></appender>'
@@ -193,7 +191,6 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
 
             return newest
 
-        # The first exports describe a client that has not sent yet.
         otlp = eventually(exported("resourceMetrics", has_sent), "metrics of the OpenTelemetry agent")
         logs = [
             eventually(
@@ -229,7 +226,6 @@ def log4j2(folder: Path, servers: str) -> dict[str, list[bytes]]:
 def written(
     broker: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
-    """Return (name of a client or agent → its metrics, name of an agent or log layout → its log lines)."""
     broker.create_topic(TOPIC)
     servers = broker.bootstrap_servers
     with pytest.MonkeyPatch.context() as patch:
@@ -287,7 +283,6 @@ def test_librdkafka(snapshots: dict[str, Row]) -> None:
     assert consumer["metrics"]["assigned-partitions"] == 1
 
 
-#: Appended to the example in deploy/clients.md: two producers, one of them without brokers, that run until killed.
 REPLICA = f"""
 import logging
 orders = Producer({{"bootstrap.servers": brokers, "client.id": "orders"}})

@@ -33,7 +33,6 @@ from tests.support.waiting import WAIT_SECONDS, eventually
 pytestmark = pytest.mark.long
 
 TOOLS = jars.JarSet(("org.apache.kafka:kafka-tools:4.4.0",), without=("*:*",))
-#: Main classes of Kafka 4.4's scripts.
 SCRIPTS = {
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
@@ -122,7 +121,6 @@ def world(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @contextmanager
 def runbook_world(folder: Path, settings: Settings) -> Iterator[World]:
-    """Put Kafka's tools on the PATH, and create the topic, records and group that the runbooks' commands use."""
     jars.SETS |= {"test-tools": TOOLS}
     client = admin(settings)
     client.create_topics({"orders": {"num_partitions": 1, "replication_factor": 1, "configs": OWN_RETENTION}})
@@ -160,7 +158,6 @@ def runbook_world(folder: Path, settings: Settings) -> Iterator[World]:
 
 @contextmanager
 def _served() -> Iterator[tuple[str, str]]:
-    """Yield the addresses that the monitor's runbook uses."""
     states = States(Settings(), clock=lambda: NOW_MS / 1000)
     states.put(*wire(deadlock()))
     metrics = SelfMetrics()
@@ -176,7 +173,6 @@ def _served() -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def _tools(folder: Path) -> Iterator[int]:
-    """Run Kafka's tools in one JVM; yield the port at which this JVM accepts the name and arguments of a tool."""
     log = folder / "tools.log"
     command = java_command("broker", 128, str(Path(__file__).with_name("KafkaTools.java")))
     at = command.index("-cp") + 1
@@ -209,7 +205,6 @@ def works(world: World, command: str) -> None:
     assert not re.search(r"(?i)exception|unrecognized|usage:", done.stdout + done.stderr), (command, done.stdout)
 
 
-#: Two runbooks share the commands in COMMON. The tests run these commands once, for the runbook COMMON_RUN_IN.
 COMMON_RUN_IN = "producer-callback-deadlock"
 COMMON = set(commands(RUNBOOKS[COMMON_RUN_IN])) & set(commands(RUNBOOKS["consumer-stalled"]))
 

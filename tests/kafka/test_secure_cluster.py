@@ -41,7 +41,6 @@ KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    """Run a secured broker; create its topics and ACLs with the commands of deploy/README.md and secure.md."""
     with SecureBroker(tmp_path_factory.mktemp("secure"), USER, PASSWORD) as running:
         running.administer((ROOT / "deploy/README.md").read_text("utf-8"))
         running.administer(PAGE)
@@ -50,7 +49,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
 
 @pytest.fixture(scope="module")
 def config(cluster: SecureBroker) -> Path:
-    """Write the settings shown in deploy/secure.md, with the test's addresses, files and password; return the file."""
     blocks = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     (shown,) = (block for block in blocks if 'username="health"' in block)
     for theirs, ours in (

@@ -1,4 +1,4 @@
-"""Test the embedded brokers and the jars, and that no process outlives its parent."""
+"""Test the embedded brokers and their jars, and that no process outlives its parent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ def alive(pid: int) -> bool:
 
 
 def values(settings: Settings, topic: str) -> list[bytes]:
-    """Return all values of a topic up to its current end offsets, however long the reading takes."""
     reader = consumer(
         settings, auto_offset_reset="earliest", consumer_timeout_ms=round(1000 * WAIT_SECONDS), group_id=None
     )
@@ -133,13 +132,12 @@ def test_a_cluster_is_upgraded_node_by_node_survives_its_controller_and_what_was
 
 
 def _metadata_version(settings: Settings) -> tuple[int, int]:
-    """Return the metadata version in force, and the newest that the node supports; (0, 0) if no node answers."""
     client = admin(settings)
     try:
         version = client.describe_features()["metadata.version"]
         return version["finalized"][1], version["supported"][1]
     except KafkaError:
-        return 0, 0  # the node has just gone down
+        return 0, 0
     finally:
         client.close()
 
@@ -204,7 +202,6 @@ def test_without_a_network_the_message_contains_advice(tmp_path: Path, monkeypat
 
 @pytest.fixture
 def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set up a Maven mirror that contains only Jolokia's jar, and an empty cache; return the jar in the mirror."""
     (jar,) = jars.classpath("jolokia")
     mirror = tmp_path / "mirror" / "org" / "jolokia" / "jolokia-agent-jvm" / "2.5.1"
     mirror.mkdir(parents=True)
@@ -278,7 +275,9 @@ def test_a_process_that_does_not_listen_is_killed_with_its_children(tmp_path: Pa
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_outlives_the_one_that_started_it(tmp_path: Path, how: signal.Signals) -> None:
-    """Child processes must die with their parent, even if they are frozen or their starting thread has ended."""
+    """Child processes must die with their parent, even if they are frozen, or if the thread that started them has
+    ended.
+    """
     program = f"""
 import sys, threading, time
 sys.path.insert(0, {str(ROOT)!r})

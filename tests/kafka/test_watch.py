@@ -23,7 +23,6 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.long
 
 SECONDS = 25
-#: A Python producer: two threads send to a topic that does not exist.
 PYTHON = """\
 import sys, threading
 from kafka import KafkaProducer
@@ -33,7 +32,8 @@ for _ in range(2):
 print("up", flush=True)
 sys.stdin.read()
 """
-#: This consumer leaves its group after 15 s without a poll. `watch` runs LEFT_SECONDS after the consumer began to hang.
+#: `watch` runs LEFT_SECONDS after the consumer began to hang, and the consumer leaves its group after 15 s without a
+#: poll.
 HANGS_SOON = {"slow.after": "2", "c.max.poll.interval.ms": "15000", "c.group.id": "bills"}
 HANGS_SOON |= {"p.client.id": "bill-writer", "c.client.id": "bill-payer"}
 LEFT_SECONDS = 32.0
@@ -67,7 +67,6 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
             failing.pause()
             eventually(lambda: stuck.onset_ms)
             failing.resume()
-            # `watch` must not remove the agent of the stuck JVM.
             subprocess.run([java(), "-jar", str(jar), "stop", str(healthy.pid)], check=True, capture_output=True)
             group_options = ["--group", "billing", "--bootstrap", broker.bootstrap_servers]
             group = watching(*group_options)
