@@ -22,13 +22,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".cache" / "fuzz"
 CORPUS = Path(__file__).parent / "corpus"
-#: The fuzzer keeps inputs that reach new branches in these packages, and varies them.
 GUIDED = ("clienthealth.read", "clienthealth.diagnose.attachments")
-#: Further packages whose branches count for the target `lives`, because this target also judges clients.
 JUDGING = ("clienthealth.measure", "clienthealth.modes", "clienthealth.monitor")
 TARGETS = ("records", "texts", "attachments", "lives")
 MAX_MB = 1500
-#: An input is a finding if it takes more than MAX_CPU_SECONDS. MAX_SECONDS is wall time.
+#: An input is a finding if it takes more than MAX_CPU_SECONDS; MAX_SECONDS is wall time.
 MAX_CPU_SECONDS, MAX_SECONDS = 10.0, 1200
 #: Long repetitions slow down a regular expression that searches for a missing end.
 PIECES = (
@@ -54,17 +52,14 @@ PIECES = (
     ),
     *(b"at ", b" at a.b(", b", ", b"> ", b"<a ", b"&lt;", b"\xc2\xa0", b"\x1b[", b"\n\n", b"clientId=", b"-1-"),
 )
-#: Inputs of LONG bytes are timed. An input is a finding if it takes more than SLOW_SECONDS, and an input of twice the
-#: length takes more than GROWTH times as long.
+#: An input of LONG bytes is a finding if it takes more than SLOW_SECONDS, and an input of twice the length takes more
+#: than GROWTH times as long.
 LONG, SLOW_SECONDS, GROWTH = 100_000, 1.0, 2.8
-#: Maximum size (bytes) of the corpus in the repository (CORPUS_BYTES), and of each input in it (LONGEST_KEPT).
 CORPUS_BYTES, LONGEST_KEPT = 120_000, 1_500
-#: Places in the code for which this process has already written a finding.
 _KNOWN: set[tuple[str, str, int | None]] = set()
 
 
 def fuzz(target: str) -> None:
-    """Run libFuzzer on a target, with the options on the command line, until libFuzzer ends the process."""
     import atheris
 
     jobs = ROOT / "jobs"
@@ -114,7 +109,6 @@ def hold(target: str, data: bytes) -> float:
 
 
 def blown_up(dice: random.Random, data: bytes, more: int) -> bytes:
-    """Return the input with a random piece repeated, so that the input is at most `more` bytes longer."""
     at = dice.randrange(min(2, len(data)), len(data) + 1)
     piece = dice.choice(PIECES) if dice.random() < 0.6 else data[at : at + dice.randint(1, 20)] or b"x"
     return data[:at] + piece * max(0, more // len(piece)) + data[at:]
@@ -163,7 +157,6 @@ def kept(target: str) -> Iterator[bytes]:
 
 
 def keep(target: str) -> None:
-    """Rebuild a target's corpus in the repository: at most 30 kB of short inputs that each reached new code."""
     files = sorted(file for file in (WORK / target / "corpus").iterdir() if not file.name.startswith("seed-"))
     short = [data for file in files if len(data := file.read_bytes()) <= LONGEST_KEPT]
     random.Random(target).shuffle(short)

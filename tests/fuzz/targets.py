@@ -1,7 +1,4 @@
-"""Define what must hold for every input: the targets of the fuzzer and of the test that replays its corpus.
-
-An input's first two bytes select what is put around the rest, such as compression, headers, or a file name.
-"""
+"""Define what must hold for every input of the fuzzer and of the test that replays the fuzzer's corpus."""
 
 from __future__ import annotations
 
@@ -52,7 +49,6 @@ from tests.support.raw_records import ARRIVED_MS, SAMPLES, Raw, sample
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = Settings()
-#: Reasons that `decode.py` may give for a record that it cannot use.
 REASONS = {
     "binary",
     "empty",
@@ -74,13 +70,13 @@ IDENTITY = ("service", "host", "instance", "client_id", "kind", "library", "vers
 
 
 class MistakeError(BaseException):
-    """Raised in place of an exception in a format's code, because the decoder turns exceptions into a reject reason."""
+    """MistakeError stands for an exception in a format's code, which the decoder would turn into a reject reason."""
 
 
 def check(decoded: Decoded) -> None:
     assert decoded.snapshots or decoded.lines or decoded.errors, "a record was skipped without a reason"
     assert all(error.split(":")[0] in REASONS for error in decoded.errors), decoded.errors
-    # decode.py turns exceptions in our code into rejects, so the name of an exception shows our bug.
+    # `decode.py` turns exceptions in our code into rejects, so the name of an exception in a reject shows our bug.
     assert not any("Error: " in error for error in decoded.errors if not error.startswith("binary: does not fit")), (
         decoded.errors
     )
@@ -112,7 +108,6 @@ def check_snapshot(snapshot: Snapshot) -> None:
 
 
 def check_line(line: LogLine) -> None:
-    """A line has a time, some content, and texts that can be encoded."""
     assert line.error is None
     assert line.ts_ms is not None and EARLIEST_MS <= line.ts_ms <= latest_ms(SETTINGS, ARRIVED_MS)
     assert line.message is not None or line.stack is not None or line.dumps
@@ -139,7 +134,7 @@ def check_texts(texts: Sequence[str | None]) -> None:
     assert all(text is None or text.encode() is not None for text in texts)
 
 
-#: Ways to wrap an input. The registry knows schema 7 (Avro) and schema 8 (protobuf); it does not know schema 9.
+#: The registry knows schema 7 (Avro) and schema 8 (protobuf), but not schema 9.
 AROUND: tuple[Callable[[bytes], bytes], ...] = (
     bytes,
     gzip.compress,
@@ -171,7 +166,6 @@ def records(data: bytes) -> None:
     as_logs = decode_logs(raw, settings, ARRIVED_MS)
     for one in (as_metrics, decoded, as_logs):
         check(one)
-    # `decode_any` must give the same result as `decode_metrics` or `decode_logs`, whichever can use the record.
     assert decoded == (as_metrics if decoded.snapshots else as_logs if decoded.lines else decoded)
     quick = decode.fast(raw.value, bool(headers), latest_ms(settings, ARRIVED_MS))
     # The fast path does not see bad UTF-8 in fields that it skips.
@@ -185,7 +179,6 @@ def registry() -> Registry:
     known.schemas["/schemas/ids/7"] = {"schema": json.dumps(AVRO)}
     known.schemas["/schemas/ids/8"] = {"schemaType": "PROTOBUF", "schema": ""}
     served.__enter__()
-    # `serving` waits for the server's thread, which is gone at exit.
     atexit.register(served.__exit__, None, None, None)
     return known
 
@@ -250,7 +243,6 @@ def check_judged(dumps: Sequence[ThreadDump]) -> None:
 
 
 def _line_by_line(text: str, source: Source) -> None:
-    """Read the text line by line, each with its file and offset; the order of the lines must not change the result."""
     parts, at = [], 0
     for written in text.split("\n"):
         line = LogLine(ts_ms=ARRIVED_MS, message=written, file="app.log", file_offset=at)
@@ -345,8 +337,6 @@ PACKED: tuple[Callable[[bytes, str], bytes], ...] = (
 
 
 class _Clock:
-    """Takes the place of the module `time`, with a clock that stands still."""
-
     @staticmethod
     def time() -> float:
         return ARRIVED_MS / 1000
@@ -367,7 +357,6 @@ def attachments(data: bytes) -> None:
     assert found.rejected.keys() <= REASONS
     for one in found.inputs:
         assert one.what or one.unread, one
-        # An input that names a client must be used, or state why it is not used.
         assert one.used or one.left_out or one.unread or not one.read or not one.names_client, one
         assert (one.start_ms is None) == (one.end_ms is None) and (one.start_ms or 0) <= (one.end_ms or 0), one
     unread = any(one.unread for one in found.inputs)
@@ -381,7 +370,6 @@ def attachments(data: bytes) -> None:
 
 @cache
 def _memory() -> str | None:
-    """Return a folder on a disk in memory, None if the machine has none."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
@@ -399,8 +387,6 @@ def _of_attachments() -> Iterator[bytes]:
 
 
 def lives(data: bytes) -> None:
-    """A client repeats a record, then stays silent until it counts as gone; results of other clients must not
-    change."""
     monitor = hostile.repeated(data[2:], bool(data[0] & 1))
     assert "step-failed" not in monitor.reasons
     assert monitor.published("good") == _undisturbed()
@@ -448,7 +434,7 @@ def warm() -> None:
 
 @contextmanager
 def nothing_hidden() -> Iterator[None]:
-    """Raise MistakeError if the code of a format raises an exception, so that the decoder does not hide it."""
+    """The decoder turns exceptions in a format's code into rejects, so raise MistakeError in their place."""
     seen = {stream: {fmt.name: _seen(fmt) for fmt in formats(stream)} for stream in decode.STREAMS}
 
     def stream_formats(streams: tuple[Stream, ...]) -> Mapping[str, Format]:

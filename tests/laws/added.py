@@ -1,4 +1,4 @@
-"""Copy our packages and add to the copy the examples from our pages (a new mode or format), as a newcomer would."""
+"""Copy our packages, and add the examples of our pages to the copy."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from pathlib import Path
 
 from deploy.reference.rooms import ROOT
 
-#: Bytecode is copied, too, so that nothing is recompiled; other processes may still be writing files named *.pyc.*.
+#: Other processes may still be writing files named *.pyc.*.
 UNFINISHED = shutil.ignore_patterns("*.pyc.*")
 
 
 class Copy:
-    """A copy in `folder` of our packages; programs started by `run` import the copy."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         for name in ("jobs", "exporters", "alerts", "dashboards"):
@@ -30,7 +28,6 @@ class Copy:
             shutil.copy(ROOT / "deploy" / name, folder / "deploy")
 
     def add(self, page: str, *files: str) -> None:
-        """Write a page's Python and TOML examples to `files` of the copied project, in their order on the page."""
         text = (ROOT / page).read_text("utf-8")
         examples = re.findall(r"^```(?:python|toml)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
         for file, example in zip(files, examples, strict=False):
@@ -39,7 +36,6 @@ class Copy:
             (self.folder / file).write_text(example, "utf-8")
 
     def with_tests(self) -> None:
-        """Copy the tests into the copied project, too, but only link the recordings."""
         shutil.copytree(
             ROOT / "tests",
             self.folder / "tests",

@@ -1,4 +1,4 @@
-"""Compute figures about the size and the shape of the code: `python -m tests.laws.house` prints them."""
+"""Compute figures about the size and the shape of the code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ def product() -> list[str]:
 
 
 def statements(module: str) -> int:
-    """Count lines other than blank lines, comments, docstrings and imports."""
     lines = modules()[module].read_text(encoding="utf-8").splitlines()
     skipped: set[int] = set()
     for node in ast.walk(tree(module)):
@@ -46,7 +45,6 @@ def parameters(function: Function) -> int:
 
 
 def called_once(module: str) -> list[str]:
-    """Return the private functions that their module mentions only once besides their definition."""
     private = [f.name for f in functions(module) if f.name.startswith("_") and not f.name.startswith("__")]
     named = Counter(
         node.attr if isinstance(node, ast.Attribute) else node.id
@@ -71,7 +69,6 @@ def catching_everything(module: str) -> bool:
 
 
 def classes(module: str, members: Set[str]) -> int:
-    """Return the number of the module's classes that have all these fields or methods."""
     of_classes = (node.body for node in ast.walk(tree(module)) if isinstance(node, ast.ClassDef))
     return sum(members <= {_name(node) for node in body} for body in of_classes)
 
@@ -81,8 +78,6 @@ def _name(node: ast.stmt) -> str:
 
 
 def mechanisms() -> Sequence[tuple[str, int, str]]:
-    """Return (what is counted, count, desired count) for things that the code should do in one or two places only."""
-
     def within(*packages: str) -> list[str]:
         return [name for name in product() if name.startswith(tuple(f"clienthealth.{p}." for p in packages))]
 
@@ -99,7 +94,6 @@ def mechanisms() -> Sequence[tuple[str, int, str]]:
 
 
 def figures() -> Sequence[tuple[str, int, str]]:
-    """Return (what is counted, count, desired count)."""
     names = product()
     all_functions = [function for name in names for function in functions(name)]
     lengths = [length(function) for function in all_functions]

@@ -13,7 +13,6 @@ SKIPPED = ("recordings", "node_modules", "golden")
 
 @cache
 def pages() -> Mapping[str, str]:
-    """Return path from the root → text of each page."""
     folders = ("jobs", "exporters", "dashboards", "alerts", "deploy", "tests")
     files = [*ROOT.glob("*.md"), *(page for folder in folders for page in (ROOT / folder).rglob("*.md"))]
     paths = sorted(str(page.relative_to(ROOT)) for page in files if not set(page.parts) & set(SKIPPED))

@@ -1,4 +1,4 @@
-"""A client is `ok` only if every failure mode of its kind was judged, in the stream and in the post-mortem."""
+"""Check that a client is `ok` only if every failure mode of its kind was judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws for the shape of the code: small modules, imports in one direction, few places with access to the outside."""
+"""Check that modules are small, import in one direction, and access the outside in few places."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from deploy.reference.rooms import ROOT, imports, modules, tree, uses
 
-#: Modules that access files, other programs and networks.
 OUTSIDE = {
     *("socket", "ssl", "http.server", "http.client", "urllib.request", "smtplib", "subprocess", "tempfile", "gzip"),
     *("kafka", "delta.tables", "niquests", "grafana_client.api"),
@@ -21,13 +20,11 @@ CALLS = {
     *("open", "urlopen", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink", "iterdir"),
     *("glob", "rglob", "readStream", "writeStream"),
 }
-#: Packages that may access files, other programs and networks.
 PLACES = (
     *("clienthealth.spark.topics", "clienthealth.spark.history"),
     *("clienthealth.ops.cli", "clienthealth.ops.doctor", "clienthealth.platform"),
 )
 APART = ("clienthealth_exporters", "dashboards", "deploy")
-#: Module outside PLACES → why it may access files, other programs or networks.
 EXCUSED = {
     "clienthealth.ops.initialise": "writes the file of settings, and asks the cluster",
     "clienthealth.model.subscription": "asks the brokers to ask their clients",
@@ -45,7 +42,7 @@ EXCUSED = {
     "clienthealth.diagnose.watch.python_process": "reads the stacks of a process of this machine, and what it serves",
     "clienthealth.review.render": "writes the report, beside its own style sheet",
 }
-#: A package may import only packages of earlier lines, never one of its own line.
+#: A package may import only packages of earlier lines.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("model",),
     ("settings",),
@@ -61,10 +58,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("diagnose",),
     ("ops",),
 )
-#: Only packages in WITH_SPARK may import these packages, even within a function.
 SPARK = ("pyspark", "delta", "pandas", "pyarrow", "py4j")
 WITH_SPARK = ("clienthealth.spark", "clienthealth.review")
-#: Packages that judge Kafka clients must not import packages that use Spark.
 HOT_PATH = tuple(f"clienthealth.{room}" for room in ("read", "measure", "modes", "monitor", "diagnose"))
 EVERY = sorted(modules())
 
@@ -107,7 +102,6 @@ def test_every_room_uses_only_rooms_before_it() -> None:
 
 
 def upwards(floors: Iterable[Iterable[str]], used: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return every import that does not point to an earlier layer, as `importer → imported`."""
     floor = {name: number for number, names in enumerate(floors) for name in names}
     return [f"{name} → {other}" for name in used for other in sorted(used[name]) if floor[other] >= floor[name]]
 

@@ -1,4 +1,4 @@
-"""Run the commands of our pages: the quick ones here, the others in the tests that PROVEN names."""
+"""Run the quick commands of our pages, and check that other tests run the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from clienthealth.ops.cli import main
 from deploy.reference.rooms import ROOT
 from tests.laws.pages import commands, pages
 
-#: Beginning of a command line → the test file that runs it, or `not run: …`.
 PROVEN = {
     "make demo": "tests/e2e/test_demo.py",
     "make test": "tests/stages.py",
@@ -132,8 +131,6 @@ def test_every_help_lists_the_settings_file_and_the_version_is_printed(capsys: p
 
 
 def test_setup_fetches_no_jars_of_the_demo() -> None:
-    """A user with an existing Kafka needs neither our broker nor old clients."""
-
     def fetched(target: str) -> list[tuple[str, str]]:
         dry = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True)
         return re.findall(r"-m (\S+\.jars) *(.*)", dry.stdout)
@@ -190,7 +187,6 @@ def test_commands_for_the_project_work_though_the_help_leaves_them_out(
 def test_nothing_is_installed_on_the_machine_unasked(
     scope: str, wish: str, code: int, called: bool, message: str, tmp_path: Path
 ) -> None:
-    """Without root and without the demo's programs, `system.sh` calls sudo only with `all` and SYSTEM=yes."""
     programs = tmp_path / "bin"
     programs.mkdir()
     stubs = {"id": "echo 1000", "apt-cache": "exit 0", "apt-get": "exit 1", "sudo": f"echo $* >>{tmp_path}/called"}

@@ -1,4 +1,4 @@
-"""The pages agree with the code: settings, metrics, commands, modes, alerts, links."""
+"""Check that the pages agree with the code about settings, metrics, commands, modes, alerts and links."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_pages_speak_of_commands_that_exist() -> None:
 
 @pytest.mark.parametrize("page", pages())
 def test_links_lead_somewhere(page: str) -> None:
-    """Links in runbooks may lack `.md`, because the exporter serves pages without this suffix."""
+    """The exporter serves runbooks without the suffix `.md`, so their links may lack the suffix."""
     for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)", pages()[page]):
         there = (ROOT / page).parent / target
         assert there.exists() or (page.startswith("alerts/runbooks/") and there.with_suffix(".md").exists()), target

@@ -1,4 +1,4 @@
-"""All exceptions form one tree, none is swallowed, and our own warnings are errors in tests."""
+"""Check that all exceptions form one tree, and that none is swallowed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 from clienthealth.model import errors
 from deploy.reference.rooms import modules, tree
 
-#: Built-in exceptions that our code may raise: for a caller's mistake, as Python's protocols require, or to exit.
 BUILT_IN = {
     *("ValueError", "TypeError", "RuntimeError", "NotImplementedError", "ModuleNotFoundError"),
     *("KeyboardInterrupt", "SystemExit", "StopIteration"),

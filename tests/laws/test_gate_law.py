@@ -1,4 +1,4 @@
-"""A gate skips the judge for windows with healthy metrics; it must not hide a fault or turn unknown into ok."""
+"""Check that the gate, which skips windows with healthy metrics, hides no fault."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHARES = (0.0, 0.02, 0.1, 0.3, 0.5, 1.0, 1.0, 2.0, 10.0)
 
 
 def metrics_only(window: ClientWindow) -> ClientWindow:
-    """Return the window without log lines and dumps, because with them the judge runs regardless of the gate."""
+    """The judge sees every window with log lines or dumps, regardless of the gate."""
     return dataclasses.replace(window, logs=(), dumps=(), departed_ms=None)
 
 
@@ -61,7 +61,6 @@ def windows_by_kind(windows: Sequence[ClientWindow], mode: LiveMode[Any]) -> lis
 
 
 def assert_law(mode: LiveMode[Any], windows: Sequence[ClientWindow]) -> None:
-    """If the gate does not suspect a window, the judge must give ok, or unknown with the gate's reason."""
     for same_kind in windows_by_kind(windows, mode):
         suspected, reasons = gate(mode, stacked(same_kind))
         for window, suspect, reason in zip(same_kind, suspected.tolist(), reasons, strict=True):

@@ -1,4 +1,4 @@
-"""Compare all verdicts with the reviewed ones, so that no change alters a verdict unnoticed."""
+"""Compare all verdicts with the reviewed verdicts in tests/golden/matrix.txt."""
 
 from __future__ import annotations
 

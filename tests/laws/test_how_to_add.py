@@ -1,4 +1,4 @@
-"""Follow the pages on adding a failure mode and a format: one new folder is enough for the whole product."""
+"""Follow the pages on adding a failure mode and a format."""
 
 from __future__ import annotations
 
@@ -69,7 +69,6 @@ def test_alerts_dashboard_runbook_and_pages_are_made_of_it(copy: Copy) -> None:
 
 @pytest.fixture
 def judged(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], str]:
-    """Return a function that takes values of `rebalance-total`, 10 s apart, and returns the example mode's status."""
     spec = spec_from_file_location("rebalance_storm", copy.folder / FOLDER / "rules.py")
     assert spec and spec.loader
     module = module_from_spec(spec)
@@ -91,7 +90,6 @@ def test_it_judges(judged: Callable[[list[float]], str]) -> None:
     assert judged([1, 9]) == "unknown"
 
 
-#: Tests (for `pytest -k`) that apply to each mode by itself, even without a recording.
 LAWS = (
     "the_id_is_the_folders_name or scenario_is_judged or it_fires or threshold or declaration or lines or line_that or "
     "application or explain_lists"

@@ -1,4 +1,4 @@
-"""Laws that every failure mode must obey."""
+"""Check the laws that every failure mode must obey."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ from tests.support.recorded import clients, folders
 ALL = list(modes().values())
 every_mode = pytest.mark.parametrize("mode", ALL, ids=lambda mode: mode.id)
 
-#: (control recording, mode) → why the mode may be suspected in that recording, although its client is healthy.
 NOISE: dict[tuple[str, str], str] = {}
-#: Words of the recorded applications, which must not occur in any rule.
 APPLICATION_WORDS = (
     "kfkBolt",
     "http-nio",
@@ -113,7 +111,6 @@ def test_every_threshold_has_a_unit_or_is_a_share_and_a_reason(mode: Mode) -> No
 
 
 def causes_shown() -> dict[str, set[str]]:
-    """Return mode → causes in its verdicts on hand-made windows and on recordings."""
     by_mode: dict[str, set[str]] = {mode.id: set() for mode in ALL}
     for mode in ALL:
         judged = [verdict_of(mode, s.window) for s in scenarios().get(mode.id, ())]
@@ -135,7 +132,6 @@ def test_every_cause_has_its_sentence_and_its_row_in_the_runbook_and_no_sentence
         assert [cause for cause in causes if f"| `{cause}` |" not in rows] == [], f"rows that {runbook} lacks"
 
 
-#: Runtime → pattern of words that only users of this runtime understand.
 WORLDS = {
     "java": (
         r"jcmd|jstack|\bJVM\b|\bjava\b|KafkaProducer|KafkaConsumer|BufferPool|waitOnMetadata|awaitUpdate|ZooKeeper|ZKConsumer|"
@@ -145,7 +141,6 @@ WORLDS = {
     "c": r"\bgdb\b|rd_kafka",
     "go": r"goroutine|pprof|kill -QUIT|\bdefer\b",
 }
-#: Client library → runtimes (keys of WORLDS) whose words may be used in verdicts on clients of the library.
 OF_LIBRARY = {
     "java": {"java"},
     "kafka-python": {"python"},
@@ -156,7 +151,6 @@ OF_LIBRARY = {
     "franz-go": {"go"},
     "kafka-go": {"go"},
 }
-#: (mode, cause) that occurs only in Java clients. Verdicts with this cause may use Java's words.
 JAVAS_OWN = {("producer-callback-deadlock", "send-in-callback")}
 
 
@@ -180,7 +174,7 @@ def test_a_verdict_holds_no_word_of_another_librarys_world(mode: Mode, library: 
 
 
 def test_no_id_is_written_outside_its_mode() -> None:
-    """The demo's programs may name modes, because each is made for one mode. The benchmark is a separate package."""
+    """The demo's programs may name modes, because each program is made for one mode."""
     ids = "|".join(modes())
     written = set()
     for folder in ("jobs", "exporters", "dashboards", "alerts", "deploy"):

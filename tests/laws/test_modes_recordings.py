@@ -1,4 +1,4 @@
-"""Run the judges on recordings of real clients: they must find the real fault and nothing else."""
+"""Check that the judges find the real fault in recordings of real clients, and nothing else."""
 
 from __future__ import annotations
 
@@ -30,14 +30,12 @@ from tests.support.recorded import verdicts as judged_windows
 
 EVIDENCE = RECORDINGS / "evidence"
 
-#: Recording → why its samples cannot show its fault.
 UNSEEN = {
     "not-closed-burst-4.1": "the burst was sent and lost between the last reading and the exit",
     "librdkafka-killed": "a flush() leaves the same statistics behind, and neither is logged",
     "aiokafka-returns": "no client of it reports",
     "connect-sink-hangs-3.7": "the same",
 }
-#: Recording → why only one kind of indirect evidence shows its fault.
 INDIRECT = {
     "slow-handler-3.7": "the Java consumer logs nothing before max.poll.interval.ms (300 s)",
     "slow-handler-4.1": "the same",
@@ -64,7 +62,7 @@ def truth(folder: Path) -> dict[str, Any]:
 
 
 def was_stopped(folder: Path) -> bool:
-    """True if the recorder killed the working client, so that the records in its buffer were really lost."""
+    """The records in the buffer were really lost only if the recorder killed the working client."""
     return not truth(folder).get("ended_by_itself", True)
 
 
@@ -81,8 +79,6 @@ def verdicts(folder: Path) -> dict[str, Verdict]:
 
 
 def found_at_the_end(folder: Path) -> dict[str, Verdict]:
-    """Return mode → post-mortem verdict on a recording's first client, as if the client had ended with the
-    recording."""
     first, *_ = clients(folder)
     bucket = Bucket(first.bucket.state, SETTINGS)
     by_key = {client_key(of): (of, found) for of, found in judged_windows(folder).items()}
@@ -257,10 +253,9 @@ def test_a_member_that_its_group_fenced_is_accused_of_nothing_and_its_fence_is_c
     (consumer,) = (client for client in clients(RECORDINGS / "kip848-fenced-4.4") if client.client.kind == "consumer")
     judge, limits = modes()[CONSUMER_STALLED].judge, modes()[CONSUMER_STALLED].thresholds
     statuses = [judge(window, limits).status for window in consumer.windows]
-    # The client is frozen from 22:30:36 to 22:31:36. The mode needs three samples.
+    # The client is frozen from 22:30:36 to 22:31:36, and the mode needs three samples.
     assert statuses == ["ok", "ok", "unknown", "ok", "ok", "ok", "unknown"]
     (fence,) = (run for _, run in consumer.bucket.state.also_seen.items() if run.what == "kicked-out")
-    # Two log lines: "ConsumerGroupHeartbeatRequest failed because member … is unknown", and the failed commit.
     assert (fence.client_id, fence.lines, fence.last_ms) == ("stock-consumer", 2, 1795732296290)
 
 

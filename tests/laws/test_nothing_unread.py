@@ -1,4 +1,4 @@
-"""Everything collected is used: some module reads each metric, option and log line, except those listed here."""
+"""Check that some module reads each collected metric, option and log line, except the listed exceptions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ from clienthealth.ops.cli.modes import explanation
 from clienthealth.read.logs.self_descriptions import BY_NAME, SELF_DESCRIPTIONS
 from deploy.reference.rooms import modules, tree
 
-#: Modules that use what was collected: they judge, measure, read log lines, keep the state, or diagnose.
 READERS = (
     *("clienthealth.modes", "clienthealth.measure", "clienthealth.measure", "clienthealth.monitor.step"),
     *("clienthealth.read.logs.events", "clienthealth.read.logs.fields", "clienthealth.diagnose"),
 )
-#: Metrics that no module reads → the reason why they are kept.
 METRICS = {
     "max-lag": "the only reading of a Scala consumer that fetches nothing",
     "ack-latency-avg": "kafka-python has no request latency: for whoever reads the topic",
@@ -31,7 +29,6 @@ METRICS = {
 
 @cache
 def texts() -> frozenset[str]:
-    """Return every string in the modules READERS, with the values of constants used there."""
     found: set[str] = set()
     for module in (module for module in modules() if module.startswith(READERS)):
         words = vars(importlib.import_module(module))
@@ -49,7 +46,6 @@ def texts() -> frozenset[str]:
 
 
 def unread(names: Iterable[str]) -> set[str]:
-    """Return the names that no module of READERS contains, with or without the suffix `-avg`, `-max` or `-p99`."""
     return {name for name in names if not {name, re.sub(r"-(avg|max|p99)$", "", name)} & texts()}
 
 
@@ -63,8 +59,7 @@ def test_every_option_is_read() -> None:
     assert unread(CONFIG_OPTIONS) == set()
 
 
-def test_every_line_of_no_mode_captures_what_is_read() -> None:
-    """Log lines that belong to no mode are read only for client id, version or options, or to support a stack."""
+def test_log_lines_of_no_mode_capture_values() -> None:
     lines = [line for line in SELF_DESCRIPTIONS if line is not BY_NAME["hangs"]]
     wordings = [wording for line in lines for wording in line.wordings]
     assert all(re.search(r"\(\?P<\w+>", wording.pattern) for wording in wordings)

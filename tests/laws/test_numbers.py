@@ -1,4 +1,4 @@
-"""The numbers of a verdict cover the whole incident, and count no event twice."""
+"""Check that the numbers of a verdict cover the whole incident, and count no event twice."""
 
 from __future__ import annotations
 
@@ -21,17 +21,15 @@ from clienthealth.monitor.step import step
 from clienthealth.read.recordings import read
 from tests.support.recorded import DECODERS, RECORDINGS, SETTINGS, verdicts
 
-#: (recording, mode, name of the number in the verdict, least value to report, true value)
 NUMBERS = (
-    # 32 lines "not present in metadata", one per call: 8 workers, four times each.
+    # Eight workers log the line "not present in metadata" four times each.
     ("send-blocked-topic-3.9", METADATA, "failed_sends", 32, 32),
     ("send-blocked-topic-3.9", METADATA, "blocked_threads", 8, 8),
     ("send-blocked-topic-3.9", METADATA, "longest_block_seconds", 20.0, 20.003),
-    # The truth is the application's own count, cb_failed: 217.
+    # The application's own count, cb_failed, is 217.
     ("evidence/3_topic_missing", METADATA, "failed_sends", 210, 217),
     ("send-blocked-cluster-4.1", METADATA, "failed_sends", 32, 32),
-    # The truth is record-error-total of the last sample. The applications' callbacks log the expiry of a batch once per
-    # record, so the lines must not be summed.
+    # The last sample's record-error-total is the truth, because the callbacks log a batch's expiry once per record.
     ("delivery-stalled-3.9", DELIVERY_STALLED, "records_expired", 795, 795),
     ("delivery-stalled-4.1", DELIVERY_STALLED, "records_expired", 795, 795),
     ("delivery-swallowed-3.9", DELIVERY_STALLED, "records_expired", 605, 605),
@@ -54,7 +52,6 @@ def test_in_the_stream(name: str, mode: str, number: str, least: float, truth: f
 
 
 def streamed(folder: Path, mode: str, seconds: int) -> Verdict:
-    """Replay a recording in batches of `seconds`, saving the state after each; return the open incident's verdict."""
     state, now_ms = BucketState(), int(time.time() * 1000)
     for begin, chunk in batches(folder, 1000 * seconds):
         step(state, [chunk], SETTINGS, begin + 1000 * seconds)
@@ -65,7 +62,6 @@ def streamed(folder: Path, mode: str, seconds: int) -> Verdict:
 
 
 def batches(folder: Path, ms: int) -> list[tuple[int, Chunk]]:
-    """Return a recording's decoded chunks in batches of `ms`, each with the start of its batch (epoch ms)."""
     decoded = []
     for record in read([folder]):
         raw = raw_record(record)

@@ -1,4 +1,4 @@
-"""The text of an attached file passes through functions of at most nine source files until it is parsed."""
+"""Check that an attached file's text passes through at most nine source files until it is parsed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tests.support.recorded import RECORDINGS
 
 ROOT = Path(clienthealth.__file__).parent
 MOST_FILES = 9
-#: Minimum length of a string that counts as a piece of the file's text.
 PIECE = 40
 EXPOSITION = """\
 # TYPE kafka_producer_producer_metrics_record_send_total counter
@@ -49,7 +48,6 @@ def test_a_text_visits_few_files(kind: str, tmp_path: Path) -> None:
 
 
 def walk(file: Path) -> tuple[set[str], int]:
-    """Return the source files with functions that get text from `file`, and the number of records in `file`."""
     visited: set[str] = set()
 
     def called(frame: FrameType, event: str, _: object) -> None:

@@ -1,4 +1,4 @@
-"""Each row of the threat model in SECURITY.md names an existing test; this file has the tests that fit nowhere else."""
+"""Check that each row of the threat model in SECURITY.md names an existing test."""
 
 from __future__ import annotations
 

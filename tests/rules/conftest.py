@@ -1,4 +1,4 @@
-"""Run these tests with the installed promtool and amtool; in `make test-all` also with the versions that we build."""
+"""Run these tests with the installed promtool and amtool, and with the versions that we build."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 
 from tests.support.alert_rules import ROOT
 
-#: `make promtool` puts two programs here: the newest amtool, and promtool of the long-term support release of
-#: Prometheus 3.
+#: `make promtool` builds the newest amtool, and promtool of the long-term support release of Prometheus 3.
 BUILT = ROOT / ".cache/go/bin"
 
 

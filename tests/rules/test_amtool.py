@@ -64,8 +64,7 @@ def _answers(address: str) -> bool:
 
 
 @pytest.mark.parametrize("name", sorted(RUNBOOKS))
-def test_the_silence_of_a_runbook_is_one(name: str, alertmanager: str) -> None:
-    """The runbook's commands silence its alerts in one cluster and not in another."""
+def test_the_silence_of_a_runbook_covers_one_cluster(name: str, alertmanager: str) -> None:
     commands = re.findall(r"^amtool silence add .*$", RUNBOOKS[name], re.MULTILINE)
     head = RUNBOOKS[name].partition(BEGIN)[2].partition(END)[0]
     on_page = {*re.findall(r"\w+", " ".join(re.findall(r"^\|.*$", head, re.MULTILINE)))}
@@ -86,7 +85,6 @@ def test_the_silence_of_a_runbook_is_one(name: str, alertmanager: str) -> None:
 
 
 def _labels(rule: Rule) -> dict[str, str]:
-    """Return the labels of an alert, each with the placeholder that runbooks use for its value."""
     names = {"cluster", "env", *surviving(rule.expr, known_labels())} - {"quiet"}
     static = {label: value for label, value in rule.labels.items() if value}
     return {label: PLACEHOLDERS.get(label, label.upper()) for label in names} | static | {"alertname": rule.name}
@@ -182,7 +180,6 @@ SENDING_NOTHING = {"effect": "producers sending nothing", "clients": "000012"}
 def test_titles_begin_with_owner_number_and_effect(
     alerts: int, status: str, annotations: dict[str, str], title: str, tmp_path: Path
 ) -> None:
-    """The title has "of N" if N (the annotation `clients`) is at least the number of alerts."""
     labels = {"alertname": "X", "service": "orders"}
     times = [("2026-11-20T21:09:00Z", "2026-11-20T21:18:00Z"), ("2026-11-20T21:04:00Z", "2026-11-20T21:11:00Z")]
     listed = [

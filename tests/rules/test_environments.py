@@ -22,13 +22,11 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed"),
 ]
 
-#: Kinds of alerts that the settings permit → labels of the installations. Their series are in one Prometheus.
 ENVIRONMENTS: Mapping[str, Sequence[Mapping[str, str]]] = {
     "pages and tickets": [{"cluster": "eu", "env": "prod"}, {"cluster": "eu", "env": "staging"}, {}],
     "tickets for low tiers": [{"cluster": "eu", "env": "prod"}],
 }
 LOW_TIERS = replace(Settings(), prometheus=replace(Settings().prometheus, ticket_only={"tier": "[3-9]"}))
-#: A label and its value in the notation of a series.
 LABEL = re.compile(r'\w+="(?:[^"\\]|\\.)*"')
 OWNED = 'team="t",tier="4",pager=""'
 
@@ -62,7 +60,6 @@ def test_every_rule_is_evaluated_in_every_environment(name: str, environment: st
 def _in(
     environments: Sequence[Mapping[str, str]], series: Sequence[Mapping[str, str]], owned: bool
 ) -> Iterator[dict[str, str]]:
-    """Yield a test case's series for each installation (`environments`); `owned`: also series with a tier-4 owner."""
     made = {}
     for installation, one in product(environments, series):
         metric, _, labels = one["series"].partition("{")

@@ -30,7 +30,6 @@ def test_rules_pass_promtool() -> None:
 
 @pytest.fixture(scope="module")
 def alerts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the rules, without their evaluation intervals, and the tests of the rules; return the folder."""
     folder = tmp_path_factory.mktemp("alerts")
     for path in (*RULE_FILES, *TEST_FILES):
         there, text = folder / path.relative_to(ROOT / "alerts"), path.read_text("utf-8")
@@ -52,9 +51,8 @@ def test_rules_behave(name: str, alerts: Path) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
 
 
-#: Label → placeholder that stands for the label's value in the runbooks' queries.
 OURS = {**PLACEHOLDERS, "host": "HOST", "shard": "1/1"}
-#: Values of every series, each for half an hour: 0 (the failure is over), nearly 0, 1 (the state holds), and many.
+#: Each of the VALUES lasts half an hour: 0 (the failure is over), nearly 0, 1 (the state holds), and many.
 VALUES = "0x30 0.01x30 1x30 100x30"
 
 
@@ -88,7 +86,6 @@ def test_queries_of_a_runbook_see_their_own_cluster_alone(name: str, tmp_path: P
 
 
 def _asked(query: str, world: Mapping[str, str]) -> Iterator[str]:
-    """Yield one series for each selector of a query, except selectors after `unless` and in `absent`."""
     there = re.split(r" unless | or absent\(|^absent\(", query)[0]
     for selector in nodes(promql.parse(there)) if there else ():
         if isinstance(selector, promql.VectorSelector) and selector.name:

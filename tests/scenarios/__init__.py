@@ -1,4 +1,4 @@
-"""Hand-made windows of clients, one file per failure mode, for situations that are not in the recordings."""
+"""Define hand-made windows of clients, one module per failure mode."""
 
 from __future__ import annotations
 

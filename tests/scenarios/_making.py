@@ -92,9 +92,8 @@ def window(
     earlier: Sequence[ThreadDump] = (),
     before: Sequence[Reading] = (),
 ) -> ClientWindow:
-    """Return a window of 60 s from T0. `departed`: second at which the client ended; `earlier`: dumps before T0.
-
-    `before`: earlier samples. Their times are moved back by 30 s, so a sample at second 20 is taken 10 s before T0.
+    """A window lasts 60 s from T0; times of the samples `before` are moved back by 30 s, and `earlier` dumps lie
+    before T0.
     """
     return ClientWindow(
         client(kind),
@@ -111,7 +110,6 @@ def window(
 
 
 def every(step: float, names: Mapping[str, Callable[[float], float | None]], until: float = 60) -> list[Reading]:
-    """Return samples every `step` seconds; each metric is a function of the seconds since T0."""
     readings, seconds = [], 0.0
     while seconds < until:
         metrics = {name: value for name, of in names.items() if (value := of(seconds)) is not None}
@@ -128,10 +126,7 @@ def producer(
     until: float = 60,
     **more: Callable[[float], float | None],
 ) -> list[Reading]:
-    """Return a producer's samples, one every `step` seconds. Each metric is given as a function of the second.
-
-    `select`: the metric select-total; `used`: used bytes of the buffer; `more`: further metrics (with `_` for `-`).
-    """
+    """`used` is the number of used bytes of the buffer, and `more` are further metrics (with `_` for `-`)."""
     names: dict[str, Callable[[float], float | None]] = {
         "select-total": select,
         "buffer-total-bytes": lambda s: total,
@@ -161,7 +156,6 @@ def legacy(
     messages: Mapping[str, Callable[[float], float]],
     step: float = 10,
 ) -> list[Reading]:
-    """Return samples of an old Scala consumer; keys of `queues` and `messages` are topics."""
     readings = []
     for reading in every(step, {"fetch-requests-total": fetches}):
         now = (reading.ts_ms - T0) / 1000
@@ -183,7 +177,7 @@ def consumer(
 
 
 def prefetched(queues: Mapping[str, tuple[float, float]]) -> list[Reading]:
-    """Return samples of a librdkafka consumer; `queues`: topic → (prefetched records, lag)."""
+    """`queues` maps a topic to the number of prefetched records and the lag."""
     topics = tuple(
         TopicReading(topic, 0, None, {"queue-records": held, "queue-bytes": held * 100, "records-lag": behind})
         for topic, (held, behind) in queues.items()
@@ -192,7 +186,6 @@ def prefetched(queues: Mapping[str, tuple[float, float]]) -> list[Reading]:
 
 
 def stuck_at(value: float, since: float) -> Callable[[float], float]:
-    """Return a counter that rises by 100 a second until `since` and then stops."""
     return lambda seconds: value + 100 * min(seconds, since)
 
 
@@ -201,7 +194,6 @@ def rising(rate: float = 100) -> Callable[[float], float]:
 
 
 def filling(per_second: float, since: float, most: float) -> Callable[[float], float]:
-    """Return the bytes in use of a buffer that fills from second `since` on, up to `most`."""
     return lambda seconds: min(most, 65_536 + per_second * max(0.0, seconds - since))
 
 
@@ -236,7 +228,6 @@ def unknown_topic(count: int, step: float, error: str = "UNKNOWN_TOPIC_OR_PARTIT
 
 
 def lookups(seconds: Sequence[float], addresses: Sequence[str] = ("kafka-1:9092",)) -> list[LogEvent]:
-    """Return log lines of failed attempts to find the offset manager; they name the brokers in `addresses` in turn."""
     text = "Failed to fetch consumer metadata from {}."
     turns = zip(seconds, itertools.cycle(addresses), strict=False)
     return [line(s, "offset-manager-lookup-failed", text.format(a), "worker", address=a) for s, a in turns]
@@ -246,6 +237,6 @@ STARTED = mine(line(0, "producer-started"))
 
 
 def last_reading(used: float = 0.0, total: float = 32 * MIB, **more: float) -> list[Reading]:
-    """Return the last sample of a client, which the monitor keeps after the client is gone."""
+    """The monitor keeps the last sample of a client after the client is gone."""
     metrics = {"buffer-total-bytes": total, "buffer-available-bytes": total - used, "record-send-total": 5000.0}
     return [Reading(at(10), metrics | {name.replace("_", "-"): value for name, value in more.items()})]

@@ -1,4 +1,4 @@
-"""Hand-made windows for consumer-shutdown-loop."""
+"""Define hand-made windows for consumer-shutdown-loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hand-made windows for consumer-stalled."""
+"""Define hand-made windows for consumer-stalled."""
 
 from __future__ import annotations
 
@@ -46,12 +46,10 @@ RESERVE = ("jdk.internal.misc.Unsafe.park", "com.example.Warehouse.reserve", "co
 
 
 def own(frames: Sequence[str], state: str = "WAITING") -> Thread:
-    """Return the thread that polls the consumer, as a dump shows it with these frames."""
     return Thread("orders-0", state, tuple(frames), 100.0)
 
 
 def polling(away: Of, consumed: Of | None = None, lag: Of | None = None, **more: Of) -> list[Reading]:
-    """Return samples of a Java consumer. Functions of the time: `away` (seconds since a poll), `consumed`, `lag`."""
     names = {"last-poll-seconds-ago": away, "records-consumed-total": consumed or stuck_at(400, 10)}
     names |= {"assigned-partitions": still(2)} | {name.replace("_", "-"): of for name, of in more.items()}
     readings = consumer({"a": lag or still(0)})
@@ -62,7 +60,7 @@ def until(second: float) -> Of:
     return lambda seconds: 100 + min(seconds, second)
 
 
-#: The last poll is at 10 s. Heartbeats, responses and selects go on until the poll interval (30 s) ends at 40 s.
+#: The last poll is at 10 s, and heartbeats, responses and selects end with the poll interval (30 s) at 40 s.
 ANSWERED = {"request_total": until(40), "response_total": until(40), "select_total": until(40)}
 ANSWERED_35 = {name: until(35) for name in ANSWERED}
 COMMIT = (
@@ -80,10 +78,7 @@ TEN = rising(10)
 def outside(
     config: Mapping[str, str] | None = None, before: Of = TEN, got: float = 50, **more: Of | None
 ) -> ClientWindow:
-    """Return a window of a consumer. Its last poll, 12 s before the window, returned `got` records.
-
-    `before`: records consumed before that poll, as a function of the second (0: start of the window).
-    """
+    """`got` is the number of records from the last poll, which was 12 s before the window."""
     metrics: dict[str, Of | None] = {
         "time_between_poll_max": lambda s: 900 if s < 40 else None,  # type: ignore[dict-item,return-value]
         "last_heartbeat_seconds_ago": still(1),

@@ -1,4 +1,4 @@
-"""Hand-made windows for cross-topic-blocking."""
+"""Define hand-made windows for cross-topic-blocking."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.scenarios._making import (
 
 
 def by_selector(waited: Callable[[float], float], selects: float, fetches: Callable[[float], float]) -> ClientWindow:
-    """Return a window of a Java client before 2.4, which reports no poll times."""
+    """A Java client before 2.4 reports no poll times."""
     readings = consumer(
         {"a": still(8), "b": still(0)},
         5,
@@ -49,7 +49,7 @@ def by_selector(waited: Callable[[float], float], selects: float, fetches: Calla
 
 
 def in_turn(rate: float, waiting: float = 300) -> ClientWindow:
-    """Return a window of a librdkafka consumer with one queue for two topics, each read at `rate` records a second."""
+    """A librdkafka consumer has one queue for two topics, each read at `rate` records a second."""
     readings = prefetched({"a": (2 * waiting, waiting), "b": (2 * waiting, waiting)})
 
     def positioned(position: float) -> tuple[TopicReading, ...]:

@@ -1,4 +1,4 @@
-"""Hand-made windows for delivery-stalled."""
+"""Define hand-made windows for delivery-stalled."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ def sending(
     select: Callable[[float], float | None] | None = None,
     **more: Of,
 ) -> list[Reading]:
-    """Return samples of a producer that counts sends, retries and errors; by default its buffer fills from 10 s on."""
     names = {"record-send-total": sent, "record-retry-total": still(), "record-error-total": still()}
     names |= {name.replace("_", "-"): of for name, of in more.items()}
     begun = producer(select or rising(), used or filling(20_000, 10, 32 * MIB))
@@ -43,7 +42,6 @@ def sending(
 
 
 def since(seconds: float, rate: float) -> Callable[[float], float]:
-    """Return a counter that rises by `rate` a second from second `seconds` on."""
     return lambda s: rate * max(0.0, s - seconds)
 
 
@@ -64,7 +62,6 @@ def rejections(*seconds: float) -> list[LogEvent]:
 
 
 def refusals(*seconds: float) -> list[LogEvent]:
-    """Each produce request fails because too few replicas are in sync."""
     text = "Got error produce response on topic-partition ledger-0, retrying (9 attempts left). Error: "
     return [
         mine(
@@ -75,7 +72,6 @@ def refusals(*seconds: float) -> list[LogEvent]:
 
 
 def slowly(sent: Of, closed: Of) -> list[Reading]:
-    """Return samples every 5 min of a producer that has records in its buffer and loses connections."""
     return producer(
         rising(),
         still(MIB),
@@ -88,13 +84,13 @@ def slowly(sent: Of, closed: Of) -> list[Reading]:
 
 
 def averaging(latency: Of, open_requests: float, failed: Of) -> list[Reading]:
-    """Return samples of a producer that reports only averages and rates, as kafka-python does."""
+    """kafka-python reports only averages and rates."""
     names = {"request-latency-avg": latency, "requests-in-flight": still(open_requests)}
     return every(10, {**names, "record-send-rate": still(1.7), "record-error-rate": failed})
 
 
 def answered(until: float) -> Of:
-    """Return an average latency (ms) that changes with each response; after second `until` there are no responses."""
+    """The average latency (ms) changes with each response, and responses end at second `until`."""
     return lambda s: 8 + 1 / (3 + min(s, until))
 
 
@@ -108,8 +104,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"a-line-of-a-batch-with-{left}-attempts-left",
             window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
         )
-        # `left`: number of remaining retries, as the line states it. The default number of retries is 2,147,483,647. At
-        # 0, the batch is given up.
+        # A line states the number of remaining retries, of 2,147,483,647 by default; at 0, the batch is given up.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
     suspects(

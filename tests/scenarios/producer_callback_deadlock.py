@@ -1,4 +1,4 @@
-"""Hand-made windows for producer-callback-deadlock."""
+"""Define hand-made windows for producer-callback-deadlock."""
 
 from __future__ import annotations
 
@@ -78,7 +78,6 @@ HELD = producer(
 
 
 def whole(seconds: float, *threads: Thread, deadlocked: tuple[str, ...] = ()) -> ThreadDump:
-    """Return a dump that is known to be complete. `deadlocked`: threads that the JVM itself reports as deadlocked."""
     return replace(dump(seconds, *threads), complete=True, deadlocked=deadlocked)
 
 
@@ -260,9 +259,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             )
         ),
     ),
-    # A callback has run since second 5: for 45 s at the last sample, longer than 1.25 × request.timeout.ms (37.5 s).
+    # At the last sample, a callback has run for 45 s, longer than 1.25 × request.timeout.ms (37.5 s).
     fires("own-clock-callback-runs-45-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 5))))),
-    # 35 s at the last sample: not longer than 1.25 × request.timeout.ms (37.5 s).
+    # At the last sample, a callback has run for 35 s, less than 1.25 × request.timeout.ms (37.5 s).
     suspects("own-clock-callback-runs-35-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 15))))),
     fires(
         "own-clock-callback-of-librdkafka",

@@ -1,4 +1,4 @@
-"""Hand-made windows for producer-not-closed."""
+"""Define hand-made windows for producer-not-closed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.scenarios._making import (
     window,
 )
 
-#: A close() with a timeout of 45 s that ends by force.
+#: A close() with a timeout of 45 s ends by force.
 GAVE_UP = [
     mine(line(5, "producer-closing", timeout="45000")),
     mine(line(50, "producer-force-close", timeout="45000")),

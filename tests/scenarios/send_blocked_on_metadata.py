@@ -1,4 +1,4 @@
-"""Hand-made windows for send-blocked-on-metadata."""
+"""Define hand-made windows for send-blocked-on-metadata."""
 
 from __future__ import annotations
 
