@@ -29,7 +29,7 @@ class Rule:
 
     @property
     def condition(self) -> str:
-        """Return the condition under which the alert fires. The condition of a page is in a recording rule."""
+        """The condition of a page is in a recording rule."""
         recorded = re.fullmatch(r"(\S+:paging)\{.*\}", self.expr)
         if recorded is None:
             return self.expr
@@ -39,7 +39,6 @@ class Rule:
 
 
 def alerts() -> list[Rule]:
-    """Return all alerts except the tickets that replace pages while paging is off."""
     return [rule for rule in every_alert() if 'quiet="yes"' not in rule.expr]
 
 
@@ -56,12 +55,11 @@ def recordings() -> dict[str, str]:
 
 
 def read(text: str) -> Any:
-    """Parse a YAML document with the C loader, because the Python loader is slow."""
     return yaml.load(text, Loader=yaml.CSafeLoader)
 
 
 def seldom(rules: str) -> str:
-    """Return the rules without their own intervals, so that the interval of each test applies (mostly 30 s or more)."""
+    """Without the rules' own intervals, the interval of each test applies."""
     return re.sub(r"^    interval: .*\n", "", rules, flags=re.MULTILINE)
 
 

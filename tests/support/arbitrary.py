@@ -29,7 +29,6 @@ CAPTURES = {
 
 
 def arbitrary_window(seed: int, kinds: Sequence[Kind]) -> ClientWindow:
-    """Return a window for a client of one of these kinds; the same seed gives the same window."""
     dice = random.Random(seed)
     kind = dice.choice(list(kinds))
     readings = _readings(dice, kind)

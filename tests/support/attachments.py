@@ -28,14 +28,12 @@ _ENTRY = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d),(\d{3}) (\w+) +\[([^\]]
 
 
 def statuses(*paths: Path, stdin: bytes = b"") -> tuple[Statuses, dict[str, Input]]:
-    """Diagnose files; return client id → mode → status, and name → input."""
     diagnosis = examine(paths, Settings(), io.BytesIO(stdin))
     judged: Statuses = {client.client_id: of(verdicts) for client, verdicts in diagnosis.clients}
     return judged, {given.name: given for given in diagnosis.inputs}
 
 
 def worst(by_client: Statuses, mode: str) -> str:
-    """Return the mode's worst status over all clients; '' if no client has the mode."""
     order = ("", "ok", "unknown", "suspected", "confirmed")
     return max((by_mode.get(mode, "") for by_mode in by_client.values()), key=order.index, default="")
 
@@ -60,7 +58,6 @@ def unpacked(recording: str, into: Path) -> Path:
 
 
 def time_of(line: str, before: datetime) -> datetime:
-    """Return the time at the beginning of a line; `before` if the line begins with no time."""
     match = re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", line)
     return datetime.strptime(match.group(), "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC) if match else before
 
@@ -77,11 +74,7 @@ def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
 
 
 def entries(layout: Callable[[datetime, str, str, str, str], str], whole_stacks: bool = False) -> Callable[[str], str]:
-    """Return a function that converts the entries of a log to another layout.
-
-    `layout`: formats an entry from its time, level, thread, logger and message. `whole_stacks`: True if lines that
-    follow an entry, such as a stack trace, belong to its message.
-    """
+    """With `whole_stacks`, lines that follow an entry, such as a stack trace, belong to the entry's message."""
 
     def whole(text: str) -> str:
         lines = []
@@ -106,7 +99,7 @@ def _syslog(at: datetime) -> str:
 
 
 def _journal(message: object, at: datetime) -> str:
-    """Return an entry in the format of `journalctl -o json`, which shows text that is not UTF-8 as a list of bytes."""
+    """`journalctl -o json` shows text that is not UTF-8 as a list of bytes."""
     return json.dumps(
         {
             "MESSAGE": message,
@@ -118,7 +111,6 @@ def _journal(message: object, at: datetime) -> str:
     )
 
 
-#: Prefixes, colours and wrappings that tools put around the lines of a log; the content of each line stays the same.
 AROUND_LINES: dict[str, Callable[[str], str]] = {
     "compose": each_line(lambda line, at: f"web-1      | {line}"),
     "compose, coloured": each_line(lambda line, at: f"\x1b[36mweb-1  |\x1b[0m {line}"),
@@ -148,7 +140,6 @@ AROUND_LINES: dict[str, Callable[[str], str]] = {
     "CRLF": lambda text: text.replace("\n", "\r\n"),
 }
 
-#: Log layouts of other applications, applied to the entries of a recorded log.
 LAYOUTS: dict[str, Callable[[str], str]] = {
     "bracketed": entries(lambda at, lv, th, lg, m: f"[{at:%Y-%m-%d %H:%M:%S}.{at:%f}] [{lv}] [{th}] [{lg}] {m}"),
     "tabs": entries(lambda at, lv, th, lg, m: f"{at:%Y-%m-%d %H:%M:%S}\t{lv}\t{th}\t{lg}\t{m}"),

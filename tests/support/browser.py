@@ -20,7 +20,6 @@ NODE, NPM = shutil.which("node"), shutil.which("npm")
 
 
 def node_modules() -> Path:
-    """Return the folder in our cache with the node packages; install the packages if needed."""
     if not (CHROMIUM and NODE and NPM):
         pytest.skip("needs chromium, node and npm")
     folder = jars.cache() / "npm"
@@ -35,7 +34,6 @@ def node_modules() -> Path:
 
 
 def check(modules: Path, page: Path, width: int, scheme: str, picture: Sequence[str] = ()) -> None:
-    """Assert that the page is no wider than `width`, loads nothing external and has no serious axe-core violation."""
     report = _look(modules, page, width, scheme, picture)
     assert report["screen"] == width
     assert report["wide"] <= width, f"{report['wide']} px wide on a screen of {width} px: {report['out']}"

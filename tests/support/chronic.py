@@ -1,7 +1,4 @@
-"""Extend recorded failures of real clients to any length by repeating the last part of each recording.
-
-Totals, ages of events that no longer happen, and threads' CPU times go on growing.
-"""
+"""Extend recorded failures of real clients to any length by repeating the last part of each recording."""
 
 from __future__ import annotations
 
@@ -26,17 +23,15 @@ from tests.support.stepped import START
 
 _DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
 _SETTINGS = Settings()
-#: Metrics that count the seconds since an event; each returns to 0 when its event happens again.
+#: The metrics _AGES count the seconds since an event, and return to 0 when the event happens again.
 _AGES = ("metadata-age", "last-poll-seconds-ago", "last-heartbeat-seconds-ago")
 FAR_MS = 10**13
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A recording of a failing client.
-
-    `settled`: seconds from the failure's onset to the part that the tests repeat. `log_settled`: seconds from the onset
-    to the repeated part of the log; None if the log was recorded together with the metrics.
+    """`settled` and `log_settled` are seconds from the failure's onset to the repeated part of the metrics and of
+    the log.
     """
 
     recording: str
@@ -46,10 +41,6 @@ class Failure:
     log_settled: float | None = None
 
     def snapshots(self, begin: float, seconds: float, every: float = 10.0) -> Iterator[Snapshot]:
-        """Yield the client's samples; the failure begins `begin` seconds after START and lasts `seconds`.
-
-        `every`: seconds between two samples of one client. If a recording has no onset, its first sample is at `begin`.
-        """
         recording = _read(self.recording)
         onset_ms = recording.onset_ms or min(s.ts_ms for s in recording.snapshots if s.ts_ms)
         until = START + 1000 * (begin + seconds)
@@ -65,7 +56,6 @@ class Failure:
                     yield msgspec.structs.replace(moved(), ts_ms=ts_ms + number, interval_ms=round(1000 * every))
 
     def _continued(self, mine: Sequence[Snapshot], onset_ms: int) -> Iterator[tuple[float, Callable[[], Snapshot]]]:
-        """Yield milliseconds after the onset, and a function that makes the sample for that time."""
         for snapshot in mine:
             yield (snapshot.ts_ms or 0) - onset_ms, partial(_same, snapshot)
         stretch = [s for s in mine if (s.ts_ms or 0) - onset_ms >= 1000 * self.settled]
@@ -83,10 +73,6 @@ class Failure:
     def log_entries(
         self, begin: float, seconds: float, lines_a_second: int | None = 20, each: int = 1
     ) -> Iterator[LogEntry]:
-        """Yield the client's log lines.
-
-        `lines_a_second`: keep at most this many lines of each period of `each` seconds; None: keep all.
-        """
         recording = _read(self.recording)
         lines = [s for s in recording.log_entries if s.event is not None and _fails(s.event)]
         yield from _repeated(
@@ -108,7 +94,7 @@ class Failure:
         )
 
 
-#: One failing client for each mode, except producer-not-closed, a failure without a duration.
+#: producer-not-closed is left out, because the failure has no duration.
 FAILURES = (
     Failure("deadlock-3.9", "producer-callback-deadlock", "order-publisher", 40),
     Failure("send-blocked-topic-3.9", "send-blocked-on-metadata", "checkout-events", 45),
@@ -152,7 +138,6 @@ def _same(snapshot: Snapshot) -> Snapshot:
 
 
 def _after_rounds(snapshot: Snapshot, first: Snapshot, end: Snapshot, rounds: int) -> Snapshot:
-    """Return a sample from the part between `first` and `end`, as the sample would be after `rounds` repetitions."""
     grown = {n: v - first.metrics[n] for n, v in end.metrics.items() if n in first.metrics and _counts(n)}
     metrics = {n: v + rounds * max(0.0, grown.get(n, 0.0)) for n, v in snapshot.metrics.items()}
     topics = [
@@ -176,7 +161,7 @@ def _part_grown(first: Snapshot, last: Snapshot, at: int, name: str) -> float:
 
 
 def _fails(event: LogEvent) -> bool:
-    """Return whether the line belongs to the failure. The lines about the producer's close do not."""
+    """The lines about the producer's close do not belong to the failure."""
     return event.signature not in ("producer-closing", "producer-unregistered", "producer-closed")
 
 
@@ -215,7 +200,6 @@ def _repeated(
 
 
 def _cpu(stretch: Sequence[LogEntry]) -> dict[str, float]:
-    """Return the CPU time (ms) that each thread used during the repeated part."""
     dumps = [s.dump for s in stretch if s.dump is not None]
     if len(dumps) < 2:
         return {}

@@ -1,8 +1,4 @@
-"""Measure how different two colours look to people with normal and with impaired colour vision.
-
-Colour blindness is modelled as by Machado, Oliveira and Fernandes (2009), at severity 1. The difference is CIEDE2000
-(Sharma, Wu and Dalal 2005). Two colours with a difference below 10 look the same at a glance.
-"""
+"""Measure how different two colours look to people with normal and with impaired colour vision."""
 
 from __future__ import annotations
 
@@ -28,13 +24,12 @@ _WHITE: Triple = (0.95047, 1.0, 1.08883)
 
 
 def closest(colours: Sequence[str], vision: str) -> float:
-    """Return the smallest difference between any two of the colours (`#rrggbb`) for this vision."""
     seen = [_lab(_applied(VISION[vision], _linear(colour))) for colour in colours]
     return min(difference(one, other) for one, other in combinations(seen, 2))
 
 
 def difference(one: Triple, other: Triple) -> float:
-    """Return the CIEDE2000 difference of two colours in CIE L*a*b*."""
+    """The CIEDE2000 difference (Sharma, Wu and Dalal 2005) of colours that look the same at a glance is below 10."""
     (l1, a1, b1), (l2, a2, b2) = one, other
     mean7 = ((hypot(a1, b1) + hypot(a2, b2)) / 2) ** 7
     stretch = 1 + 0.5 * (1 - sqrt(mean7 / (mean7 + 25**7)))

@@ -1,11 +1,4 @@
-"""Run a program. When the program ends, end everything that it started.
-
-python -m tests.support.contained NICE COMMAND…
-
-When standard input ends, or at SIGTERM, SIGINT or SIGHUP, kill the program and everything that it started. On Linux
-this process adopts orphaned descendants (PR_SET_CHILD_SUBREAPER). On other systems, `tests.stages` kills the process
-group of this process, and each guard process (`deploy.demo.processes`) kills the process groups that it guards.
-"""
+"""Run a program, and end everything that the program started once the program has ended."""
 
 from __future__ import annotations
 
@@ -27,16 +20,15 @@ from typing import NoReturn
 
 from deploy.demo.processes import give_way
 
-#: Defined in <linux/prctl.h>.
+#: The number is defined in <linux/prctl.h>.
 _SET_CHILD_SUBREAPER = 36
-#: Seconds in which descendants may end by themselves after the program.
 GRACE_SECONDS = 10.0
 PAUSE_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a run. `cpu_seconds` counts all descendants, too; `left`: commands that outlived the program."""
+    """`cpu_seconds` counts all descendants, too, and `left` are the commands that outlived the program."""
 
     code: int
     cpu_seconds: float
@@ -44,11 +36,10 @@ class Outcome:
 
 
 class _Ended(BaseException):
-    """Raised when a signal asks us to end."""
+    """A signal that asks this process to end raises `_Ended`."""
 
 
 def main(nice: int, command: Sequence[str]) -> int:
-    """Run the program, print its `Outcome` and return 0. The outcome contains the program's exit code."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -84,7 +75,6 @@ def _end_with_input() -> None:
 
 
 def _code(wanted: int) -> int:
-    """Wait for child `wanted` and return its exit code; adopted orphans that end meanwhile are reaped."""
     while True:
         pid, status = os.wait()
         if pid == wanted:
@@ -92,7 +82,6 @@ def _code(wanted: int) -> int:
 
 
 def _left() -> Collection[str]:
-    """Return the commands of descendants that still run after GRACE_SECONDS."""
     deadline = time.monotonic() + GRACE_SECONDS
     while (running := _below()) and time.monotonic() < deadline:
         _reap()
@@ -117,7 +106,6 @@ def _reap() -> None:
 
 
 def _below() -> Mapping[int, str]:
-    """Return process id → command for all running descendants that /proc shows."""
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         # A process may end between the listing and the reading.

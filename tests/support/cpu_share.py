@@ -17,7 +17,6 @@ EMPTY_SECONDS = 10.0
 
 @contextmanager
 def share(cores: float) -> Iterator[Path | None]:
-    """Yield a control group limited to `cores` cores, for use with `join`; None if no group can be created."""
     first = (ROOT / "cgroup.controllers").exists()
     group = (ROOT if first else ROOT / "cpu") / f"kafka-health-{uuid4()}"
     quota = round(cores * PERIOD_US)
@@ -43,7 +42,7 @@ def share(cores: float) -> Iterator[Path | None]:
 
 
 def _removed(group: Path) -> bool:
-    """Try to remove the group; return whether it is removed. A process that was just killed may still be in it."""
+    """A process that was just killed may still be in the group."""
     try:
         group.rmdir()
     except OSError:
@@ -52,13 +51,12 @@ def _removed(group: Path) -> bool:
 
 
 def join(group: Path, pid: int) -> None:
-    """Move process `pid` into the group. Processes that it starts later belong to the group, too."""
     (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
 
 @contextmanager
 def pinned(cores: Collection[int]) -> Iterator[None]:
-    """Run this process on these cores. Processes that it starts in this context keep the cores for their whole life."""
+    """Processes that start in this context keep the cores for their whole life."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

@@ -1,4 +1,4 @@
-"""Lint dashboards: the rules of Grafana's dashboard-linter, applied to syntax trees, and rules of our own."""
+"""Lint dashboards by the rules of Grafana's dashboard-linter and by rules of our own."""
 
 from __future__ import annotations
 
@@ -59,7 +59,6 @@ def known_units() -> frozenset[str]:
 
 
 def rule(check: Rule) -> Rule:
-    """Register a function as a rule; the rule's name is the function's name with hyphens."""
     RULES[check.__name__.strip("_").replace("_", "-")] = check
     return check
 
@@ -88,7 +87,6 @@ def template_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def template_labels(board: Board) -> Iterator[str]:
-    """Apply the linter's template-job and template-instance to all variables with a query."""
     for variable in _query_variables(board):
         name = variable["name"]
         if variable.get("datasource") != DATASOURCE:
@@ -110,7 +108,7 @@ def template_label_promql(board: Board) -> Iterator[str]:
 
 @rule
 def template_loaded_once(board: Board) -> Iterator[str]:
-    """Require that variables are loaded only once, because each load queries all clients."""
+    """Each load of a variable queries all clients."""
     for variable in _query_variables(board):
         if variable.get("refresh") != 1:
             yield f"{variable['name']}: not loaded once, when the dashboard is opened"
@@ -167,7 +165,6 @@ def target_datasource(board: Board) -> Iterator[str]:
 
 @rule
 def target_rate_interval(board: Board) -> Iterator[str]:
-    """Report fixed ranges in the queries of panels. Annotations may have a fixed range."""
     for where, expr in queries(board):
         for window in re.findall(r"\[([^\]]+)\]", expr["expr"]):
             if not window.startswith(("$__rate_interval", "$__range")):
@@ -176,7 +173,6 @@ def target_rate_interval(board: Board) -> Iterator[str]:
 
 @rule
 def target_scope(board: Board) -> Iterator[str]:
-    """Require queries to filter by the dashboard's variables, as the linter's target-job and target-instance do."""
     variables = {v["name"] for v in board["templating"]["list"] if v["type"] in ("query", "textbox")}
     for where, node in _selectors(board):
         wanted = set(CLIENT) if node.name in CLIENT_SERIES else {"group"} if node.name in GROUP_SERIES else set()
@@ -235,7 +231,6 @@ def unique_ids(board: Board) -> Iterator[str]:
 
 @rule
 def grid(board: Board) -> Iterator[str]:
-    """Report panels that overlap or lie outside the grid. Panels in collapsed rows are checked, too."""
     taken: dict[tuple[int, int], str] = {}
     for panel in panels(board):
         position = panel.get("gridPos", {})
@@ -271,7 +266,7 @@ def panel_options(board: Board) -> Iterator[str]:
 @rule
 def variables_defined(board: Board) -> Iterator[str]:
     defined = {variable["name"] for variable in board["templating"]["list"]}
-    # Skip Grafana's own variables (with two underscores), and `:queryparam` in `${datasource:queryparam}`.
+    # Grafana's own variables have two underscores, and `:queryparam` follows a name in `${datasource:queryparam}`.
     for name in set(re.findall(r"\$\{?([A-Za-z]\w*)", json.dumps(board))) - defined:
         yield f"${name} is not defined"
 
@@ -308,7 +303,7 @@ def legend_labels(board: Board) -> Iterator[str]:
 
 @rule
 def thresholds_explicit(board: Board) -> Iterator[str]:
-    """Require explicit thresholds: by default, values above 80 are red, and missing values have the base colour."""
+    """By default, values above 80 are red, and missing values have the base colour."""
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:
             continue
@@ -349,7 +344,6 @@ def habits(board: Board) -> Iterator[str]:
 
 @rule
 def sdk_round_trip(board: Board) -> Iterator[str]:
-    """Report fields that the Grafana Foundation SDK drops when it reads and writes the dashboard."""
     again = plain(Dashboard.from_json(json.loads(json.dumps(board))))
     yield from _differences(board, again, "dashboard")
 
@@ -373,7 +367,6 @@ def _query_variables(board: Board) -> list[Mapping[str, Any]]:
 
 
 def _named(tree: Any) -> set[str]:
-    """Return the metric names in a query, including those in patterns on __name__."""
     names = set()
     for node in nodes(tree):
         if isinstance(node, promql.VectorSelector):

@@ -1,4 +1,4 @@
-"""Draw dashboards with Grafana's own components in Chromium, with Prometheus data; return what is visible."""
+"""Draw dashboards with Grafana's own components in Chromium, and return what is visible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support import browser
 from tests.support.dashboard_reading import Board
 from tests.support.grafana_code import HERE, NODE, alone, modules
 
-#: Width that Grafana leaves for panels beside its menu on a screen of 1440 px.
+#: Grafana leaves WIDTH px for panels beside its menu on a screen of 1440 px.
 WIDTH = 1400
 SOURCES = ("draw.jsx", "draw.css", "bundle.mjs", "package-lock.json")
 Seen = Mapping[str, Any]
@@ -24,13 +24,7 @@ Seen = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Look:
-    """A dashboard to draw.
-
-    `prometheus`: address of the data source, '' for none. `choice`: values of the dashboard's variables. `seconds`:
-    length of the time range that ends at `now`. `scrape`: scrape interval in seconds. `theme`: dark or light. `width`:
-    in px; below 769 px Grafana stacks the panels. `picture`: file for a screenshot. `short`: the screenshot shows only
-    the upper part of the dashboard.
-    """
+    """The time range of `seconds` ends at `now`; `width` is in px, and `scrape` is an interval in s."""
 
     name: str
     board: Board
@@ -45,7 +39,6 @@ class Look:
     short: bool = True
 
     def asked(self) -> dict[str, Any]:
-        """Return the dashboard in the form that the drawing page expects."""
         end = self.now or time.time()
         times = {"from": round((end - self.seconds) * 1000), "to": round(end * 1000), "scrape": self.scrape}
         seen = {"width": self.width, "theme": self.theme, "short": self.short}
@@ -56,7 +49,6 @@ class Look:
 
 @cache
 def bundle() -> Path:
-    """Return the folder of the drawing script and its style, built once for these sources and kept in our cache."""
     sources = b"".join((HERE / name).read_bytes() for name in SOURCES)
     folder = modules(drawing=True).parent / f"drawing-{hashlib.sha256(sources).hexdigest()[:12]}"
     with alone(modules(drawing=True).parent):
@@ -68,7 +60,6 @@ def bundle() -> Path:
 
 
 def seen(looks: Iterable[Look]) -> dict[str, list[Seen]]:
-    """Return, for the name of each `Look`, what is visible in each panel."""
     puppeteer = browser.node_modules() / "node_modules"
     asked = json.dumps({"boards": [look.asked() for look in looks]})
     command = [str(NODE), str(HERE / "boards.mjs"), str(puppeteer), str(browser.CHROMIUM), str(bundle())]

@@ -11,7 +11,6 @@ import promql_parser as promql
 
 Board = Mapping[str, Any]
 
-#: Grafana's built-in variables, with sample values that make a query parseable.
 BUILT_IN = {"__rate_interval": "4m", "__range": "3h", "__interval": "1m"}
 
 

@@ -1,4 +1,4 @@
-"""Run test programs so that they clean up after themselves when they are interrupted."""
+"""Run test programs so that an interruption still lets them clean up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NoReturn
 
 
 def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
-    """Run `main` and exit with its result. SIGTERM and Ctrl-C raise KeyboardInterrupt in `main`; then exit with 130."""
+    """SIGTERM and Ctrl-C raise KeyboardInterrupt in `main`, and the exit code is then 130."""
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
     try:

@@ -1,7 +1,4 @@
-"""Run an exporter in its own process; once ready, it exports one deadlocked producer.
-
-python -m tests.support.exporter_process HOST:PORT
-"""
+"""Run an exporter in its own process, which exports one deadlocked producer."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.support.health_records import deadlock, wire
 
-#: Seconds for which the exporter pretends to read its topic and answers scrapes with 503.
 READING_SECONDS = 2.0
 
 

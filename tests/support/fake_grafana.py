@@ -19,8 +19,6 @@ NOT_FOUND: Answer = (404, {"message": "not found", "status": "not-found"})
 
 @dataclass
 class Grafana:
-    """A fake Grafana; `refuse`: (method, path prefix) → answer to give instead."""
-
     prefix: str = ""
     url: str = ""
     folders: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -84,7 +82,6 @@ class Grafana:
 @contextmanager
 def serving(fake: Grafana) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
-        # Grafana keeps connections open.
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 

@@ -18,7 +18,6 @@ import fastavro
 
 from clienthealth.settings import RegistrySettings, Settings
 
-#: Avro schema of a sample, as a team that has schemas for everything might define it.
 AVRO: Mapping[str, Any] = {
     "type": "record",
     "name": "Reading",
@@ -42,7 +41,6 @@ AVRO: Mapping[str, Any] = {
 
 
 def framed(number: int, reading: Mapping[str, Any]) -> bytes:
-    """Encode a sample as Avro in Confluent's framing; `number` is the schema id."""
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, _parsed(), reading)
     return b"\0" + number.to_bytes(4, "big") + stream.getvalue()
@@ -59,7 +57,7 @@ def always(_: str) -> Mapping[str, Any]:
 
 @dataclass
 class Registry:
-    """A fake schema registry; `password` belongs to the user "reader", and '' means no login."""
+    """`password` belongs to the user "reader", and '' means no login."""
 
     schemas: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -77,10 +75,7 @@ def serving(
     other: Callable[[str], Mapping[str, Any] | None] = lambda _: None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[None]:
-    """Serve the registry and set its `url`. If `url` is set already, keep its port.
-
-    `other`: returns the answer for a path without a schema; None for 404.
-    """
+    """If `url` is set already, its port is kept; `other` answers paths without a schema, with None for 404."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

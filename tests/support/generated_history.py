@@ -20,7 +20,7 @@ from clienthealth.spark.history import SCHEMA_VERSION
 
 @dataclass(frozen=True)
 class Fault:
-    """A client's fault: suspected from `start`, confirmed from `sure` (None: never), over at `stop`."""
+    """The client is suspected from `start`, confirmed from `sure` (None: never), and healthy from `stop`."""
 
     client: Client
     mode: str
@@ -33,7 +33,6 @@ class Fault:
     ends: Change = "closed"
 
     def changes(self) -> list[tuple[Transition, datetime]]:
-        """Return the changes that the monitor would store, each with the time at which it judged."""
         client, since = self.client, _ms(self.start)
         fact = Evidence("metric", since, self.evidence, Source("client-metrics", 2, 88123))
         first = "confirmed" if self.sure == self.start else "suspected"
@@ -70,8 +69,7 @@ def verdicts(spark: SparkSession, changes: Iterable[tuple[Transition, datetime]]
 def minute_rows(
     clients: DataFrame, start: datetime, minutes: int, values: dict[str, Column], keep: Column | None = None
 ) -> DataFrame:
-    """Return one row per client and minute. `values`: expressions by column; `keep`: condition for a row (None:
-    all)."""
+    """`values` are expressions by column, and `keep` is a condition for a row (None: all)."""
     first = int(start.timestamp())
     rows = clients.crossJoin(clients.sparkSession.range(minutes).select((F.col("id") * 60 + first).alias("at")))
     rows = rows.withColumn("minute", F.timestamp_seconds("at"))
@@ -95,7 +93,6 @@ def client_rows(spark: SparkSession, clients: Sequence[Client]) -> DataFrame:
 
 
 def status_of(faults: Iterable[Fault]) -> tuple[Column, Column]:
-    """Return columns `status` and `modes` for minute rows: the status that the faults cause, else ok."""
     status, modes = F.lit("ok"), F.array().cast("array<struct<mode:string,status:string>>")
     for fault in faults:
         stop = fault.stop or datetime.max

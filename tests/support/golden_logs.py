@@ -1,4 +1,4 @@
-"""Expected results for the log samples in tests/formats, written by a person who read the samples."""
+"""List expected results for the log samples in tests/formats, which a person wrote after reading the samples."""
 
 from __future__ import annotations
 
@@ -71,7 +71,6 @@ CALLER = {
     "line": 17,
 }
 
-#: File → expected content of each log record, without null fields, and without `client` if it is unknown.
 GOLDEN: dict[str, list[dict[str, Any]]] = {
     "filebeat_ecs_dotted.json": [
         {
@@ -333,7 +332,6 @@ GOLDEN: dict[str, list[dict[str, Any]]] = {
         }
     ],
 }
-#: The protobuf content is made with opentelemetry-proto.
 GOLDEN |= {
     name.replace("otlp_json", "otlp_proto").replace(".json", ".bin"): [
         {**row, "format": "otlp_logs_protobuf"} for row in GOLDEN[name]

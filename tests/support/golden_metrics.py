@@ -1,4 +1,4 @@
-"""Expected results for the metrics samples in tests/formats, written by a person who read the samples."""
+"""List expected results for the metrics samples in tests/formats, which a person wrote after reading the samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ BUFFER = {"buffer-available-bytes": 24576, "buffer-total-bytes": 33554432}
 SATURATED = {**BUFFER, "bufferpool-wait-ratio": 0.8731, "waiting-threads": 6}
 STUCK = {"poll-idle-ratio-avg": 0.004, "last-poll-seconds-ago": 287, "time-between-poll-max": 288101}
 
-#: Record keys that identify the client, for samples that do not contain its name.
 KEYS = {
     "jolokia_bulk_response.json": b"checkout|checkout-0:1|",
     "kafka_python_consumer_metrics.json": b"ledger|ledger-0:17|ledger-py",
@@ -24,18 +23,15 @@ KEYS = {
 
 
 def snapshot(fmt: str, client: Mapping[str, Any], metrics: Mapping[str, float], **more: Any) -> Row:
-    """Return a snapshot that was taken at AT, with an interval of 10 s; `more` adds or replaces fields."""
     return {"format": fmt, "ts_ms": AT, "interval_ms": 10_000, "client": client, "metrics": metrics, **more}
 
 
 def adapted(metrics: Mapping[str, float], client: Mapping[str, Any] = CHECKOUT, **more: Any) -> Row:
-    """Return the snapshot of an application with Micrometer, received through prometheus-kafka-adapter."""
     pod = {"service": "checkout", "host": POD, "instance": "10.42.7.19:8080", "version": "4.1.0"}
     return snapshot("prometheus_adapter", {**client, **pod}, metrics, interval_ms=60_000, **more)
 
 
 def jmx_adapted(host: str, metrics: Mapping[str, float], client: Mapping[str, Any], **more: Any) -> Row:
-    """Return the JMX exporter's snapshot of a client, received through prometheus-kafka-adapter."""
     process = {"service": "jmx", "host": host, "instance": f"{host}:9404"}
     return snapshot("prometheus_adapter", {**client, **process}, metrics, interval_ms=60_000, **more)
 
@@ -56,7 +52,6 @@ KAFKA_PYTHON = {
     "slowest-node-latency-avg": 1902.8,
 }
 
-#: File → expected snapshot of each client; null, false and empty fields are omitted.
 GOLDEN: dict[str, list[Row]] = {
     "jmxtrans_kafkawriter.ndjson": [
         *(
@@ -461,7 +456,6 @@ GOLDEN |= {
 
 
 def protobuf_rows(name: str) -> list[Row]:
-    """Return the expected rows of an OTLP sample for its protobuf version (made with opentelemetry-proto)."""
     return [{**row, "format": f"{row['format']}_protobuf"} for row in GOLDEN[name]]
 
 

@@ -23,9 +23,8 @@ NODE, NPM = shutil.which("node"), shutil.which("npm")
 
 @cache
 def modules(drawing: bool = False) -> Path:
-    """Return the folder of Grafana's packages, installed from our lock file into our cache without install scripts.
-
-    The packages for drawing (`devDependencies`) are three quarters of the total; they are installed only if requested.
+    """The packages for drawing (`devDependencies`) are three quarters of the total, and are installed only for
+    `drawing`.
     """
     if not (NODE and NPM):
         pytest.skip("needs node and npm")
@@ -50,7 +49,6 @@ def _install(folder: Path, npm: str, drawing: bool) -> None:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold an exclusive lock on the folder, so that no other test process changes it meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -59,7 +57,6 @@ def alone(folder: Path) -> Iterator[None]:
 
 @cache
 def schema(package: str) -> dict[str, Any]:
-    """Return the JSON schema of a dashboard, generated once from the types of this version of @grafana/schema."""
     folder = modules().parent
     made = folder / f"{package}.json"
     with alone(folder):

@@ -12,7 +12,6 @@ OFFSETS = ("committed_offset", "end_offset", "start_offset", "commit_timestamp_m
 
 
 def lag_of(group: str, readings: Sequence[Mapping[str, Any]], limits: LagSettings) -> dict[str, Any]:
-    """Compute a group's lag from samples with `ts_ms`, `members` and `topics`, in order of time."""
     histories: dict[Partition, list[Observation]] = {}
     for reading in readings:
         for t in reading["topics"]:

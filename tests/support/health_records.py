@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 NOW_MS = 1_795_208_640_000
-"""2026-11-20 21:04:00 UTC."""
+"""NOW_MS is 2026-11-20 21:04:00 UTC."""
 
 
 def key(service: str, instance: str, client_id: str) -> bytes:
@@ -14,7 +14,7 @@ def key(service: str, instance: str, client_id: str) -> bytes:
 
 
 def verdict(mode: str, status: str, **more: Any) -> dict[str, Any]:
-    """Return a verdict. A suspected or confirmed failure began 90 s before NOW_MS."""
+    """A suspected or confirmed failure began 90 s before NOW_MS."""
     fields: dict[str, Any] = {"mode": mode, "status": status}
     if status in ("suspected", "confirmed"):
         fields |= {"since": NOW_MS - 90_000, "detail": {}, "evidence": []}
@@ -32,7 +32,6 @@ def record(
     worst: str = "ok",
     **more: Any,
 ) -> dict[str, Any]:
-    """Return a client's record; `more` sets `group`, `indicators` and top-level fields."""
     client = {"service": service, "host": host, "instance": instance, "client_id": client_id, "kind": kind}
     client |= {"library": "java", "version": "3.9.1", "group": more.pop("group", None)}
     return {
@@ -49,7 +48,6 @@ def record(
 
 
 def deadlock(**more: Any) -> dict[str, Any]:
-    """Return the record of a producer that is deadlocked in its own callback, with two kinds of evidence."""
     evidence = [
         {
             "kind": "metric",
@@ -135,7 +133,7 @@ def group(
 
 
 def wire(document: dict[str, Any]) -> tuple[bytes, bytes, int]:
-    """Return key, value and timestamp (ms) of a record, as a Kafka consumer receives them."""
+    """Return the key, the value and the timestamp (ms) of a record."""
     client = document["client"]
     return (
         key(client["service"], client["instance"], client["client_id"]),

@@ -17,7 +17,6 @@ from tests.support.raw_records import SAMPLES, Raw, sample
 from tests.support.streamed import Streamed
 
 BEGIN = AT // 1000
-#: Numbers in valid and invalid JSON notation.
 NUMBERS = (
     *("1e30", "1e308", "-1e30", "1.7976931348623157e308", "5e-324", "NaN", "Infinity", "-Infinity", "1e999", "0", "-1"),
     *(str(2**63 - 1), str(2**63), str(2**64), str(-(2**63) - 1), str(2**53), str(2**31), "1" + "0" * 400, "0.1"),
@@ -35,14 +34,12 @@ LOGS = [
     for file in SAMPLES.glob(pattern)
     for raw in sample(file.name)
 ]
-#: Values for KIP-714 pushes, which hold doubles.
+#: KIP-714 pushes hold doubles.
 PUSHED = (1e30, 1e308, -1e30, float("nan"), float("inf"), 2.0**63, 2.0**64, 5e-324, 0.0, 100.0)
 DIGITS = re.compile(rb"(?<![\w.\-])\d[\d.]*(?![\w.\-])")
 
 
 class Hostile:
-    """One client that randomly reports values that no real client reports."""
-
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
         self.kind = self.dice.choice(list(CLIENT_METRICS))
@@ -77,14 +74,12 @@ class Hostile:
         return Raw("", value.encode())
 
     def sampled(self, samples: Sequence[bytes], second: int) -> Raw:
-        """Return one of the samples, with its timestamps moved to `second`, and some numbers replaced."""
         return Raw("", self.numbered(moved(self.dice.choice(samples), second)), key=b"evil|e:1|e")
 
     def numbered(self, value: bytes) -> bytes:
         return DIGITS.sub(lambda digits: self.dice.choice(NUMBERS).encode() if self.odd() else digits[0], value)
 
     def line(self, examples: Sequence[str], second: int) -> Raw:
-        """Return a log line that matches a library's log pattern, with some numbers replaced."""
         message = self.numbered(self.dice.choice(examples).encode()).decode()
         at = datetime.fromtimestamp(second, UTC).isoformat()
         of = {"service": {"name": self.client["service"]}, "host": {"name": self.client["host"]}}
@@ -92,7 +87,6 @@ class Hostile:
         return Raw("", json.dumps(document).encode())
 
     def push(self, honest: Raw) -> Raw:
-        """Return the KIP-714 push `honest` with some values replaced."""
         data = MetricsData.FromString(honest.value or b"")
         for resource in data.resource_metrics:
             for metric in resource.scope_metrics[0].metrics:
@@ -128,10 +122,7 @@ def good_snapshot(host: str, second: int) -> dict[str, Any]:
 
 
 def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = None) -> Streamed:
-    """Run the monitor for four minutes with a hostile client, then until the client is gone.
-
-    `seed`: None to run without the hostile client.
-    """
+    """`seed` is None for a run without the hostile client."""
     monitor = Streamed()
     hostile = None if seed is None else Hostile(seed)
     for second in range(BEGIN + 60, BEGIN + 480, 30):
@@ -150,7 +141,7 @@ def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = Non
 
 
 def repeated(value: bytes, log: bool = False) -> Streamed:
-    """Run the monitor while a client sends `value` every 10 s for two minutes, then until the client is gone."""
+    """The client sends `value` every 10 s for two minutes."""
     monitor = Streamed()
     for second in (*range(BEGIN + 60, BEGIN + 180, 30), *range(BEGIN + 180, BEGIN + 361, 60)):
         raws = [Raw("", moved(value, at), key=b"evil|e:1|e") for at in range(second - 30, second, 10)]

@@ -1,4 +1,4 @@
-"""List every metric with its labels: from the exporter, the monitor, Prometheus itself and the recording rules."""
+"""List the metrics of the exporter, the monitor, Prometheus and the recording rules, with their labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from clienthealth_exporters.prometheus.series import ALL_FAMILIES
 from tests.support.alert_rules import recordings
 from tests.support.promql import surviving
 
-#: Suffixes and labels that the Prometheus client library adds to a metric family.
 SUFFIXES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "counter": {"_total": ()},
     "gauge": {"": ()},
@@ -19,13 +18,11 @@ SUFFIXES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "info": {"_info": ("version",)},
 }
 
-#: Labels that any series can have: the installation's labels and the exporter's shard.
 _ALL = (*KEPT, "shard")
 
 
 @cache
 def known_labels() -> Mapping[str, tuple[str, ...]]:
-    """Return metric → labels, without job and instance, which Prometheus adds to every scraped series."""
     labels = {family.name: (*_ALL, *family.labels) for family in ALL_FAMILIES}
     own = SelfMetrics()
     for metric in (*own.gauges.values(), *own.counters.values(), own.latency):

@@ -1,8 +1,4 @@
-"""Save the files of an earlier release's monitor (checkpoint, history, states) as an archive in tests/releases.
-
-`python -m tests.support.left_by_release COMMIT VERSION` runs the release at that commit and saves the files that the
-release has written. As long as 0.3.0 has no tag, pass commit ea483a1b for version 0.3.0.
-"""
+"""Save the files of an earlier release's monitor (checkpoint, history, states) as an archive in tests/releases."""
 
 from __future__ import annotations
 
@@ -32,24 +28,19 @@ from tests.support.settings_file import write_settings
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "releases"
 METRICS, LOGS = "upgrade-metrics", "upgrade-logs"
-#: File with the newest records of `client-health`, by key.
 HEALTH = "health.json"
-#: A monitor that continues from this checkpoint must use these settings of [monitor], because the checkpoint fixes
-#: them.
+#: A checkpoint fixes the settings FIXED of [monitor] for every monitor that continues from the checkpoint.
 FIXED = {"shuffle_partitions": 1, "buckets": 2}
 MIB = float(1 << 20)
 SECONDS, STEP, STUCK_FROM = 240, 10, 120
-#: Hosts of the producers; the first producer hangs.
 HOSTS = ("web-0", "web-1")
-#: Numbers of records read from the topics METRICS and LOGS.
 READ = (SECONDS // STEP * len(HOSTS), 3)
-#: With few batches, the run leaves few files.
 PORTIONS = 4
 WAIT_SECONDS = 300.0
 
 
 def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
-    """Return a sample of a producer that has run for `second` s and hung for the last `stuck` s of them."""
+    """The producer has run for `second` s and hung for the last `stuck` s of them."""
     alive = second - stuck
     metrics = {
         "select-total": 1000.0 + 50 * alive,
@@ -68,7 +59,6 @@ def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
 
 
 def unpacked(folder: Path) -> None:
-    """Extract what the newest release left: the folders `checkpoints` and `history`, and the file HEALTH."""
     newest_release = max(FOLDER.glob("*.tar.xz"), key=lambda path: [*map(int, path.name.split(".")[:3])])
     with tarfile.open(newest_release) as archive:
         archive.extractall(folder, filter="data")
@@ -135,7 +125,7 @@ def _has_read(folder: Path, expected: Mapping[str, Mapping[int, int]]) -> bool:
 
 
 def _packed(folder: Path, file: Path) -> Path:
-    """Pack checkpoint, history and health records without checksum files; equal content gives equal bytes."""
+    """Equal content gives equal bytes, so checksum files are left out."""
     with tarfile.open(file, "w:xz") as archive:
         for place in ("checkpoints/monitor/**/*", "history/**/*", HEALTH):
             for path in sorted(folder.glob(place)):

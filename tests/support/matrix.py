@@ -1,9 +1,4 @@
-"""Render the golden matrix: each mode's worst status on every recording and hand-made window, as text to review.
-
-`python -m tests.support.matrix` prints it.
-
-`python -m tests.support.matrix --write` writes tests/golden/matrix.txt; review the difference before you commit it.
-"""
+"""Render each failure mode's worst status on every recording and hand-made window as a text to review."""
 
 from __future__ import annotations
 
@@ -30,7 +25,6 @@ THINNED_MS = 10_000
 
 
 def statuses(windows: Sequence[ClientWindow], departure: ClientWindow | None = None) -> dict[str, str]:
-    """Return each mode's worst status over a client's windows; modes about a client's end are judged on `departure`."""
     verdicts = adjust("moment", judge_windows(windows, {}), Context()) if windows else []
     if departure:
         verdicts += judge_windows([departure], {}, absence=True)
@@ -38,7 +32,6 @@ def statuses(windows: Sequence[ClientWindow], departure: ClientWindow | None = N
 
 
 def recorded(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield two rows for each client of a recording: one from all samples, one from a sample every 10 s."""
     for whole, thin in zip(clients(folder), clients(folder, THINNED_MS), strict=True):
         for how, every_ms, client in (("", 0, whole), (" every 10 s", THINNED_MS, thin)):
             judged = verdicts(folder, every_ms)[client.client]

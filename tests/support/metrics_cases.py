@@ -1,4 +1,4 @@
-"""Variants of the metrics formats, each with an expected result written by hand, and records that must be rejected."""
+"""List variants of the metrics formats with hand-written expected results, and records that must be rejected."""
 
 from __future__ import annotations
 
@@ -472,12 +472,10 @@ CASES: dict[str, tuple[Any, list[Row]]] = {
     ),
 }
 
-#: A canonical record that is correct except for its missing last bracket.
 WHOLE = (
     b'{"ts": 1795200030000, "client": {"service": "s", "instance": "i", "client_id": "p", "kind": "producer"}, '
     b'"metrics": {"io-ratio": 0.5}'
 )
-#: Case → a record that cannot be decoded, and the expected reason.
 REJECTED: dict[str, tuple[Any, str]] = {
     "no value": (None, "empty"),
     "blanks": (b" \n\t", "empty"),
@@ -526,7 +524,6 @@ OWN_ATTRIBUTE = otlp(resource(gauge(WAIT, 0.5), x__kafka="p", client_id="not thi
 
 
 def record(name: str, value: Any) -> Raw:
-    """Return a record from service `s`, instance `i`; its key has a client id if `name` begins with kafka-python."""
     data = value if value is None or isinstance(value, bytes) else value.encode() if isinstance(value, str) else None
     client_id = b"k" if name.startswith("kafka-python") else b""
     return Raw(name, json.dumps(value).encode() if data is None and value is not None else data, 0, b"s|i|" + client_id)

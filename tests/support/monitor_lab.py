@@ -1,4 +1,4 @@
-"""Run a monitor with its own topics, checkpoint and history on an existing broker, and make samples for it."""
+"""Run a monitor with its own topics, checkpoint and history on an existing broker."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Lab:
         self.producer.flush()
 
     def metric(self, name: str) -> float:
-        """Return the value of the monitor's metric; 0 if the metric is absent, -1 if the monitor does not answer."""
+        """Return 0 if the metric is absent, and -1 if the monitor does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as page:
                 lines = page.read().decode().splitlines()
@@ -109,7 +109,6 @@ class Lab:
         return records
 
     def wait(self, ready: Callable[[], bool], seconds: float = 300) -> None:
-        """Wait until `ready` returns True. Raises ServiceError if that takes longer than `seconds`."""
         assert self.process is not None
         self.process.wait_until(ready, seconds)
 
@@ -134,7 +133,9 @@ def create(servers: str, *topics: str) -> None:
 
 
 def reading(ts_ms: int, selects: float, available: float, waiting: float = 0.0) -> bytes:
-    """Return a snapshot of a producer: select-total, free bytes of its buffer, threads that wait for buffer space."""
+    """`selects` is select-total, `available` the free bytes of the buffer, and `waiting` the number of waiting
+    threads.
+    """
     client = ClientProcess("orders-api", "web-7", "web-7:31337").client("order-producer", "producer", "java", "3.9.1")
     metrics = {
         "select-total": selects, "buffer-total-bytes": BUFFER, "buffer-available-bytes": available,

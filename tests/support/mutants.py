@@ -35,7 +35,6 @@ LAYERS = ("tests/laws", "tests/unit", "tests/rules")
 LIMIT_SECONDS = 3600
 #: The fastest FIRST tests of a line run first, because they notice most mutants.
 FIRST = 80
-#: Operator → its replacement.
 _SWAPS: Mapping[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -78,8 +77,6 @@ sys.exit(code)
 
 @dataclass(frozen=True)
 class Mutant:
-    """The replacement of a part of one line; `place` names the function, the statement and the part's number."""
-
     path: str
     line: int
     begin: int
@@ -142,7 +139,6 @@ def _is_written(was: str, node: ast.AST) -> bool:
 
 
 def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """Return the mutants that two checkouts have in common."""
     known, others = _by_place(here), _by_place(there)
     paired, taken = {}, set[Mutant]()
     for place in sorted(known.keys() & others.keys()):
@@ -153,10 +149,6 @@ def shared(here: Iterable[Mutant], there: Iterable[Mutant]) -> Mapping[str, Muta
 
 
 def _by_place(every: Iterable[Mutant]) -> Mapping[str, Mutant]:
-    """Return name → mutant.
-
-    The name of a mutant is its place, file and number. The only mutant of a place has the place as a second name.
-    """
     by_place: dict[str, list[Mutant]] = {}
     for mutant in every:
         by_place.setdefault(mutant.place, []).append(mutant)
@@ -194,7 +186,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
 
 
 def _of_text(node: ast.BinOp) -> bool:
-    """Return whether `node` adds texts or lists. No mutant changes this + to -, because the line would always fail."""
+    """No mutant changes a + of texts or lists to -, because the line would always fail."""
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)
 
@@ -204,7 +196,6 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def copied(folder: Path) -> Path:
-    """Copy the checkout to `folder` and return it. The copy is a git repository, because tests call git."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
@@ -223,11 +214,6 @@ def copied(folder: Path) -> Path:
 
 
 class Tried:
-    """The tests in a copy of the checkout.
-
-    `short`: True if tests marked long are left out.
-    """
-
     def __init__(self, short: bool) -> None:
         self.name = "short" if short else "whole"
         self.folder = copied(KEPT / f"checkout-{self.name}")
@@ -248,7 +234,6 @@ class Tried:
         return [str(self.folder / part) for part in ("jobs", "exporters", "")]
 
     def known(self) -> Mapping[str, Mapping[int, Sequence[str]]]:
-        """Return file → line → the passing tests that run the line, in the order in which to try them."""
         from coverage import CoverageData  # type: ignore[import-not-found]
 
         if not self._data.exists():
@@ -272,7 +257,6 @@ class Tried:
         return by_file
 
     def notices(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
-        """Return the first test that fails; None if all pass; a message if the tests take longer than LIMIT_SECONDS."""
         first, rest = tests[:FIRST], tests[FIRST:]
         with self._put([mutant]):
             try:
@@ -325,8 +309,6 @@ def _failing(output: str) -> set[str]:
 
 
 class Results:
-    """The test that noticed each mutant (None: no test); each result is also appended to a file."""
-
     def __init__(self, file: Path) -> None:
         self._file = file
         rows = [json.loads(line) for line in file.open(encoding="utf-8")] if file.exists() else []

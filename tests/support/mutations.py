@@ -1,4 +1,4 @@
-"""Damage samples at random: bytes or JSON values change; the same seed gives the same records."""
+"""Damage bytes or JSON values of samples at random."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ NONSENSE = (b"{", b"}", b'"', b"[", b"]", b",", b":", b"null", b"1e999", b"-1", 
 
 
 def mutated(dice: random.Random, samples: Sequence[bytes]) -> bytes:
-    """Return one of the samples (JSON or protobuf) with damaged bytes, damaged JSON values, or both."""
     value = dice.choice(samples)
     if value[:1] in b"{[" and dice.random() < 0.6:
         value = json.dumps(altered(dice, json.loads(value))).encode()
@@ -44,7 +43,6 @@ def mutated(dice: random.Random, samples: Sequence[bytes]) -> bytes:
 
 
 def damaged(dice: random.Random, value: bytes) -> bytes:
-    """Return the record with bytes removed, doubled, overwritten or inserted, or cut off at the end."""
     data = bytearray(value)
     for _ in range(dice.randint(1, 3)):
         at = dice.randrange(len(data) + 1)

@@ -1,4 +1,4 @@
-"""Reproduce what mail, trackers, chats, terminals, profilers and log searches do to a text on its way to a ticket."""
+"""Reproduce what mail, trackers, chats, terminals and log searches do to a text on its way to a ticket."""
 
 from __future__ import annotations
 
@@ -25,19 +25,16 @@ def _numbered(between: str) -> Callable[[str], str]:
 
 
 def wrapped(text: str, width: int) -> str:
-    """Wrap lines at words, as mail programs do."""
     parts = (textwrap.wrap(line, width, break_on_hyphens=False) or [""] for line in text.split("\n"))
     return "\n".join(line for part in parts for line in part)
 
 
 def cut(text: str, width: int) -> str:
-    """Cut lines at a width, as terminals do."""
     return "\n".join(
         "\n".join(line[at : at + width] for at in range(0, max(len(line), 1), width)) for line in text.split("\n")
     )
 
 
-#: Name → what pasting does to a text; the text is one thread of a dump, or a log.
 TEXTS: dict[str, Callable[[str], str]] = {
     "fences": lambda text: f"{PROSE}```java\nproducer.send(record).get();\n```\nand then:\n```\n{text}\n```\nThanks\n",
     "quoted": _lines(lambda line: f"> {line}"),
@@ -56,7 +53,6 @@ TEXTS: dict[str, Callable[[str], str]] = {
     "UTF-8 mark": lambda text: f"\ufeff{text}",
     "unknown prefix": _lines(lambda line: f"orders-svc/1 >> {line}"),
 }
-#: Name → what pasting does to the text of one thread in a dump.
 BLOCKS: dict[str, Callable[[str], str]] = {
     "no blanks before": _lines(str.strip),
     "no at": _lines(lambda line: re.sub(r"^\s*at ", "", line)),
@@ -114,7 +110,6 @@ def _each(of: Callable[[datetime, str], object]) -> Callable[[list[Entry]], str]
     return lambda match: "".join(json.dumps(of(at, text)) + "\n" for at, text in match)
 
 
-#: Name → how a log search exports the entries of a log.
 SEARCHES: dict[str, Callable[[list[Entry]], str]] = {
     "Kibana CSV": lambda es: _table(
         ["@timestamp", "host.name", "message"], [(_kibana(a), "w", t) for a, t in es[::-1]]

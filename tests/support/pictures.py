@@ -1,7 +1,4 @@
-"""Take the pictures of the pages anew, and note which templates they show: `make pictures`.
-
-tests/golden/pictures.sha256 holds the SHA-256 of each template behind a picture.
-"""
+"""Take the pictures of the pages anew, and note which templates they show."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 NOTED = ROOT / "tests/golden/pictures.sha256"
 PAGE = ("jobs/clienthealth/platform/page.*", "jobs/clienthealth/platform/parts.html.j2")
-#: Folder of pictures → the templates that the pictures show.
 SHOWN: Mapping[str, Sequence[str]] = {
     "dashboards/pictures": tuple(
         f"dashboards/out/{board}.json"
@@ -39,7 +35,6 @@ SCREENSHOTS = ("tests/e2e/test_status_page_chromium.py::test_picture", "tests/sp
 
 
 def hashes() -> str:
-    """Return a line `SHA-256  path` for each template that a picture shows."""
     paths = {path for patterns in SHOWN.values() for pattern in patterns for path in ROOT.glob(pattern)}
     return "".join(
         f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(ROOT)}\n" for path in sorted(paths)
@@ -47,7 +42,6 @@ def hashes() -> str:
 
 
 def main() -> int:
-    """Take the pictures and save the hashes of their templates. Return 1 without saving if a picture was not taken."""
     began = time.time()
     pytest = [sys.executable, "-m", "pytest", "-q", "--no-header"]
     boards = os.environ | {"DASHBOARDS_IN_PIXELS": "1", "DASHBOARDS_PICTURES": str(ROOT / "dashboards/pictures")}

@@ -1,4 +1,4 @@
-"""Find the metrics that a PromQL expression reads, and the labels of its result, from its syntax tree."""
+"""Find the metrics that a PromQL expression reads, and the labels of the expression's result."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ def metrics(expr: str) -> set[str]:
 
 
 def surviving(expr: str, labels: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """Return the labels that the result of `expr` can have. `labels`: metric → labels."""
     return _surviving(promql.parse(expr), labels)
 
 
 def compares(expr: str) -> bool:
-    """Return whether the expression contains a comparison or `absent`. Without one, an alert would always fire."""
+    """An alert whose expression has neither a comparison nor `absent` would always fire."""
     comparisons = {"==", "!=", "<", ">", "<=", ">="}
     for node in nodes(promql.parse(expr)):
         if isinstance(node, promql.BinaryExpr) and str(node.op) in comparisons:

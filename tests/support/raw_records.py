@@ -31,7 +31,6 @@ class Raw:
 
 
 def sample(name: str) -> list[Raw]:
-    """Return the records of a sample file: one, or one per line of an .ndjson file."""
     data = (SAMPLES / name).read_bytes()
     values = data.splitlines() if name.endswith(".ndjson") else [data]
     return [Raw(name, value, offset) for offset, value in enumerate(values)]

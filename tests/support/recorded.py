@@ -39,8 +39,7 @@ from deploy.demo.replay import time_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings"
-#: DECODED: cache of decoded recordings, with a folder per version of the decoding code. KEPT: number of older folders
-#: to keep; the oldest folders are removed.
+#: DECODED caches decoded recordings for the current code, and for the KEPT code versions before.
 DECODED, KEPT = ROOT / ".cache" / "decoded", 2
 SETTINGS = Settings()
 DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
@@ -63,7 +62,6 @@ class Recorded:
 
     @cached_property
     def windows(self) -> tuple[ClientWindow, ...]:
-        """Return all windows with samples or log entries for the client, in order of time."""
         state, grid = self.bucket.state, self.bucket.grid
         client = state.all_clients[self.number]
         slide, length = int(grid.slide[self.number]), int(grid.length[self.number])
@@ -83,13 +81,11 @@ class Recorded:
 
     @cached_property
     def departure(self) -> ClientWindow:
-        """Return the window of the client's departure; the end of the recording counts as departure."""
+        """The end of the recording counts as departure."""
         return departures.departure(self.bucket, self.number)
 
     @cached_property
     def silence(self) -> list[Verdict]:
-        """Return the verdicts for the client's missing data, if the client stopped reporting before the recording
-        ended."""
         return silence(self.bucket, self.number, self.departure)
 
 
@@ -111,7 +107,6 @@ def _clients(folder: Path, every_ms: int) -> tuple[Recorded, ...]:
 
 
 def verdicts(folder: Path, every_ms: int = 0) -> dict[Client, list[Verdict]]:
-    """Return the worst verdict of each mode for each client of a recording."""
     return _verdicts(folder, every_ms)
 
 
@@ -137,7 +132,7 @@ def _bucket(folder: Path, every_ms: int) -> Bucket:
 
 
 def _thinned(ref: Ints, ts: Ints, every_ms: int) -> Bools:
-    """Select samples of each client that are at least `every_ms` (less 5 %) apart, beginning with the first."""
+    """Samples of a client must be at least 95 % of `every_ms` apart."""
     keep = np.zeros(len(ts), bool)
     last: dict[int, int] = {}
     for row, (client, moment) in enumerate(zip(ref.tolist(), ts.tolist(), strict=True)):
@@ -147,18 +142,14 @@ def _thinned(ref: Ints, ts: Ints, every_ms: int) -> Bools:
 
 
 def sent(record: Read) -> RawRecord:
-    """Return the record as it was sent. Its time is the one in the recording, or else the one in its value."""
     return raw_record(replace(record, ts_ms=record.ts_ms or time_of(record.value) or 0))
 
 
 def chunks(folder: Path) -> list[Chunk]:
-    """Return a recording's chunks, as one decoding task hands them to a step of the monitor."""
     return [decode(encode(chunk)) for chunk in _packed(folder).chunks().values()]
 
 
 class _Packed(Packer):
-    """A packer that returns given chunks."""
-
     def __init__(self, chunks: Mapping[int, Chunk]) -> None:
         super().__init__(1)
         self._chunks = dict(chunks)
@@ -169,7 +160,6 @@ class _Packed(Packer):
 
 @cache
 def _packed(folder: Path) -> Packer:
-    """Return the decoded recording: from the cache unless code or files have changed, because decoding takes long."""
     kept = DECODED / _code() / f"{folder.name}-{_hash(sorted(path for path in folder.rglob('*') if path.is_file()))}"
     if not kept.exists():
         packer, now_ms = Packer(1), int(time.time() * 1000)
@@ -188,14 +178,13 @@ def _packed(folder: Path) -> Packer:
 
 
 def _line(numbered: tuple[int, Read]) -> object:
-    """Return a key that equal log lines share. In a burst, the product also reads only one of several equal lines."""
+    """Equal log lines share a key, because the product reads only one of several equal lines in a burst."""
     number, record = numbered
     return (record.instance, record.file, record.value) if record.stream == "logs" else number
 
 
 @cache
 def _code() -> str:
-    """Return a hash of the code that decodes recordings, and remove caches of older code."""
     packages = (ROOT / folder for folder in ("jobs", "exporters"))
     sources = sorted(path for package in packages for path in package.rglob("*") if path.suffix in (".py", ".toml"))
     now = _hash([*sources, Path(__file__), ROOT / "uv.lock"])

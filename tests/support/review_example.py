@@ -39,7 +39,6 @@ WEEK = Period(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=U
 
 
 def review(**changes: Any) -> Review:
-    """Return the review of a week without data, with its headline; `changes` replaces fields."""
     period: Period = changes.get("period", WEEK)
     nothing = Distribution(("0",), (0,), (0,))
     values: dict[str, Any] = {
@@ -75,7 +74,6 @@ def review(**changes: Any) -> Review:
 
 
 def service(name: str, *periods: Minutes) -> ServiceSlo:
-    """Return a service with these minutes in its newest periods; earlier periods are empty."""
     filled = [Minutes()] * (4 - len(periods)) + list(periods)
     return ServiceSlo(name, 1, 0.995, filled, {30: periods[-1]})
 
@@ -85,7 +83,6 @@ def watched(period: Period = WEEK) -> Quality:
 
 
 def theme(client_id: str = "order-producer", evidence: str = "metric: stood still", **changes: Any) -> Theme:
-    """Return one confirmed incident on Tuesday, 10:00 to 11:40."""
     start, stop = datetime(2026, 11, 10, 10, tzinfo=UTC), datetime(2026, 11, 10, 11, 40, tzinfo=UTC)
     incident = Incident(
         service="orders-api",
@@ -133,7 +130,6 @@ def theme(client_id: str = "order-producer", evidence: str = "metric: stood stil
 
 
 def everything(name: str, ours: str = "ours") -> Review:
-    """Return a review with rows in every section; names from clients are `name`, causes and actions are `ours`."""
     ill = dataclasses.replace(service(name, ILL, ILL), owner=Owner(name), target=0.99, lost=Loss((0, 3), "not known"))
     services = [ill, *(service(f"{name} {n}", FINE) for n in range(12))]
     row = ClientRow(name, name, name, "queue", 0.9, topic=name, seconds=30)

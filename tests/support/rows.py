@@ -1,4 +1,4 @@
-"""Split the rows of a parametrized test: `make test` runs the first ones, `make test-all` runs all."""
+"""Split the rows of a parametrized test between `make test` and `make test-all`."""
 
 from __future__ import annotations
 

@@ -43,7 +43,6 @@ class SparkCluster:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Return the environment that Spark's own scripts need."""
         return {
             **self._more,
             "SPARK_HOME": str(SPARK_HOME),
@@ -64,7 +63,6 @@ class SparkCluster:
                 process.kill()
 
     def add(self, count: int) -> Sequence[Process]:
-        """Start workers, wait until the master has registered them, and return them."""
         assert self._master is not None
         before = self.alive()
         new = []
@@ -78,13 +76,12 @@ class SparkCluster:
         return new
 
     def lose(self, worker: Process) -> None:
-        """Kill a worker and everything that it runs, as if the worker's machine were lost."""
         self.workers.remove(worker)
         worker.kill()
 
     def state(self) -> dict[str, Any] | None:
         url = f"http://127.0.0.1:{self._web}/json/"
-        # While the master starts, it answers every path with its first page, which is not JSON.
+        # While the master starts, every path is answered with the first page, which is not JSON.
         with suppress(OSError, json.JSONDecodeError), urllib.request.urlopen(url, timeout=5) as answer:
             document: dict[str, Any] = json.load(answer)
             return document
@@ -97,7 +94,6 @@ class SparkCluster:
         return {pid: command for worker in self.workers for pid, command in session(worker.pid) if EXECUTOR in command}
 
     def at_work(self) -> int:
-        """Return the number of workers that have run a task: from then on their executors keep a Python process."""
         return sum(any(PYTHON in command for _, command in session(worker.pid)) for worker in self.workers)
 
     def errors(self) -> Sequence[str]:
@@ -111,7 +107,6 @@ class SparkCluster:
 
 
 def bare_python(folder: Path) -> Path:
-    """Make an environment with our dependencies but without our own package; return its Python interpreter."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = (folder / "lib").glob("python*/site-packages")
     # Python ignores .pth files in folders that a .pth file adds, so our editable install is not found.
@@ -122,10 +117,6 @@ def bare_python(folder: Path) -> Path:
 def submission(
     cluster: SparkCluster, settings: Settings, config: Path, package: Path, **options: str
 ) -> tuple[list[str], Mapping[str, str]]:
-    """Return the command that submits the monitor to a cluster as in deploy/cluster.md, and its environment.
-
-    `options`: Spark options, with `__` in place of each dot.
-    """
     folder = config.parent
     properties = folder / "monitor.conf"
     conf = {**submit_options(settings, cluster=False), **{n.replace("__", "."): v for n, v in options.items()}}
@@ -133,7 +124,8 @@ def submission(
     python = str(bare_python(folder / "python"))
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--deploy-mode", "client"]
     command += ["--properties-file", str(properties), "--jars", ",".join(map(str, jars.classpath("spark")))]
-    # Spark imports only from archives named .zip. Beside the original monitor.py, Python could import our other code.
+    # Spark imports only from archives named .zip, and Python could import our other code beside the original
+    # monitor.py.
     archive, program = (
         Path(shutil.copy(file, folder / name))
         for file, name in ((package, "kafka_client_health.zip"), (ROOT / "jobs" / "monitor.py", "monitor.py"))

@@ -1,4 +1,4 @@
-"""Combine windows of many clients as the monitor does: one matrix has a row per sample, a window is a range of rows."""
+"""Combine the windows of many clients in one matrix, as the monitor does."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from clienthealth.measure.view import Rows, Windows
 
 
 def stacked(windows: Sequence[ClientWindow]) -> Windows:
-    """Return `windows`, in their order, as one `Windows`. All clients must be of one kind.
-
-    Consecutive overlapping windows of one client share their rows.
-    """
+    """All clients must be of one kind, and consecutive overlapping windows of one client share their rows."""
     one = [rows.table for rows in _clients(windows)]
     at = np.cumsum([0, *(len(w.ts) for w in one)])
     spans = iter(_spans(windows))
@@ -31,13 +28,11 @@ def stacked(windows: Sequence[ClientWindow]) -> Windows:
 
 
 def _follows(before: ClientWindow, window: ClientWindow) -> bool:
-    """Return whether `window` begins with the last samples of `before`."""
     shared = [reading for reading in before.readings if window.readings and reading.ts_ms >= window.readings[0].ts_ms]
     return bool(shared) and before.client == window.client and tuple(shared) == window.readings[: len(shared)]
 
 
 def _clients(windows: Sequence[ClientWindow]) -> list[ClientWindow]:
-    """Merge consecutive overlapping windows of one client into one window with all their samples."""
     client_windows: list[ClientWindow] = []
     for before, window in zip([None, *windows[:-1]], windows, strict=True):
         if before is not None and _follows(before, window):

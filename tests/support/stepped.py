@@ -1,4 +1,4 @@
-"""Run the monitor's `step` on one bucket, in batches of snapshots and log events; collect what is published."""
+"""Run the monitor's `step` on one bucket, and collect what is published."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ START = 1_795_208_640_000  # a full minute
 #: A record is published after every batch, so that a test sees the effect of each sample.
 SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6
-#: After a client's last sample and log line, its failure is shown for four minutes instead of an hour.
+#: A failure is shown for four minutes after the client's last sample and log line instead of an hour.
 SHOWN_SHORTLY = replace(SETTINGS, absence=replace(SETTINGS.absence, shown_seconds=240))
 
 
@@ -44,7 +44,6 @@ def snapshot(
     delta: bool = False,
     host: str = "h",
 ) -> Snapshot:
-    """Return a sample that was taken `second` seconds after START."""
     return Snapshot(
         START + int(1000 * second),
         Identity(service, host, instance, client_id, kind, "java", "3.9.1"),
@@ -66,7 +65,6 @@ def logged(
     dump: ThreadDump | None = None,
     **captures: str,
 ) -> LogEntry:
-    """Return a line written `second` seconds after START, or the thread dump `dump`."""
     ts_ms = START + int(1000 * second)
     source = Source("client-logs", 0, int(1000 * second))
     if dump is not None:
@@ -76,8 +74,6 @@ def logged(
 
 
 class Kept:
-    """A fake of Spark's GroupState."""
-
     def __init__(self) -> None:
         self.value: tuple[Any, ...] | None = None
 
@@ -97,10 +93,8 @@ class Kept:
 def by_batch(
     inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
 ) -> dict[float, list[Snapshot | LogEntry]]:
-    """Return end of a batch (s after START) → its inputs.
-
-    `beside`: id of a client that reports only to advance the watermark. While there is no other input, six consecutive
-    batches (LONGER) are joined into one.
+    """Without other input, LONGER consecutive batches are joined into one; the client `beside` only advances the
+    watermark.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
@@ -118,12 +112,7 @@ def by_batch(
 
 
 class Stepped:
-    """One bucket that processes batches with the function that the stream calls.
-
-    `saved`: True if each batch loads the saved state; False if the state stays in memory between batches. `apart`: True
-    if the bucket may remove a process that makes a batch fail; otherwise the failure ends the test. `opened`: incidents
-    that are open in the history.
-    """
+    """Each batch loads the saved state if `saved` is true, and a failing process is removed if `apart` is true."""
 
     def __init__(
         self,
@@ -141,7 +130,6 @@ class Stepped:
         self._offset = 0
 
     def chunk(self, inputs: Iterable[Snapshot | LogEntry]) -> Chunk:
-        """Return the inputs as the packed chunk that one decoding task would pass to this bucket."""
         packer = Packer(1)
         for item in inputs:
             if isinstance(item, LogEntry):
@@ -157,9 +145,8 @@ class Stepped:
     def batch(
         self, inputs: Iterable[Snapshot | LogEntry], second: float = 10_000_000, others: float | None = None
     ) -> Published:
-        """Process one batch; the monitor's own clock is `second` seconds after START.
-
-        `others`: watermark (seconds after START) that another decoding task reports from clients in other buckets.
+        """The monitor's clock is `second` seconds after START, and `others` is the watermark of another decoding
+        task.
         """
         chunks, now_ms = [self.chunk(inputs)], START + int(1000 * second)
         if others is not None:

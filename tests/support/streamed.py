@@ -26,15 +26,13 @@ from clienthealth_exporters.prometheus.exporter import Exporter
 from clienthealth_exporters.prometheus.states import States
 from tests.support.raw_records import Raw
 
-#: Published times must lie between a time before Kafka existed, and the last that every date type can hold.
+#: EARLIEST_MS lies before Kafka existed, and LATEST_MS is the last time that every date type can hold.
 EARLIEST_MS, LATEST_MS = 1_262_304_000_000, 253_402_300_799_999
 
 PUBLISHED = (HEALTH, MINUTE, CHANGE)
 
 
 class State:
-    """A fake of Spark's GroupState."""
-
     def __init__(self) -> None:
         self.value: tuple[Any, ...] | None = None
 
@@ -52,7 +50,6 @@ class State:
 
 
 def arrow(raws: Sequence[Raw], arrived_ms: int) -> pa.RecordBatch:
-    """Return raw records in the form in which Spark passes them to a worker."""
     columns = {
         "value": pa.array([raw.value for raw in raws], pa.binary()),
         "size": pa.nulls(len(raws), pa.int32()),
@@ -72,8 +69,6 @@ def _headers(raw: Raw) -> str | None:
 
 
 class Streamed:
-    """A monitor with one bucket, and its exporter."""
-
     def __init__(self) -> None:
         settings = Settings()
         self._settings = replace(settings, monitor=replace(settings.monitor, buckets=1))
@@ -85,7 +80,7 @@ class Streamed:
         self.rows: list[list[Row]] = []
 
     def batch(self, second: float, metrics: Iterable[Raw] = (), logs: Iterable[Raw] = ()) -> list[Row]:
-        """Process one batch at the time `second` (epoch seconds); every published row must pass `check`."""
+        """`second` is in epoch seconds, and every published row must pass `check`."""
         self._now, of_step, rows = second, [compressed(encode(Chunk()))], list[Row]()
         with patch("time.time", lambda: second):
             for topic, records in (("client-metrics", metrics), ("client-logs", logs)):
@@ -117,7 +112,6 @@ class Streamed:
         ]
 
     def shown(self) -> None:
-        """Assert that every page the exporter serves can be rendered and read."""
         assert self._states.decode_errors == 0
         for state in self._states.live():
             client = state.client
@@ -142,7 +136,6 @@ def _of(value: bytes, service: str) -> bool:
 
 
 def check(row: Row) -> None:
-    """Assert that every reader can parse the row: its JSON is strict, and a history can hold its numbers and times."""
     kind, key, value, headers = row
     assert key is None or key.decode()
     assert headers is None or json.loads(headers)

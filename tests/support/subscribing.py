@@ -8,6 +8,6 @@ from tests.support.waiting import eventually
 
 
 def subscribe(consumer: KafkaConsumer, topic: str) -> None:
-    """Subscribe once the consumer's metadata contains the topic: a group's leader assigns no other topics."""
+    """A group's leader assigns only topics that are in the metadata of the leader."""
     eventually(lambda: bool(consumer.partitions_for_topic(topic)), f"metadata of {topic}")
     consumer.subscribe([topic])

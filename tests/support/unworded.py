@@ -1,10 +1,4 @@
-"""List client libraries' messages at WARN and above that no log pattern matches (`tests/golden/unworded.txt`).
-
-python -m tests.support.unworded LIBRARY REPOSITORY REVISION…   reads the library's sources of these revisions from a
-git directory; prints the messages without a log pattern that the list lacks; fails if there are any
-
-The list gives each message a decision: `noise`, `rare`, `bug`, or `said` (another line with a log pattern says it too).
-"""
+"""List messages of client libraries at WARN and above that no log pattern matches."""
 
 from __future__ import annotations
 
@@ -23,7 +17,6 @@ from clienthealth.read.logs.wordings import Wording
 
 LIST = Path(__file__).resolve().parents[1] / "golden" / "unworded.txt"
 DECISIONS = ("noise", "rare", "bug", "said")
-#: By library: the folder of the code that runs in clients, the suffix of its file names, and the start of a log call.
 SOURCES = {
     "java": ("clients/src/main/java", ".java", r"\blog(?:ger)?\.(?:warn|error)\("),
     "connect": ("connect/runtime/src/main/java", "Task.java", r"\blog\.(?:warn|error)\("),
@@ -40,20 +33,18 @@ SOURCES = {
     "kafka-go": (".", ".go", r"(?:\blog|\bl|logger)\.Printf\("),
     "kafkajs": ("src", ".js", r"\blogger\.(?:warn|error)\("),
 }
-#: ONLY: paths of sources to read, by library. OTHERS: paths of sources to skip, because tests, examples and commands do
-#: not run in clients.
 ONLY = {"scala": re.compile(r"/(?:consumer|producer|client)/")}
 OTHERS = re.compile(
     r"_test\.|/(?:tests?|examples?|mocks?|tools|admin|cli|benchmarks|vendor)/|rdunittest|rdkafka_mock|mockbroker|spec\.js"
 )
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'|`((?:[^`\\]|\\.)*)`')
 _FILLED = re.compile(r"\$\{[^{}]*\}|\{[^{}\s]{0,80}\}|%[-+ #0]*\d*(?:\.[\d*]+)?(?:ll|l|z|h)?[sdiuxcrvpfqwtT]|%$|\\[nt]")
-#: Values to fill in for `…`, because a log pattern may require the form of a number, an id, a topic or an error.
+#: A log pattern may require the form of a number, an id, a topic or an error.
 FILLS = (
     *("1", "orders-0", "k:9092", "bootstrap.servers", "[orders]", "'orders'", "{orders=UNKNOWN_TOPIC_OR_PARTITION}"),
     *("UNKNOWN_MEMBER_ID", "RequestTimedOutError", "WorkerSinkTask{id=a-0}"),
 )
-#: Texts that a library's logger may put before the message.
+#: A library's logger may put these texts before the message.
 PREFIXES = {"kafkajs": ("", "[Connection] ", "[BrokerPool] ", "[Runner] ", "[Consumer] ", "[Producer] ")}
 
 
@@ -72,13 +63,12 @@ def entries() -> list[Entry]:
 
 @cache
 def _by_fill() -> frozenset[Wording]:
-    """Return the log patterns that match a value of FILLS alone: they would match every message with this value."""
+    """The patterns match a value of FILLS alone, so they would match every message with the value."""
     passed_on = (before + fill for fill in FILLS for before in ("", "error: "))
     return frozenset(wording for text in passed_on for wording, _ in catalogue().matches(text, None))
 
 
 def is_worded(library: str, literal: str) -> bool:
-    """Return whether a log pattern matches the library's message with values filled in for `…`."""
     filled = [literal.replace("…", fill) for fill in FILLS]
     filled += [literal.replace("…", first, 1).replace("…", fill) for first in FILLS[:2] for fill in FILLS]
     lines = [prefix + line for line in filled for prefix in PREFIXES.get(library, ("",))]
@@ -87,7 +77,6 @@ def is_worded(library: str, literal: str) -> bool:
 
 
 def literals(library: str, repository: str, revision: str) -> Iterator[str]:
-    """Yield the messages that the library logs at WARN and above in a revision, with `…` for each value filled in."""
     folder, suffix, call = SOURCES[library]
     archive = subprocess.run(
         ["git", f"--git-dir={repository}", "archive", revision, folder], check=True, capture_output=True
@@ -105,7 +94,6 @@ def literals(library: str, repository: str, revision: str) -> Iterator[str]:
 
 
 def _literal(call: str, library: str) -> str:
-    """Return a log call's string literals, joined up to the closing parenthesis."""
     depth, at, parts = 0, call.index("("), []
     while at < len(call):
         string = _STRING.match(call, at)

@@ -10,17 +10,15 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PAUSE_SECONDS = 0.05
-#: Only a failing test waits this long.
 WAIT_SECONDS = 300.0
 
 
 def patient(seconds: float) -> float:
-    """Return the time limit for the current load. `seconds`: the limit for an idle machine."""
     return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def eventually(done: Callable[[], T | None], what: str = "it", seconds: float = WAIT_SECONDS) -> T:
-    """Return the first true result of `done`. Raises TimeoutError, with the text `what`, after `seconds` s."""
+    """Raise TimeoutError with the text `what` after `seconds` s."""
     deadline = time.monotonic() + seconds
     while True:
         if result := done():
