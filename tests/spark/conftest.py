@@ -1,4 +1,4 @@
-"""Write the history of `known_weeks`, and review each of its periods, only once for all tests of this process."""
+"""All Spark tests of one process share one history of `known_weeks` and its reviews."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ Reviewed = Callable[[Period], Review]
 
 @pytest.fixture(scope="session")
 def known_history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the location of the history of `known_weeks`; tests must not change it."""
     root: Path = tmp_path_factory.mktemp("known") / "history"
-    # Of all queries in these tests, only this query has enough rows to make compiled code worthwhile.
+    # Only this history has enough rows to make compiled code worthwhile.
     with configured(spark, {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}):
         known_weeks.write(spark, str(root))
     return str(root)

@@ -1,22 +1,5 @@
-"""Four weeks of history with known incidents (2026-W43 to W46), listed here so that W46 can be calculated by hand.
-
-Five clients report every minute: a week has 10,080 minutes, so a full week of a client is 10,080 client-minutes.
-In the right column, a number without a word counts unhealthy client-minutes.
-
-W46  Mon  00:00–01:00  ledger-consumer cannot be judged                                        60 unknown
-     Tue  10:00–11:40  order-producer deadlocks; suspected for 5 minutes, then confirmed       5 + 95 unhealthy
-     Tue  10:00–10:01  the same incident, client id not yet known; moved to order-producer     not counted
-     Tue  14:00–14:20  order-producer again; confirmed immediately                             20
-     Tue  14:35–14:45  … and again, 15 minutes later: flapping                                 10
-     Wed  09:00–09:30  invoice-producer suspected of waiting for metadata, cleared             30
-     Thu  02:00–04:10  the monitor was down                                                    130 minutes
-     Fri  15:00        refund-producer exits for good with records in its buffer               0 to 1,140 records lost
-     Fri  16:00        audit-batch exits; it has no minute rows, but its losses count          12 records lost
-     Sat  08:00–       audit-producer exits, but comes back: withdrawn
-     Sun  23:00–       order-events blocks other topics until after the end of the week        60
-W45  order-producer is suspected for 20 minutes
-W43  order-producer is confirmed for 50 minutes
-"""
+"""The history of four weeks (2026-W43 to W46) contains known incidents of five clients that report every
+minute."""
 
 from __future__ import annotations
 
@@ -93,7 +76,6 @@ FAULTS = (
         {"cause": "exit-without-close", "lost_records": [12, 12], "lost_bytes": [4096, 4096]},
     ),
     Fault(AUDIT, NOT_CLOSED, at(14, "08:00"), at(14, "08:10"), None, ends="withdrawn"),
-    # The incident of order-producer's process on Tuesday, before its client id was known.
     Fault(replace(ORDERS, client_id=""), DEADLOCK, at(10, "10:00"), at(10, "10:01"), at(10, "10:00"), ends="moved"),
     Fault(
         STREAM,
@@ -119,18 +101,15 @@ owner = "billing team"
 due = 2026-11-20
 """
 DASHBOARDS = "https://grafana.example"
-#: Modes that make no minute unhealthy, because their clients were gone.
 GONE = (NOT_CLOSED,)
 GAP = (at(12, "02:00"), at(12, "04:10"))
 
 
-#: A client of orders-api in another cluster, unhealthy for an hour of W46.
 ELSEWHERE = Client("orders-api", "us-1", "us-1:100", "order-producer", "producer", "java", "3.9.1")
 FAULT_ELSEWHERE = Fault(ELSEWHERE, DEADLOCK, at(10, "10:00"), at(10, "11:00"), at(10, "10:00"), timedelta(seconds=40))
 
 
 def write_elsewhere(spark: SparkSession, root: str) -> None:
-    """Write the history of a second cluster (six days of W46) at `root`."""
     history.create(spark, root)
     length = 6 * 24 * 60
     status, modes = status_of([FAULT_ELSEWHERE])
@@ -146,7 +125,6 @@ def write_elsewhere(spark: SparkSession, root: str) -> None:
 
 
 def write(spark: SparkSession, root: str, first_week_only: bool = False) -> None:
-    """Write the history at `root`; `first_week_only`: as if the monitor had been installed on Monday of W46."""
     history.create(spark, root)
     begin = W46.start if first_week_only else W43.start
     length = (W46.end - begin) // timedelta(minutes=1)
@@ -172,13 +150,11 @@ def write(spark: SparkSession, root: str, first_week_only: bool = False) -> None
             "buffer_used_ratio_max": F.when(F.col("kind") == "producer", fill),
             "queue_used_ratio_max": F.when(legacy, F.when(status != "ok", 1.0).otherwise(0.5)),
             "queue_topic": F.when(legacy, "order-events"),
-            # Until W46 the audit service had another client id and an older library version.
             "version": F.when((F.col("service") == "audit") & ~in_w46, "2.9.9").otherwise(F.col("version")),
             "client_id": F.when((F.col("service") == "audit") & ~in_w46, "audit-old").otherwise(F.col("client_id")),
         },
         watched,
     )
-    # Lag grows from zero by 60 records an hour in W46 (1 a minute, 1,440 a day).
     grown = (F.unix_seconds("minute") - int(W46.start.timestamp())) / 60
     groups = minute_rows(
         client_rows(spark, [GROUP]),

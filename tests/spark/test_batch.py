@@ -1,4 +1,4 @@
-"""Test how a batch writes its rows, and what it reports about a skipped record that killed the monitor."""
+"""A batch writes its rows, and reports a skipped record that killed the monitor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test how the files of a query's checkpoint are read and repaired."""
+"""The monitor reads and repairs the files of a query's checkpoint."""
 
 from __future__ import annotations
 
@@ -66,7 +66,6 @@ def test_the_batch_that_will_be_repeated_can_be_made_smaller_and_begin_later(
 
 
 def initial(spark: SparkSession, folder: Path) -> Any:
-    """Return a source's start offsets, as Spark reads them before its first batch."""
     jvm: Any = spark._jvm
     written = jvm.org.apache.spark.sql.kafka010.KafkaSourceInitialOffsetWriter(spark._jsparkSession, str(folder))
     return json.loads(str(written.get(0).get().json()))
@@ -127,7 +126,6 @@ def test_no_code_is_compiled_for_another_batch_of_ticks(spark: SparkSession, tmp
     finally:
         query.stop()
     assert not query.exception()
-    # If the first batch has no row yet, code is compiled in the second.
     assert len({*after_batch[2:]}) == 1
 
 
@@ -170,7 +168,6 @@ def test_files_are_as_hadoop_writes_them_but_no_program_is_started_for_them(
     assert _children_faults(spark) == before
     assert {path.name for path in tmp_path.iterdir()} == {"note", ".note.crc", "of_hadoop", ".of_hadoop.crc"}
     assert (tmp_path / "note").stat().st_mode & 0o777 == (tmp_path / ".note.crc").stat().st_mode & 0o777 == 0o644
-    # Hadoop compares the checksums as it reads.
     for path in (note, of_hadoop):
         opened = hadoop.open(path)
         assert jvm.java.util.Scanner(opened, "UTF-8").useDelimiter("\\A").next() == "second, longer"
@@ -178,7 +175,7 @@ def test_files_are_as_hadoop_writes_them_but_no_program_is_started_for_them(
 
 
 def _children_faults(spark: SparkSession) -> int:
-    """Return the page faults of the JVM's ended child processes: they rise with each program that the JVM started."""
+    """Page faults of ended child processes rise with each program that the JVM started."""
     gateway: Any = spark.sparkContext._gateway
     return int(Path(f"/proc/{gateway.proc.pid}/stat").read_text().rpartition(") ")[2].split()[8])
 

@@ -1,4 +1,5 @@
-"""The doctor tests the state folder and the reviews folder with the monitor's own Spark, and leaves nothing there."""
+"""The doctor tests the state folder and the reviews folder with the monitor's own Spark, and leaves nothing
+there."""
 
 from __future__ import annotations
 
@@ -24,7 +25,6 @@ from tests.support.waiting import eventually
 
 @pytest.fixture
 def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """All tests use one Spark session, which the doctor must not stop."""
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -46,8 +46,7 @@ def test_in_an_empty_folder_all_works_and_the_folder_stays_empty(here: Path) -> 
 
 
 def test_a_place_where_no_table_can_be_opened_is_reported(here: Path, pytestconfig: pytest.Config) -> None:
-    """Delta rejects relative folders."""
-    # The path is relative to the JVM's working directory, where the tests were started.
+    # Delta rejects folders that are relative to the JVM's working directory.
     relative = os.path.relpath(here / "state" / "history", pytestconfig.invocation_params.dir)
     settings = placed(Settings())
     finding = findings_of(replace(settings, monitor=replace(settings.monitor, history=relative)))["monitor.history"]
@@ -86,7 +85,7 @@ def test_without_spark_the_places_are_not_tried(monkeypatch: pytest.MonkeyPatch,
 def jvms_in(folder: Path) -> list[str]:
     there = []
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # the process has ended
+        with suppress(OSError):
             if process.joinpath("comm").read_text("utf-8") == "java\n" and process.joinpath("cwd").samefile(folder):
                 there.append(process.name)
     return there
@@ -96,7 +95,6 @@ def jvms_in(folder: Path) -> list[str]:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found in /proc")
 @pytest.mark.parametrize("begun", [False, True])
 def test_ctrl_c_amid_the_start_of_spark_is_one_line_and_leaves_no_jvm(begun: bool, tmp_path: Path) -> None:
-    """Ctrl-C may come before the JVM has reported its port, or (`begun`) while Spark makes the session."""
     log = tmp_path / "doctor.log"
     config = write_settings(tmp_path, {"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
     command = [sys.executable, "-m", "clienthealth.ops.cli", "doctor", "--config", str(config)]

@@ -1,4 +1,4 @@
-"""A review before the end of the first full week explains what is missing instead of showing an empty page."""
+"""A review before the end of the first full week explains what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that Spark retries a task if its Python worker is killed, as the kernel does when memory runs out."""
+"""Spark retries a task after the kernel has killed its Python worker."""
 
 from __future__ import annotations
 

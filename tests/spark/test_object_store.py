@@ -1,4 +1,4 @@
-"""Test checkpoint, history and review on S3: the server is a fake, but Hadoop's client, Spark and Delta are real."""
+"""Checkpoint, history and review work on a fake S3 server with the real Hadoop, Spark and Delta."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ MINUTE_MS = int(datetime(2026, 11, 9, 1, tzinfo=UTC).timestamp() * 1000)
 
 @pytest.fixture(scope="module")
 def store(spark: SparkSession) -> Iterator[str]:
-    """Configure Spark for a checkpoint on S3; yield the address of the S3 server."""
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -76,7 +75,6 @@ def test_a_query_goes_on_where_its_checkpoint_stands(spark: SparkSession, root: 
 
     def written(batch: DataFrame, number: int) -> None:
         totals.append((number, batch.collect()[0]["total"]))
-        # Each batch is written twice, as after a crash between its results and its commit.
         for planned_ms in (None, int(time.time() * 1000)):
             origin = history.Origin("query", number, planned_ms)
             history.append_quality(spark, root, [Quality(MINUTE_MS, "counted", 1)], origin)

@@ -1,4 +1,4 @@
-"""Test the command printed in review/README.md in this process; `tests/e2e/test_demo.py` runs it in a new one."""
+"""The command printed in review/README.md writes a review."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ def test_a_review_is_written_the_same_each_time(
     program, *arguments = shlex.split(command)
     assert Path(program).name == "kafka-health"
     monkeypatch.chdir(tmp_path)
-    # All tests here use one Spark session, which the command must not stop.
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     with pytest.raises(SystemExit) as ended:
         main(arguments)

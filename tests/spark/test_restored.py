@@ -1,4 +1,5 @@
-"""Test what the monitor counts and reports after a restore in which checkpoint, history and topics do not match."""
+"""The monitor counts and reports missing input after a restore in which checkpoint, history and topics do not
+match."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.long
 
 METRICS = "restored-metrics"
 HOST, STEP = "web-0", 10
-#: PORTION: length of a portion of input (s). The client gets stuck at second STUCK_FROM, and recovers at WELL_FROM.
+#: PORTION, STUCK_FROM and WELL_FROM are in seconds: the client is stuck from STUCK_FROM until WELL_FROM.
 PORTION, STUCK_FROM, WELL_FROM = 240, 120, 270
 RECORDS = PORTION // STEP
 SECONDS = 600.0
@@ -47,8 +48,6 @@ SECONDS = 600.0
 
 @dataclass
 class Installation:
-    """A monitor's settings, and backups in `folder` after the first and second portion of input."""
-
     spark: SparkSession
     settings: Settings
     folder: Path
@@ -64,7 +63,6 @@ class Installation:
         return True
 
     def with_backup(self, name: str, checkpoint: str, history_backup: str) -> Settings:
-        """Return settings of a monitor with copies of these backups, but without a checkpoint if `checkpoint` is ""."""
         folder = self.folder / name
         if checkpoint:
             shutil.copytree(self.folder / checkpoint / "checkpoints", folder / "checkpoints")
@@ -77,8 +75,7 @@ class Installation:
         return replace(self.settings, monitor=places)
 
     def run(self, settings: Settings, *conditions: Callable[[], bool]) -> History:
-        """Run the monitor until the conditions have held one after the other, then stop the monitor; return its
-        history."""
+        """Run the monitor until each condition has held in turn, and return its history."""
         over, late = threading.Event(), list[str]()
 
         def watch() -> None:
@@ -108,10 +105,6 @@ class Installation:
         return History(Path(settings.monitor.history))
 
     def has_read(self, settings: Settings, portions: int, change: str = "") -> Callable[[], bool]:
-        """Return a function that returns True once `portions` portions of the input are read.
-
-        With `change`, the history must also contain a verdict with this change.
-        """
         checkpoint, written = Path(checkpoint_of(settings)), History(Path(settings.monitor.history))
 
         def reached() -> bool:
@@ -121,7 +114,6 @@ class Installation:
         return reached
 
     def backed_up(self, name: str) -> bool:
-        """Copy the monitor's folder; return False, and delete the copy, if a file has changed meanwhile, else True."""
         running, copy = self.folder / "running", self.folder / name
         before = contents(running)
         for path, content in before.items():
@@ -134,7 +126,6 @@ class Installation:
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """Return all files with their contents; files that disappear meanwhile are left out."""
     files: dict[Path, bytes] = {}
     for place, _, names in os.walk(folder):
         for path in (Path(place, name) for name in names):

@@ -1,4 +1,4 @@
-"""The review counts known issues that belong to no failure mode; the expected numbers are calculated by hand."""
+"""The review counts known issues that belong to no failure mode."""
 
 from __future__ import annotations
 

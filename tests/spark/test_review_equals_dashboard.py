@@ -1,4 +1,4 @@
-"""The dashboard "weekly review" and the review agree on the same period."""
+"""The dashboard "weekly review" and the review show equal numbers for one period."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ SICK = Client("orders-api", "web-1", "web-1:100", "order-producer", "producer")
 WELL = Client("orders-api", "web-2", "web-2:100", "order-producer", "producer")
 LATE = Client("billing", "web-3", "web-3:200", "invoice-producer", "producer")
 PERIOD = Period(datetime(2026, 11, 10, 10, tzinfo=UTC), datetime(2026, 11, 10, 12, tzinfo=UTC))
-#: The only fault is suspected for 3 minutes, then confirmed for 22 minutes.
 FAULT = Fault(SICK, MODE, PERIOD.start + timedelta(minutes=20), PERIOD.start + timedelta(minutes=45),
               PERIOD.start + timedelta(minutes=23))  # fmt: skip
 
@@ -78,20 +77,18 @@ def review(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     address = free_address()
     command = ["prometheus", f"--config.file={root}/prometheus.yml", f"--storage.tsdb.path={root}/tsdb"]
     command += [f"--web.listen-address={address}", "--storage.tsdb.retention.time=100y"]
-    # By default a query uses a sample for five minutes, but a series ends when its client or the monitor is gone.
+    # By default, Prometheus reuses a sample for five minutes, although the client may be gone.
     command.append("--query.lookback-delta=59s")
     with started(command, root / "prometheus.log", address):
         yield built, address
 
 
 def series_and_time(line: str) -> tuple[str, int]:
-    """Return a sort key for a line with a sample: Prometheus accepts the samples of a series only in order of time."""
     series, _, at = line.rsplit(" ", 2)
     return series, int(at)
 
 
 def samples(service: str, host: str, instance: str, client_id: str, status: str, at: int) -> list[str]:
-    """Return the metric lines that count a service's clients by status, from an exporter that has only this client."""
     shard = f'shard="{host} {instance} {client_id}"'
     return [
         f'kafka_client_service_clients{{{shard},service="{service}",status="{name}"}} {int(name == status)} {at}'
@@ -100,10 +97,6 @@ def samples(service: str, host: str, instance: str, client_id: str, status: str,
 
 
 def asked(prometheus: str, query: str) -> dict[str, float]:
-    """Return the result of a dashboard's query for PERIOD by service.
-
-    This Prometheus has no recording rules, so the query gets the rules' expressions instead of their names.
-    """
     for name, expr in recordings().items():
         query = re.sub(rf"{name}\{{[^}}]*\}}", lambda _, expr=expr: f"({expr})", query)  # type: ignore[misc]
     query = query.replace("[$__range:1m]", f"[{PERIOD.minutes}m:1m]").replace("$slo_target", "0.995")
@@ -116,7 +109,6 @@ def asked(prometheus: str, query: str) -> dict[str, float]:
 
 def test_the_same_numbers(review: tuple[Review, str]) -> None:
     built, prometheus = review
-    # 110 monitored minutes of each client; 25 of one are unhealthy, 30 of another are not judged.
     assert built.overall.minutes.observed == 110 + 110 + 80
     assert built.overall.minutes.unhealthy == 25
     queries = {panel["title"]: panel["targets"] for panel in panels(boards()["review"]) if "targets" in panel}

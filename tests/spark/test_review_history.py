@@ -1,4 +1,4 @@
-"""Test the history: appends without repetition, reading incidents, schema versions, retention and compaction."""
+"""The history appends batches without repetition, reads incidents, and removes old rows."""
 
 from __future__ import annotations
 
@@ -75,7 +75,6 @@ def test_a_minute_is_written_with_all_its_columns(spark: SparkSession, root: str
 
 
 def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An earlier attempt is found even if more than COMMITS commits follow it."""
     monkeypatch.setattr(history, "COMMITS", 1)
     planned_ms = int(time.time() * 1000)
     append(spark, root, OPENED, "query-a", 0, 61_000)
@@ -84,7 +83,6 @@ def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, m
     assert count(spark, root, "verdicts") == 3
     append(spark, root, OPENED, "query-a", 1, 61_000, planned_ms)
     assert count(spark, root, "verdicts") == 3
-    # The first attempt ended before it wrote anything of batches 2 and 12.
     append(spark, root, OPENED, "query-a", 2, 61_000, planned_ms)
     append(spark, root, OPENED, "query-a", 12, 61_000, planned_ms)
     assert count(spark, root, "verdicts") == 5
@@ -94,7 +92,6 @@ def test_a_batch_that_comes_twice_is_kept_once(spark: SparkSession, root: str, m
 def test_a_batch_is_not_looked_for_before_it_was_planned(
     spark: SparkSession, root: str, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
-    """Batch 0 was written long before this batch 0 was planned, so the written batch is from an older checkpoint."""
     monkeypatch.setattr(history, "COMMITS", commits)
     append(spark, root, OPENED, "query-a", 0, 61_000)
     append(spark, root, OPENED, "query-b", 0, 61_000)
@@ -154,7 +151,7 @@ def test_no_history_and_another_schema_are_reported(spark: SparkSession, root: s
 
 @pytest.mark.long
 def test_a_history_of_release_0_1_is_continued(spark: SparkSession, tmp_path: Path) -> None:
-    """Tables of 0.1 have Delta's default retention: 30 days for the log, 7 days for files."""
+    """Tables of release 0.1 keep Delta's log for 30 days and files for 7 days."""
     since = {"minutes": ("clock_skew_seconds", "also_seen")}
     with pytest.MonkeyPatch.context() as then:
         then.setattr(history, "KEPT", {})
@@ -188,7 +185,7 @@ def test_maintenance_deletes_old_days_joins_small_files_and_then_has_nothing_to_
     done = {d.table: d for d in maintain(spark, root, 10, today)}
     assert list(done) == ["minutes", "verdicts", "quality"]
     quality = done["quality"]
-    # Files from 12 and 11 days ago are removed; three files from 10 days ago and two of today become one each.
+    # Three files from 10 days ago become one file, and so do two files of today.
     assert (quality.days, quality.removed, quality.added, quality.files) == (2, 5, 2, 2)
     assert count(spark, root, "quality") == 5
     version = DeltaTable.forPath(spark, inside(root, "quality")).history(1).select("version")

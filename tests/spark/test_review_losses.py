@@ -1,4 +1,4 @@
-"""Test the sums of lost records by service and theme; the expected sums are calculated by hand."""
+"""The review sums lost records by service and theme."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ FAULTS = (
     # The log lines report two batches of 250 records; other lines may be missing.
     fault("expired", "a", STALLED, {"records_expired": 500}),
     fault("expired", "b", STALLED, {"lost_records": [1, 1]}),
-    # This client stalled, but continued before the first record expired.
     fault("stalled", "a", STALLED, {"cause": "timeouts"}),
     fault("uncounted", "a", NOT_CLOSED, {"cause": "forced-close"}),
     fault("bytes", "a", NOT_CLOSED, {"cause": "killed", "lost_bytes": [0, 900_000]}),
@@ -48,7 +47,6 @@ FAULTS = (
     fault("back", "a", NOT_CLOSED, {"lost_records": [0, 9]}, ends="withdrawn"),
     fault("back", "b", NOT_CLOSED, {"lost_records": [0, 9]}, ends="moved"),
     fault("yesterday", "a", NOT_CLOSED, {"lost_records": [9, 9]}, start=NOON - timedelta(days=1)),
-    # This incident lasts over midnight, so it counts on both days.
     fault("midnight", "a", NOT_CLOSED, {"lost_records": [5, 5]}, start=DAY.start - timedelta(minutes=2)),
 )
 

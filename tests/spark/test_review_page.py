@@ -1,4 +1,4 @@
-"""Test the review in a browser: no wider than the screen, accessible by axe-core, no external requests."""
+"""A review's page is no wider than the screen, passes axe-core, and sends no request to another server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ def modules() -> Path:
 
 @pytest.fixture(scope="module")
 def pages(reviewed: Reviewed, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return by name: the page of a full week, the page with its details, and the page of a week without history."""
     root = tmp_path_factory.mktemp("pages")
     weeks = {"full": known_weeks.W46, "empty": known_weeks.W46.before(-1)}
     written = {name: write(reviewed(week), root / name) for name, week in weeks.items()}

@@ -1,4 +1,4 @@
-"""Test which faults page on-call: failures of a service that overlap, or that soon follow another, are one page."""
+"""Overlapping failures of a service cause one page to the person on call."""
 
 from __future__ import annotations
 
@@ -24,28 +24,22 @@ NOW = timedelta(0)
 
 
 def fault(client: Client, mode: str, start: str, stop: str | None, ends: Change = "closed", day: int = 10) -> Fault:
-    """The fault is confirmed and reported as soon as it begins."""
     begin, end = at(day, start), None if stop is None else at(day, stop)
     return Fault(client, mode, begin, end, begin, NOW, {}, ends=ends)
 
 
 FAULTS = (
-    # Two clients overlap, and one fails again four minutes after both are healthy: one page, 09:00 to 09:40.
+    # Two clients overlap, and one fails again four minutes later: one page from 09:00 to 09:40.
     fault(ORDERS, DEADLOCK, "09:00", "09:30"),
     fault(OTHER, DEADLOCK, "09:10", "09:20"),
     fault(OTHER, DEADLOCK, "09:34", "09:40"),
-    # This failure begins six minutes after the end of the first page (09:40), so it causes a second page.
+    # A failure that begins six minutes after the first page causes a second page.
     fault(ORDERS, DEADLOCK, "09:46", "09:50"),
-    # A failure of the same service in another mode causes its own page, even though it was withdrawn later.
     fault(ORDERS, METADATA, "09:05", "09:08", "withdrawn"),
-    # The same failure in another service causes its own page.
     fault(msgspec.structs.replace(OTHER, service="search"), DEADLOCK, "09:00", "09:30"),
-    # None of these faults pages: the first was reported when it had ended, the second was only suspected, the third was
-    # moved to another client.
     Fault(ORDERS, METADATA, at(10, "12:00"), at(10, "12:05"), at(10, "12:00"), timedelta(minutes=5)),
     Fault(ORDERS, METADATA, at(10, "13:00"), at(10, "13:30")),
     fault(OTHER, METADATA, "14:00", "14:10", "moved"),
-    # The first failure lost records and has not ended. The page of the second counts in the previous week.
     fault(ORDERS, NOT_CLOSED, "15:00", None),
     fault(OTHER, BLOCKING, "20:00", None, day=8),
 )

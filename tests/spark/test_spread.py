@@ -1,4 +1,4 @@
-"""Test that Spark spreads the numbers of buckets evenly over partitions, and that a checkpoint keeps the numbers."""
+"""Spark spreads the numbers of buckets evenly over partitions, and a checkpoint keeps these numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that concurrent jobs have the same results as jobs that run one after the other."""
+"""Concurrent Spark jobs have the same results as jobs that run one after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ def test_each_is_of_the_query_that_it_was_called_in_and_changes_nothing_for_the_
     def job(name: str) -> None:
         before.append(context.getLocalProperty(PROPERTY))
         context.setLocalProperty(PROPERTY, name)
-        # Each job waits here for the other, so both run at the same time.
         meet.wait(WAIT_SECONDS)
         assert spark.range(10).count() == 10
         after.append(context.getLocalProperty(PROPERTY))

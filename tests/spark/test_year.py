@@ -1,4 +1,4 @@
-"""Test that maintenance and reviews can read the history that the benchmark of a year generates."""
+"""Maintenance and reviews read the year of history that the benchmark generates."""
 
 from __future__ import annotations
 
