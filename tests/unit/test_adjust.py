@@ -1,4 +1,4 @@
-"""Test the adjustments of verdicts: order, effects, and that a verdict names the adjustments that changed it."""
+"""A verdict names the adjustments that changed the verdict."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ NO_ANSWER = "no data shows that brokers answered the client at that time"
 
 
 def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -> Verdict:
-    """Adjust a deadlock's verdict in a window with `readings`, and return it."""
     mode = modes()[DEADLOCK]
     found = Verdict(DEADLOCK, status, 1, evidence=(Evidence("metric", 60_000, "it stands"),), proofs=proofs)
     window = ClientWindow(CLIENT, 0, 70_000, readings=readings)
@@ -50,7 +49,6 @@ def alibis(status: Status, *proofs: Proof, readings: tuple[Reading, ...] = ()) -
 
 
 def answers(*totals: int) -> tuple[Reading, ...]:
-    """Return samples every 10 s with these totals of responses; the total of requests grows steadily."""
     return tuple(
         Reading(
             10_000 * at,
@@ -122,7 +120,6 @@ def test_a_line_waits_for_the_next_sample_but_not_for_ever() -> None:
 
 
 def test_lines_that_go_on_do_not_put_the_verdict_off_again_and_again() -> None:
-    """Lines come every second, so no sample ever follows the last line."""
     mode = modes()[STALLED]
     lines = [LogEvent(1000 * at, "records-expired", "expired") for at in range(10, 30)]
     found = Verdict(STALLED, "suspected", 10_000, evidence=(line(29_000),))
@@ -146,7 +143,6 @@ def test_a_failure_explains_its_symptoms_and_takes_the_evidence_of_the_end_that_
     assert [fact.text for fact in deadlock.evidence] == ["a line at 100000", "4 MiB were left"]
     assert end.reason == f"{DEADLOCK} explains the evidence of this failure"
     assert end.adjusted == ("recorded-end", "explained")
-    # The deadlock's last evidence is 90 s older than the recording's end, too old to explain why the data ends.
     _, end = adjust("moment", [held, lost], attached(last_ms=190_001))
     assert (end.status, end.adjusted) == ("suspected", ("recorded-end",))
 

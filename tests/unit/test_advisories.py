@@ -1,4 +1,4 @@
-"""Test the file of known bugs of library versions: the file is complete, and a version gets its project's advice."""
+"""The advisories list the known bugs of each library version."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_each_entry_has_true_versions_modes_that_exist_and_an_address() -> None:
         ("java", "3.3.1", "producer", ["KAFKA-14303", "KAFKA-19012", "end-of-support"], ["KIP-896"], "4.1.2"),
         ("java", "3.3.2", "producer", ["KAFKA-19012"], ["KAFKA-14303"], "4.1.2"),
         ("java", "3.3.1", "consumer", ["KAFKA-8206"], ["KAFKA-14303"], "4.1.2"),
-        # KAFKA-19012 is fixed in 3.9.2, 4.0.2 and 4.1.2; KAFKA-19747 (push of metrics) is not fixed in 3.9.2.
+        # KAFKA-19012 is fixed in 3.9.2, 4.0.2 and 4.1.2; KAFKA-19747 is not fixed in 3.9.2.
         ("java", "3.9.1", "producer", ["KAFKA-19012", "KAFKA-19747"], ["KAFKA-17731"], "4.1.2"),
         ("java", "3.9.2", "producer", ["KAFKA-19747"], ["KAFKA-19012"], "4.1.2"),
         ("java", "4.0.2", "producer", ["KAFKA-10790"], ["KAFKA-19747", "KAFKA-19012"], "4.1.2"),
         ("java", "4.1.1", None, ["KAFKA-19012", "KAFKA-19747"], ["KAFKA-19357", "end-of-support"], "4.1.2"),
         ("java", "4.1.2", None, [], ["KAFKA-19012"], ""),
         ("java", "0.11.0.3", "producer", ["KIP-896", "KAFKA-6446"], ["KAFKA-4840"], "4.1.2"),
-        # A bug that is fixed in at least one release of Kafka 2.6 counts as fixed in Confluent's 6.0.1.
+        # Confluent's 6.0.1 counts as fixed if at least one release of Kafka 2.6 has the fix.
         (
             "java",
             "6.0.1-ccs",

@@ -1,4 +1,4 @@
-"""Test the generated alert files: current, deterministic, and changed by options as documented."""
+"""The generated alert files are current, and options change them as documented."""
 
 from __future__ import annotations
 

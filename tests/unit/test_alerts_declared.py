@@ -1,4 +1,4 @@
-"""Test the alert rules about clusters, shards and log topics that the settings declare; promtool evaluates them."""
+"""Promtool evaluates the alert rules about clusters, shards and log topics that the settings declare."""
 
 from __future__ import annotations
 

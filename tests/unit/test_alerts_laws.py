@@ -1,4 +1,4 @@
-"""Laws over all alerts: each is tested, has a runbook, and refers only to existing metrics, labels and pages."""
+"""Every alert has a test and a runbook, and names only existing metrics and labels."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ def test_names_are_an_api(rule: Rule) -> None:
 
 @each_alert
 def test_annotations_are_complete(rule: Rule) -> None:
-    # Parts of a notification's title: `clients` is a number of clients, `effect` says what happens to them.
     titles = {"effect", "clients"}
     assert set(rule.annotations) - titles == ANNOTATIONS
     assert "status" not in rule.labels or rule.annotations.keys() > titles
@@ -59,7 +58,6 @@ def test_expressions_compare_known_metrics(rule: Rule) -> None:
     assert compares(rule.condition) or rule.expr == "vector(1)"
 
 
-#: A ticket with a wider condition covers these alerts while paging is off.
 COVERED = {"KafkaClientErrorBudgetBurn", "KafkaClientLagRetentionAtRisk"}
 
 
@@ -75,7 +73,6 @@ def test_every_page_becomes_a_ticket_while_paging_is_off() -> None:
 
 @each_alert
 def test_alerts_on_clients_run_no_query(rule: Rule) -> None:
-    """If ten thousand clients have an alert, a query in its description would run ten thousand times per evaluation."""
     text = " ".join(rule.annotations.values())
     assert "| query" not in text or "$labels.client_id" not in text
 
@@ -89,7 +86,7 @@ def test_no_two_rules_have_the_same_name_and_labels() -> None:
 @each_alert
 def test_labels_in_templates_survive_the_expression(rule: Rule) -> None:
     text = " ".join(rule.annotations.values())
-    # `with $labels.x` prints its part of a template only if the label exists.
+    # A template prints the part after `with $labels.x` only if label `x` exists.
     used = set(re.findall(r"\$labels\.(\w+)", text)) - set(re.findall(r"with \$labels\.(\w+)", text))
     assert used <= surviving(rule.expr, known_labels()) | rule.labels.keys()
 
@@ -122,7 +119,6 @@ def test_dashboard_link(rule: Rule) -> None:
 
 
 def test_what_to_do_about_the_exporter_is_not_only_on_the_exporter() -> None:
-    """By default the exporter serves the runbooks, so the alert on a missing exporter must contain the steps itself."""
     (down,) = [rule for rule in ALERTS if rule.name == "KafkaClientHealthExporterDown"]
     for step in (
         "systemctl restart",
@@ -190,7 +186,6 @@ DANGEROUS = re.compile(
 
 @each_runbook
 def test_a_runbook_begins_with_what_to_do(path: Path) -> None:
-    """The first section says what to keep, how to decide, whether to restart, and whether records are lost."""
     title, first = path.read_text("utf-8").split("\n\n", 1)
     assert title.startswith("# ") and first.startswith("## Do this now\n")
     now = re.split(r"^#{2,3} |^<!--", first, flags=re.MULTILINE)[1]
@@ -227,7 +222,6 @@ def test_queries_of_runbooks_read_known_metrics(path: Path) -> None:
 
 @each_runbook
 def test_queries_of_runbooks_are_about_one_cluster_and_environment(path: Path) -> None:
-    """A query on all clusters could show healthy clients of another cluster, as if the failure were over."""
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     for line in "".join(blocks).splitlines():
         selectors = [n for n in nodes(promql.parse(line.partition(" # ")[0])) if isinstance(n, promql.VectorSelector)]

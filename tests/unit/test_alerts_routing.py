@@ -1,4 +1,4 @@
-"""Test which alerts inhibit which, as configured in alertmanager.yml."""
+"""One alert mutes another as configured in alertmanager.yml."""
 
 from __future__ import annotations
 
@@ -170,8 +170,6 @@ def test_committed_file_holds_no_secret() -> None:
 
 
 def _inhibits(rule: Mapping[str, list[str]], source: Mapping[str, str], target: Mapping[str, str]) -> bool:
-    """Return whether an inhibit rule of Alertmanager lets `source` mute `target`."""
-
     def side(matchers: str, labels: Mapping[str, str]) -> bool:
         return all(_matches(matcher, labels) for matcher in rule[matchers])
 

@@ -1,4 +1,4 @@
-"""Test known issues that are no failure mode: they are counted in a client's log and reported, but give no verdict."""
+"""`diagnose` reports known issues that belong to no failure mode, without a verdict."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_an_issue_without_a_known_client_is_reported_for_the_process(tmp_path: P
 SOUND = {"acks": "-1", "retries": "2147483647", "delivery.timeout.ms": "120000", "request.timeout.ms": "30000"}
 
 
-# Expected values were derived by hand from Kafka's documentation of each option.
+# The expected values were derived by hand from Kafka's documentation of each option.
 @pytest.mark.parametrize(
     ("kind", "options", "expected"),
     [

@@ -1,4 +1,4 @@
-"""Test pasted log lines: a known issue without a failure mode is reported as also seen, everyday lines are not."""
+"""`diagnose` reports a known issue that a pasted log line shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ NOT_LEADER = (
 )
 KAFKAJS = '{"level":"ERROR","timestamp":"2026-11-20T10:00:%02d.000Z","logger":"kafkajs","message":"%s"}'
 
-#: Pasted line, number of repetitions, expected known issue, and the part of the line to show.
 PASTES = [
     (f"WARN {P} The metadata response from the cluster reported a recoverable issue with correlation id 7 : "
      "{ordres=UNKNOWN_TOPIC_OR_PARTITION}", 3, "unknown topic", "ordres"),
@@ -128,7 +127,6 @@ PASTES = [
     (f"WARN {P} Error while fetching metadata with correlation id 68252 :\n{{orders=UNKNOWN_TOPIC_OR_PARTITION}}", 2,
      "unknown topic", "orders"),
 ]  # fmt: skip
-#: Lines that restarts and new topics cause, each with a number of times that is still normal.
 EVERYDAY = [
     (f"WARN {C} Connection to node 2 (kafka-2/10.0.0.2:9092) could not be established. Node may not be available.", 1),
     (f"INFO {C} Node 2 disconnected.", 3),
@@ -145,7 +143,6 @@ EVERYDAY = [
 
 
 def pasted(line: str, times: int) -> str:
-    """Return the line repeated at intervals of one second, with timestamps."""
     lines = [f"2026-11-20 10:{second // 60:02d}:{second % 60:02d},000 {line}\n" for second in range(times)]
     if line[0] == "%":
         lines = [line.replace("1763632800", str(1_763_632_800 + second)) + "\n" for second in range(times)]

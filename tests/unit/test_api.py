@@ -1,4 +1,4 @@
-"""Test the API for programs: the examples on its page, the OpenAPI document, polling, and refused requests."""
+"""The exporter's API answers as its page shows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from deploy.reference.rooms import ROOT
 from tests.support.health_records import NOW_MS, deadlock, group, healthy, record, wire
 
 PAGE = (ROOT / "exporters/api.md").read_text(encoding="utf-8")
-#: Pairs of an example request on the page about the API, and the answer printed below it.
 EXAMPLES = re.findall(r"^`GET (/api/v1/[^`]+)`.*?^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 KEY = "orders-api%7Cweb-7%3A31337%7Corder-producer"
 
@@ -54,7 +53,6 @@ def test_the_examples_of_the_page_are_what_is_answered(exporter: Exporter, addre
     status, answer, _ = ask(exporter, address)
     shown = json.loads(text)
     if "modes" in shown:
-        # The page shows only one mode.
         answer["modes"] = [mode for mode in answer["modes"] if mode["id"] == shown["modes"][0]["id"]]
     assert (status, answer) == (200, shown)
 
@@ -88,7 +86,7 @@ def test_pages_filters_and_fields(exporter: Exporter) -> None:
 
 
 def test_a_poller_gets_what_has_changed_and_nothing_twice(exporter: Exporter) -> None:
-    # The records were written at NOW_MS, one second later and two seconds later.
+    # The first record was written at NOW_MS, the second one second later, the third two seconds later.
     assert [len(keys(exporter, f"since={NOW_MS + late}")) for late in (0, 1, 1001, 2001)] == [3, 2, 1, 0]
     status, _, etag = ask(exporter, "/api/v1/clients")
     assert status == 200 and etag

@@ -1,4 +1,4 @@
-"""Test the open benchmark: it has copies of all recordings, without the expected verdicts, and scores as described."""
+"""The open benchmark contains all recordings without the expected verdicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from kafka_client_failures.__main__ import main
 
 PAGE = (ROOT / "deploy/benchmark/README.md").read_text("utf-8")
 DEADLOCK, STALLED, NOT_CLOSED = "producer-callback-deadlock", "consumer-stalled", "producer-not-closed"
-#: Content of each recording's truth.json in a small benchmark.
 TRUTHS: Mapping[str, Mapping[str, Any]] = {
     "a": {"expected_mode": DEADLOCK},
     "b": {"expected_mode": STALLED, "also": ["delivery-stalled"]},
@@ -32,7 +31,6 @@ TRUTHS: Mapping[str, Mapping[str, Any]] = {
 
 @pytest.fixture
 def ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
-    """Return name → id of each case."""
     for name, truth in TRUTHS.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "app.log").write_text(f"log of {name}", "utf-8")

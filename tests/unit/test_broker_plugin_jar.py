@@ -1,4 +1,4 @@
-"""Test the brokers' plugin without a broker: its jar, its settings, and an unreachable target."""
+"""The brokers' plugin works without a broker and with an unreachable target."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ def test_a_broker_with_it_keeps_its_own_reporter(tmp_path: Path) -> None:
     assert with_plugin._properties["clienthealth.producer.bootstrap.servers"] == with_plugin.bootstrap_servers
 
 
-#: The plugin's settings in each test case; one JVM runs all cases.
 _TARGET = "clienthealth.producer.bootstrap.servers"
 _CASES: dict[str, dict[str, str]] = {
     "right": {_TARGET: "127.0.0.1:1"},
@@ -79,7 +78,6 @@ _CASES: dict[str, dict[str, str]] = {
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Return, by case, the plugin's log lines and the program's output."""
     folder = tmp_path_factory.mktemp("plugin")
     logging = folder / "log4j.properties"
     appender = "log4j.appender.out"
@@ -154,13 +152,12 @@ def test_a_target_that_is_away_is_one_line(printed: dict[str, list[str]]) -> Non
     )
     losses = [line for line in printed["unresolved"] if line.startswith("WARN")]
     assert len(losses) == 1
-    # Of twelve pushes of 100 bytes, two fit into the queue of 250 bytes; the others are dropped.
+    # Of twelve pushes of 100 bytes, two fit into the queue of 250 bytes.
     assert "failed 0, dropped 10" in printed["unresolved"]
 
 
 @pytest.mark.long
 def test_losses_are_logged_once_a_minute_with_their_number(printed: dict[str, list[str]]) -> None:
-    """One push is dropped in each second. In the first 100 s, one more push fails in each second."""
     lines = [
         re.findall(r"(.*) Pushes .* line: (\d+) could not be written, (\d+) found", line) for line in printed["clock"]
     ]

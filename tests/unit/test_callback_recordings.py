@@ -1,4 +1,4 @@
-"""Test callback latency derived from recordings of real producers."""
+"""The callback latency is derived from recordings of real producers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clienthealth.settings import LagSettings
 from tests.support.recorded import RECORDINGS, clients
 from tests.support.stacked import stacked
 
-#: Seconds between samples: as recorded, and as monitors usually sample.
+#: Recordings have a sample per second; monitors usually sample every ten seconds.
 every_interval = pytest.mark.parametrize("interval", [1, 10])
 
 Indicators = list[dict[str, Any]]
@@ -20,7 +20,6 @@ Indicators = list[dict[str, Any]]
 
 @cache
 def indicators(recording: str, interval: int) -> Indicators:
-    """Return the producer's indicators in windows that contain at least 49 s of samples, in order of time."""
     recorded = clients(RECORDINGS / "evidence" / recording, 1000 * interval if interval > 1 else 0)
     (client,) = (client for client in recorded if client.client.kind == "producer")
     windows = [
@@ -36,7 +35,6 @@ def indicators(recording: str, interval: int) -> Indicators:
 def test_a_healthy_io_thread_waits(interval: int) -> None:
     for w in indicators("c1_healthy", interval):
         assert 0 <= w["io_thread_busy_ratio"] <= 0.05
-        # The application's callback does nearly nothing, so it takes less than 1 ms.
         assert 0 < w["callback_seconds"]["avg"] < 0.001
 
 
@@ -58,5 +56,4 @@ def test_a_deadlocked_io_thread_is_busy_all_the_time(interval: int) -> None:
     *_, before_last, last = indicators("2_deadlock_client39", interval)
     for w in (before_last, last):
         assert w["io_thread_busy_ratio"] == 1.0
-        # Nothing was sent, so there is no time per record; 0 would be wrong.
         assert w["callback_seconds"] == {"source": "unknown"}

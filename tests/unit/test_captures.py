@@ -1,4 +1,4 @@
-"""Test the decoding of records that real collectors and serializers have written (tests/captures)."""
+"""The decoder reads records that real collectors and serializers have written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.support.fake_registry import Registry, serving
 from tests.support.raw_records import Raw
 
 CAPTURES = Path(__file__).resolve().parents[1] / "captures"
-#: Time of arrival: some days after the captures were made.
 NOW_MS = 1_796_000_000_000
 
 
@@ -38,7 +37,7 @@ def test_confluents_serializers(name: str) -> None:
         snapshot = only(metrics(f"confluent-kafka/{name}.bin", settings=registry.settings))
     assert (snapshot.client.client_id, snapshot.client.kind, snapshot.ts_ms) == ("p", "producer", 1795200030000)
     assert snapshot.metrics == {"waiting-threads": 2.0}
-    # JSON can be decoded without its schema, so the registry is not asked for it.
+    # JSON can be decoded without a schema, so the decoder does not ask the registry.
     assert bool(registry.asked) == (name != "json")
 
 
@@ -55,7 +54,6 @@ def test_confluents_serializers(name: str) -> None:
 )
 def test_telegraf(name: str, fmt: str) -> None:
     content = (CAPTURES / "telegraf" / name).read_bytes()
-    # Telegraf writes a Kafka record per metric.
     values: dict[str, float] = {}
     topics: dict[str, float] = {}
     for record in [content] if fmt == "prometheus_text" else content.splitlines():
@@ -69,7 +67,7 @@ def test_telegraf(name: str, fmt: str) -> None:
             for topic in snapshot.topics:
                 assert topic.topic == "orders_v2"
                 topics |= topic.metrics
-    # When its metrics were captured, the producer had sent 106 records.
+    # The producer had sent 106 records when its metrics were captured.
     expected = {"buffer-total-bytes": 33554432.0, "waiting-threads": 0.0}
     assert 0 < values["buffer-available-bytes"] <= 33554432.0
     assert values.items() >= {**expected, "record-send-total": 106.0}.items()

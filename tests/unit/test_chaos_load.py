@@ -1,4 +1,4 @@
-"""Test that the monitor's results for a chaos campaign do not depend on how the input is cut into batches."""
+"""The monitor's results for a chaos campaign do not depend on how the input is cut into batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ NOW_MS = BEGIN_MS + 86_400_000
 
 
 def stepped(parts: Sequence[load.Slice], cuts: int, settings: Settings) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """Return rows by minute and client, and each incident's highest status. `cuts`: random cuts in each part."""
     tables = calculated(parts, cuts, settings, NOW_MS)
     by_minute = {tuple(row[name] for name in ("minute", *CLIENT)): row for row in tables.minutes.rows}
     assert len(by_minute) == len(tables.minutes.rows)
@@ -36,13 +35,11 @@ def stepped(parts: Sequence[load.Slice], cuts: int, settings: Settings) -> tuple
 
 @pytest.fixture(scope="module")
 def parts() -> list[load.Slice]:
-    """Return enough parts of a campaign's input to contain each recorded failure, plus one part."""
     return load.slices(1, range(len(load.FAILING) + 1), BEGIN_MS)
 
 
 @pytest.fixture(scope="module")
 def settings() -> Iterator[Settings]:
-    """Run a fake schema registry with the schemas of the campaign's records; yield settings that use it."""
     registry = fake_registry.Registry()
     with fake_registry.serving(registry, fake_registry.always):
         yield registry.settings
@@ -69,7 +66,6 @@ def test_a_backlog_of_half_an_hour_in_one_batch_gives_the_same(parts: list[load.
 
 
 def unevenly(parts: Sequence[load.Slice]) -> list[load.Slice]:
-    """Divide the records into three batches. Each partition of each topic is up to ten minutes ahead or behind."""
     chosen, batches = random.Random(7), [list[load.Published]() for _ in range(3)]
     third_ms = 1000 * load.SECONDS * len(parts) // 3
     ends: dict[Any, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Test the stored outcomes of a chaos campaign, which let it resume, and the page about it."""
+"""A chaos campaign resumes from its stored outcomes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ def test_a_campaign_resumes_with_faults_not_passed_and_lists_repeated_ones(tmp_p
     first = kept(tmp_path)
     first.keep(outcome(0))
     first.keep(outcome(1, "minute lost"))
-    # The campaign was interrupted before it compared how the incidents during this fault ended.
     first.keep(outcome(2, final=False))
     resumed = kept(tmp_path)
     resumed.resume()

@@ -1,4 +1,4 @@
-"""Test the Helm chart: linted and rendered by the real Helm, checked against the schemas of Kubernetes."""
+"""The real Helm renders the chart, and Kubernetes's schemas accept the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from tests.support.rows import long_after
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/helm/kafka-client-health"
 RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
-#: Values that enable every option, with settings of every type.
 FULL: Mapping[str, Any] = {
     "config": {
         "kafka": {
@@ -72,7 +71,7 @@ FULL: Mapping[str, Any] = {
     "networkPolicy": {"kafkaPorts": [9093], "egress": [{"ports": [{"protocol": "TCP", "port": 8778}]}]},
 }
 DEFAULT: Mapping[str, Any] = {}
-#: Values of the chart for an installation made with the manifests of 0.2.0, when there was no chart.
+#: These values of the chart match an installation made with the manifests of release 0.2.0.
 FILES_OF_02: Mapping[str, Any] = {
     "config": {
         "kafka": {"bootstrap_servers": "kafka-bootstrap:9092"},
@@ -178,7 +177,7 @@ def test_lint_finds_nothing(values: Mapping[str, Any]) -> None:
 @pytest.mark.parametrize("version", long_after(1, ["1.37", "1.29"]))
 @pytest.mark.parametrize("values", long_after(1, INSTALLATIONS.values()), ids=INSTALLATIONS)
 def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], version: str) -> None:
-    # The import takes two seconds to build a grammar, and only this test needs it.
+    # The import takes two seconds to build a grammar, and only this test needs the import.
     import kubernetes_validate
 
     ours = [
@@ -193,7 +192,6 @@ def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], vers
 
 @pytest.mark.long
 def test_an_upgrade_and_other_values_need_nothing_to_be_deleted(tmp_path: Path) -> None:
-    """`_fixed` returns the fields that Kubernetes does not allow to change."""
     done = run("package", "--version", "9.9.9", "--app-version", "9.9.9", "--destination", str(tmp_path), str(CHART))
     assert done.returncode == 0, done.stderr
     before = _fixed(rendered())
@@ -260,7 +258,7 @@ def test_pods_are_restricted(values: Mapping[str, Any]) -> None:
         assert container["securityContext"] == RESTRICTED
         assert container["resources"]["requests"].keys() == {"cpu", "memory"}
         assert "memory" in container["resources"]["limits"]
-        # With a read-only root, Spark and Python need a place for temporary files.
+        # The root is read-only, so Spark and Python need a place for temporary files.
         assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 
@@ -361,7 +359,6 @@ def test_values_reach_the_settings(tmp_path: Path) -> None:
     assert in_force.modes == {"delivery-stalled": {"suspect_stalled_seconds": 55.5}}
     assert in_force.links.runbooks == "https://wiki.example.org/<health>"
     assert in_force.links.status_page == "http://kafka-client-health.health.svc:9309"
-    # The chart itself puts the checkpoint on its volume, and lets the servers listen on all addresses.
     assert in_force.monitor.checkpoint.startswith("/var/lib/kafka-client-health/")
     assert (in_force.monitor.metrics_host, in_force.prometheus.host) == ("0.0.0.0", "0.0.0.0")
 

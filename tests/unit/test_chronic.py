@@ -1,4 +1,4 @@
-"""Test failures that last hours: one incident from onset to end, whatever happens to the evidence meanwhile."""
+"""A failure that lasts hours is one incident from onset to end."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from tests.support.rows import long_after
 from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 
 BEGIN = 60
-#: The monitor's step keeps nothing longer than an hour, so a failure of a day would test no more.
+#: The step keeps nothing longer than an hour, so a failure of a day would test no more.
 LONG = 7_200
-#: Maximum time from the end of a failure to the end of its incident.
 CLOSED_SECONDS = 120
-#: BY_LOG: modes that can be found from log lines alone. BY_METRICS: modes that can be found from metrics alone.
 BY_LOG = ("send-blocked-on-metadata", "consumer-shutdown-loop", "delivery-stalled")
 BY_METRICS = (
     "producer-callback-deadlock",
@@ -39,7 +37,6 @@ def changes(monitor: Stepped, mode: str) -> list[Transition]:
 
 
 def check(monitor: Stepped, failure: Failure, end: float, sure: bool = True) -> None:
-    """Assert that the failure is one incident from onset to end. `sure`: True if it must be confirmed."""
     transitions = changes(monitor, failure.mode)
     kinds = [change.change for change in transitions]
     assert kinds in (["opened", "closed"], ["opened", "escalated", "closed"]), kinds
@@ -58,7 +55,6 @@ def ids(failure: Failure) -> str:
 
 @pytest.mark.parametrize("failure", long_after(2, FAILURES), ids=ids)
 def test_two_hours_of_a_failure_are_one_incident(failure: Failure) -> None:
-    """From minute 50 to 60, no client's data arrives."""
     end = BEGIN + LONG
     out, back = 3000, 3600
     inputs: list[Snapshot | LogEntry] = [*failure.snapshots(BEGIN, LONG, every=60)]
@@ -75,10 +71,6 @@ def test_two_hours_of_a_failure_are_one_incident(failure: Failure) -> None:
 
 
 def in_batches(monitor: Stepped, inputs: Iterable[Snapshot | LogEntry]) -> None:
-    """Run the monitor in batches.
-
-    A batch takes 10 s around the failure's onset and end, 5 min between them, and 1 min after the end.
-    """
     by_batch: dict[float, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
         second = ((one.ts_ms or 0) - START) / 1000
@@ -93,7 +85,6 @@ def in_batches(monitor: Stepped, inputs: Iterable[Snapshot | LogEntry]) -> None:
 def test_metrics_alone_keep_an_incident_open(failure: Failure) -> None:
     monitor, end = Stepped(SHOWN_SHORTLY), BEGIN + 900
     monitor.batches([*failure.snapshots(BEGIN, 900), *others(end + 300)], 10)
-    # Metrics show that sends fail, but not that callers wait for metadata.
     check(monitor, failure, end, sure=failure.mode != "send-blocked-on-metadata")
 
 
@@ -109,7 +100,6 @@ def test_logs_alone_keep_an_incident_open_and_it_is_their_clients(failure: Failu
 
 
 def test_records_left_behind_are_one_incident_shown_for_an_hour() -> None:
-    """A loss of records has no end, so the incident is closed after an hour."""
     monitor = Stepped()
     monitor.batches(
         [*NOT_CLOSED.snapshots(BEGIN, 600), *NOT_CLOSED.log_entries(BEGIN, 600), *others(7200, every=30)], 30

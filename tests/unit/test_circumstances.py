@@ -1,4 +1,4 @@
-"""Test how a client's window shows whether brokers answered, and how far back the search for an answer goes."""
+"""A client's window shows whether brokers answered the client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ POLLS_ON = {"select-total": rising(10), "connection-count": still(2)}
 
 
 def measured(requests: float, responses: float, silent: float = 1.0) -> ClientWindow:
-    """Return a consumer's window with requests and responses per second; `silent`: seconds since the last heartbeat."""
     counts = {"request-total": rising(requests), "response-total": rising(responses)}
     return window("consumer", every(5, {**POLLS_ON, **counts, "last-heartbeat-seconds-ago": still(silent)}))
 
@@ -44,7 +43,6 @@ def test_signs_that_brokers_answer(seen: ClientWindow, holds: bool | None) -> No
 
 
 def test_an_unread_answer_is_not_missing() -> None:
-    """A client that leaves its group sends a request and then stops selecting, so it never reads the answer."""
     counts = {"select-total": still(70), "request-total": lambda s: 50 + (s > 20), "response-total": still(50)}
     assert coordinator_answers(window("consumer", every(5, counts)), at(55)).holds is None
 
@@ -79,7 +77,6 @@ def test_what_was_before_the_samples_is_refuted_unless_dumps_show_no_call_of_a_c
 
 @pytest.mark.parametrize(("second", "status"), [(55, "unknown"), (20, "confirmed")])
 def test_what_was_logged_just_before_a_window_explains_what_it_begins_with(second: float, status: str) -> None:
-    """The client leaves its group at 61 s, after the window has begun at 60 s."""
     bucket = Stepped()
     readings = (snapshot(s, {"last-poll-seconds-ago": 1.0}, "c", "consumer", every=5) for s in (20, 50, 59, 62, 70, 80))
     lines = (logged(second, "connection-failed", "c"), logged(61, "poll-timeout-expired", "c"))

@@ -1,4 +1,4 @@
-"""Test when Spark's JVM starts from a class-data archive, and when it writes such an archive."""
+"""Spark's JVM starts from a class-data archive, which the first start writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ OFF = Settings(monitor=dataclasses.replace(MonitorSettings(), class_archive=Fals
 
 @pytest.fixture
 def jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the only jar of a class path. The cache contains no archive."""
     jar = tmp_path / "a.jar"
     jar.touch()
     monkeypatch.setenv("KAFKA_HEALTH_CACHE", str(tmp_path))
@@ -64,7 +63,7 @@ def test_an_archive_of_other_jars_is_made_anew_and_the_older_ones_go(jar: Path) 
 
 
 def test_a_java_without_modules_beside_it_starts_too(jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On macOS without JAVA_HOME, Java is a launcher in /usr/bin, which has no `modules` file in a folder beside it."""
+    """On macOS without JAVA_HOME, Java is a launcher in /usr/bin, without a folder that contains `modules`."""
     launcher = jar.with_name("java")
     launcher.touch(0o755)
     monkeypatch.setattr(jars, "java", lambda: str(launcher))
@@ -73,7 +72,6 @@ def test_a_java_without_modules_beside_it_starts_too(jar: Path, monkeypatch: pyt
 
 
 def test_a_truncated_archive_is_not_used(jar: Path) -> None:
-    """With a truncated archive, the JVM would crash at each start."""
     archive = made(jar)
     archive.write_bytes(b"cla")
     assert (flags(), program._archivable(Settings())) == ([], True)

@@ -1,4 +1,4 @@
-"""Test how to find the only topic that an application handles, also if topics are assigned and revoked."""
+"""The monitor finds the only topic that an application handles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ def reading(second: int, **positions: float) -> Reading:
 
 
 def test_a_topic_counts_as_long_as_the_client_has_it() -> None:
-    """From second 10 until after second 30, the client has topic `a`, and consumes nothing of `b`."""
     last = (reading(0, b=1), reading(10, a=1, b=1), reading(20, a=2, b=1), reading(30, a=4, b=1))
     for readings in (last, (*last, reading(40, b=1))):
         alone = handled_alone(readings, 0)

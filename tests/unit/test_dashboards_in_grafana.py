@@ -1,4 +1,4 @@
-"""Run the dashboards' table transformations in Grafana's own code (@grafana/data in node), on frames of test data."""
+"""Grafana's own code transforms frames of test data into the dashboards' tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.support.grafana_code import HERE, NODE, modules
 
 pytestmark = pytest.mark.long
 
-#: A second query returns only the first two of the three rows.
 LABELS = {
     "cluster": ["x", "x", ""],
     "instance": ["1", "2", "3"],
@@ -35,7 +34,6 @@ def tables() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def frame(ref: str, alone: bool, rows: int) -> dict[str, Any]:
-    """Return the frame that Grafana's Prometheus data source gives for an instant query in table format."""
     value = "Value" if alone else f"Value #{ref}"
     fields = [{"name": "Time", "type": "time", "values": [NOW_MS] * rows}]
     fields += [{"name": name, "type": "string", "values": values[:rows]} for name, values in LABELS.items()]

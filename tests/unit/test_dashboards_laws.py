@@ -1,4 +1,4 @@
-"""Laws over all dashboards: ids stay the same, thresholds are the alerts' limits, and links work."""
+"""Every dashboard keeps its ids, takes its thresholds from the alerts' limits, and has working links."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ each_board = pytest.mark.parametrize("name", BOARDS)
 
 
 def test_pictures_are_small_and_shown() -> None:
-    """Each clone of the repository has all versions of the pictures."""
     page = (ROOT / "dashboards/README.md").read_text("utf-8")
     pictures = {path.name: path.stat().st_size for path in (ROOT / "dashboards/pictures").iterdir()}
     assert set(pictures) == set(re.findall(r"\]\(pictures/([\w.-]+)\)", page)) and len(pictures) == 4
@@ -45,7 +44,6 @@ def test_pictures_are_small_and_shown() -> None:
 
 
 def test_uids_and_ids_stay_as_they_are() -> None:
-    """Links, bookmarks and annotations contain uids and ids: change the golden file only to add or remove a panel."""
     lines = [
         f"{board['uid']} {panel['id']} {panel['title']}"
         for board in BOARDS.values()
@@ -77,7 +75,6 @@ def test_every_failure_mode_has_a_dashboard_that_describes_it() -> None:
 
 
 def threshold_steps(board: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield (title of the panel, value) for every threshold of a dashboard, also of table columns."""
     for panel in panels(board):
         config = panel.get("fieldConfig", {})
         configs = [config.get("defaults", {}).get("thresholds", {"steps": []})]
@@ -89,7 +86,6 @@ def threshold_steps(board: dict[str, Any]) -> Iterator[tuple[str, float]]:
 
 @each_board
 def test_limits_are_those_of_the_alerts(name: str) -> None:
-    """Thresholds may also be 1: one failing client, or an error budget that is spent."""
     compared = {
         n.val for rule in ALERTS for n in nodes(promql.parse(rule.condition)) if isinstance(n, promql.NumberLiteral)
     }
@@ -134,7 +130,6 @@ def test_every_alert_is_named_by_a_panel_or_belongs_to_a_mode() -> None:
 
 
 def test_every_series_is_shown_somewhere() -> None:
-    """Instead of a counter, dashboards may show the counter's rate."""
     text = json.dumps([*BOARDS.values(), *recordings().values()])
     rate_of = {f.name: f.name.replace("_total", "_rate") for f in ALL_FAMILIES if f.indicator.startswith("totals.")}
     assert {f.name for f in ALL_FAMILIES if rate_of.get(f.name, f.name) not in text} == set()
@@ -225,7 +220,6 @@ def test_a_mode_names_panels_that_can_be_shown(named: tuple[str, ...], sentence:
         rendered(failure_mode.page(mode, LinkSettings()), Settings())
 
 
-#: Mode → the series that prove it, according to its page of the catalogue.
 PROOF = {
     "producer-callback-deadlock": {"kafka_client_producer_select_rate"},
     "delivery-stalled": {"kafka_client_producer_undelivered_age_seconds"},

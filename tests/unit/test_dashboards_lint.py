@@ -1,4 +1,4 @@
-"""The committed dashboards obey every lint rule, and every rule finds the fault that it is made for."""
+"""The committed dashboards obey every lint rule, and every rule finds its fault."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def test_committed_files_are_current_and_no_other() -> None:
 
 
 def chart(board: dict[str, Any]) -> dict[str, Any]:
-    """Return the chart "Buffer used", which has one query and thresholds."""
     (panel,) = (p for p in board["panels"] if p["title"] == "Buffer used")
     return dict_of(panel)
 
@@ -62,7 +61,6 @@ SCOPE = f'{KEPT}, service=~"$service", host=~"$host", instance=~"$instance", cli
 COUNTER = "kafka_client_producer_buffer_exhausted_records_total"
 RATIO = "kafka_client_producer_buffer_used_ratio"
 
-#: Fault → the rule that must find it, and the change that puts it into the producers' dashboard.
 MUTANTS: dict[str, tuple[str, Change]] = {
     "unknown top-level field": ("sdk-round-trip", lambda b: b.update(refreshEvery="1m")),
     "gridPos.h is a string": ("grid", lambda b: chart(b)["gridPos"].update(h="8")),

@@ -1,4 +1,4 @@
-"""Test the provisioning files and the scrape configuration against the files that they refer to."""
+"""The provisioning files and the scrape configuration refer to existing files."""
 
 from __future__ import annotations
 

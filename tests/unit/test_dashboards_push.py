@@ -1,4 +1,4 @@
-"""Test pushing dashboards to Grafana, with a local fake of its documented API."""
+"""`push` sends the dashboards to a local fake of Grafana's documented API."""
 
 from __future__ import annotations
 
@@ -174,7 +174,6 @@ def test_no_token(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
 
 
 def refusal(capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the text on standard error, which must contain no traceback and no secret."""
     text = capsys.readouterr().err
     assert text.startswith("kafka-health: ") and "Traceback" not in text
     assert TOKEN not in text and "secret" not in text

@@ -1,4 +1,4 @@
-"""Each dashboard conforms to Grafana's published types, in each supported version."""
+"""Each dashboard conforms to Grafana's published types in each supported version."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ Board = dict[str, Any]
 BOARDS: dict[str, Board] = {
     path.stem: json.loads(path.read_text("utf-8")) for path in sorted((ROOT / "dashboards/out").glob("*.json"))
 }
-#: Fields that Grafana's own dashboards use although the types of all versions lack them.
+#: Grafana's own dashboards use these fields, although the types of all versions lack them.
 _UNTYPED = {"templating": {"definition"}, "annotations": {"expr", "step", "tagKeys", "textFormat", "titleFormat"}}
-#: Version of Grafana's types → fields that these types lack. Grafana 10.4 always allows custom values.
 VERSIONS = {
     "schema-10.4": {**_UNTYPED, "templating": {"definition", "allowCustomValue"}},
     "schema-11.6": _UNTYPED,
@@ -30,7 +29,7 @@ VERSIONS = {
 
 
 def faults(version: str, board: Board) -> Iterator[str]:
-    # The import takes two seconds to build a grammar, and only this test needs it.
+    # The import takes two seconds to build a grammar, and only this test needs the import.
     from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
     typed = copy.deepcopy(board)
@@ -83,8 +82,7 @@ def test_a_wrong_field_is_one_fault(version: str, spoil: Callable[[Board], None]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_types_do_not_know_is_what_is_listed(version: str) -> None:
-    """Each listed field is missing in Grafana's types, and at least one dashboard uses the field."""
+def test_the_types_lack_each_listed_field(version: str) -> None:
     kinds = {"templating": "VariableModel", "annotations": "AnnotationQuery"}
     for part, names in VERSIONS[version].items():
         types = schema(version)["definitions"][kinds[part]]["properties"].keys()

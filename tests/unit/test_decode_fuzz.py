@@ -1,4 +1,4 @@
-"""Decoding never raises: each record, however broken, gives usable data or a reject with a reason."""
+"""The decoder turns every broken record into usable data, or into a reject with a reason."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_the_fast_path_reads_what_the_careful_one_reads() -> None:
         if quick is not None:
             taken += 1
             careful = decode_metrics(raw, SETTINGS, ARRIVED_MS)
-            # The fast path accepts a record with invalid UTF-8 in fields that it skips.
+            # The fast path accepts a record with invalid UTF-8 in fields that the fast path skips.
             assert [quick.snapshot()] == careful.snapshots or careful.errors == ["binary"]
     assert taken > RECORDS / 50
 

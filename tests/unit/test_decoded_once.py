@@ -1,4 +1,4 @@
-"""A recording is decoded once; it is decoded again only if the code or the recording's files change."""
+"""A recording is decoded again only if the code or the recording's files change."""
 
 from __future__ import annotations
 
@@ -70,7 +70,6 @@ def test_a_recording_is_judged_once_however_it_is_asked_for() -> None:
 def test_of_equal_lines_of_a_log_one_is_decoded_and_counts_for_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line that differs from the others only in its timestamp is decoded separately."""
     line = "2026-11-20 21:21:44,953 INFO [w] kafka.client.ClientUtils$ - Failed to fetch consumer metadata from b:9092."
     (tmp_path / "app.log").write_text("\n".join([line] * 3 + [line.replace("44,953", "45,200")]), "utf-8")
     monkeypatch.setattr(recorded, "DECODED", tmp_path / "decoded")

@@ -1,4 +1,4 @@
-"""Test that the catalogue of the demo's clients is consistent."""
+"""The catalogue of the demo's clients is consistent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that the demo's processes leave CPU time for other programs on the machine."""
+"""The demo's processes leave CPU time for other programs on the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test what the demo reports as wrong: verdicts and alerts that no failure of its clients explains."""
+"""The demo reports verdicts and alerts that no failure of its clients explains."""
 
 from __future__ import annotations
 
@@ -118,7 +118,6 @@ def test_an_expected_page_is_waited_for_and_so_is_its_proof() -> None:
 
 
 def lasts(**changed: Any) -> Course:
-    """Return the course of a client. Its deadlock was found and is still published, and its alert fires."""
     now: dict[str, Status] = {DEADLOCK: "confirmed"}
     usual: dict[str, Any] = {"now": now, "first_shown_ms": 10_000, "last_shown_ms": 1_200_000, "firing": {DEADLOCK}}
     return replace(course("callback-deadlock", 7), **(usual | changed))

@@ -1,4 +1,4 @@
-"""A cluster's brokers are restarted one after another; other failures that happen meanwhile are reported."""
+"""The demo restarts a cluster's brokers one after another, and reports other failures."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from tests.support.waiting import eventually
 
 
 class Node:
-    """A fake broker that only records calls; `meanwhile` is called during a restart."""
-
     jar_set = "broker"
 
     def __init__(self, name: str, restarted: list[str], meanwhile: Callable[[], None]) -> None:
@@ -42,10 +40,7 @@ class Node:
 
 
 class Rolled(Cluster):
-    """A cluster of fake brokers, of which the last is the controller.
-
-    `looks`: number of checks that find a replica out of sync.
-    """
+    """The last broker is the controller; `looks` is the number of checks that find a replica out of sync."""
 
     def __init__(self, folder: Path, looks: int = 0) -> None:
         super().__init__(folder)

@@ -1,4 +1,4 @@
-"""Check that the image and the compose file meet security requirements, without running them."""
+"""The image and the compose file meet security requirements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run `kafka-health diagnose FILE` on files of any format: it reports the format and the clients it found."""
+"""`kafka-health diagnose FILE` reports the file's format and the clients that it names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ def test_files_of_one_record_and_of_one_per_line(tmp_path: Path, capsys: pytest.
     assert "left out: 1 unknown-format" in inputs and "NOT READABLE: 1 truncated-json" in inputs
     heads = {line.partition("  ")[2] for line in output.splitlines() if line[:1].isupper() and "  " in line}
     assert heads == {
-        # Files given together belong to one process, named after their folder unless their content names it.
         "checkout-producer-2  (telegraf, producer, java)",
         "checkout-producer-2  (formats, producer, java)",
         "audit-producer  (formats, producer, java)",
@@ -35,7 +34,6 @@ def test_files_of_one_record_and_of_one_per_line(tmp_path: Path, capsys: pytest.
         "pricing-py  (formats, producer, librdkafka)",
         "checkout-producer-2  (checkout, producer, java 4.1.0)",
         "billing-1  (checkout, consumer, java 4.1.0)",
-        # The log line does not show which client's buffer was exhausted.
         "(process)  (checkout, producer)",
         "checkout-producer-2  (jmx, producer, java)",
         "billing-1  (jmx, consumer, java)",

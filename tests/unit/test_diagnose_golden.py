@@ -25,7 +25,6 @@ FOLDERS = (
 
 
 def reviewed() -> dict[tuple[str, str], dict[str, str]]:
-    """Return the expected verdicts on the recordings in FOLDERS: (service, client id) → applicable mode → status."""
     by_client = {}
     for line in MATRIX.read_text(encoding="utf-8").splitlines():
         folder, _, rest = line.partition(" ")
@@ -45,10 +44,10 @@ def test_recordings_are_judged_as_in_the_golden_matrix() -> None:
     expected = reviewed()
     assert len(expected) == len(FOLDERS) + 1  # c2_outage31 has a producer and a consumer
     for statuses in expected.values():
-        if statuses.get("producer-not-closed") == "confirmed":  # the end of the data does not prove an exit
+        if statuses.get("producer-not-closed") == "confirmed":
             statuses["producer-not-closed"] = "suspected"
-    # The recording's metrics end 39 s before its log, so they do not show whether the client was healthy at the end.
+    # The recording's metrics end 39 s before its log, and show no health at the end of the log.
     expected["shutdown-loop-c", "lf"]["cross-topic-blocking"] = "unknown"
     assert judged == expected
-    # 1_ctl_clean holds five messages of a jstack that found no process; they have no time, so they are rejected.
+    # The recording holds five messages of a jstack that found no process; these messages have no time.
     assert result.rejected == {"missing-timestamp": 5}

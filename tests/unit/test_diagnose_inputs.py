@@ -1,4 +1,4 @@
-"""A recording gets the same verdict in any shape, and the report lists the files that contain no evidence."""
+"""`diagnose` gives a recording the same verdict in any shape."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from tests.support.attachments import ARCHIVES, AROUND_LINES, LAYOUTS, log, stat
 
 DEADLOCK, BLOCKED, LOOP = "deadlock-4.1", "send-blocked-topic-4.1", "shutdown-loop-a"
 METADATA, CALLBACK = "send-blocked-on-metadata", "producer-callback-deadlock"
-#: The beginning of the log of the recording BLOCKED; it contains some failed sends.
 LOG = log(BLOCKED, 250)
 
 
@@ -74,7 +73,6 @@ def test_latin_1_in_a_file_of_any_name(name: str, tmp_path: Path, log_verdicts: 
 
 @pytest.fixture(scope="module")
 def attached(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[str, str]]]:
-    """Return a folder as a user would attach it to a bug report, and the verdicts on it."""
     folder = unpacked(DEADLOCK, tmp_path_factory.mktemp("in"))
     (folder / "architecture.pdf").write_bytes(b"%PDF-1.7")
     (folder / "Main.class").write_bytes(b"\xca\xfe\xba\xbe\0\0")
@@ -102,7 +100,7 @@ def test_what_is_encrypted_in_an_archive_is_named_and_the_rest_is_read(
         archive.writestr("secret.log", "x")
         archive.writestr("app.log", LOG)
     content = bytearray(packed.getvalue())
-    # Set the encryption flag of the first member, in its own header and in the archive's directory.
+    # These bits say that the archive's first member is encrypted.
     content[content.index(b"PK\x03\x04") + 6] |= 1
     content[content.index(b"PK\x01\x02") + 8] |= 1
     (tmp_path / "support.zip").write_bytes(content)
@@ -268,14 +266,10 @@ STORED = b"ERROR [Producer clientId=p] TimeoutException: Topic orders not presen
 @pytest.mark.parametrize(
     "text",
     [
-        # Invalid UTF-8 in a key before the time, as a broken disk leaves it.
         b'{"@ti\xcc\xccmestamp": "2026-11-20T18:40:31.204Z", "message": "' + STORED.strip() + b'"\n',
-        # Line endings of three systems (CR, LF, CRLF) in one table.
         b"time\rstamp,message,timestamp\r\n2026-11-20T18:40:30Z," + STORED.strip() + b"\r,2026-11-20T18:40:30Z\n",
         b"timestamp,message\r\n2026-11-20T18:40:30Z," + STORED.strip() + b"\r2026-11-20T18:40:31Z,b\n",
-        # A cell with a dump of thousands of threads.
         b'timestamp,message\n2026-11-20T18:40:30Z,"' + STORED.strip() + b"x" * 140_000 + b'"\n',
-        # The last part of a file, beginning in the middle of a line.
         b"ffer_available_bytes=3 1795\nprometheus,client_id=p,host=h,url=http://p:9404/metrics "
         b"kafka_producer_producer_metrics_waiting_threads=1 1795200030000000000\n",
         b'Time,"kafka.producer:type=producer-metrics,client-id=p:waiting-threads"\n1795200030\r000,1.0\n',
@@ -387,8 +381,6 @@ def test_a_missing_time_is_not_the_files(tmp_path: Path) -> None:
     assert "time unknown" in input_line(diagnosis.inputs[0])
 
 
-#: The status of a connector, from Kafka Connect; the answer of Kafka's REST proxy to a request that failed; an event of
-#: Sentry.
 TRACE = """org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback
 \tat org.apache.kafka.connect.runtime.WorkerSourceTask.execute(WorkerSourceTask.java:248)
 Caused by: org.apache.kafka.common.errors.TimeoutException: Topic orders.v1 not present in metadata after 60000 ms.

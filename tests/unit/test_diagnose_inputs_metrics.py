@@ -30,7 +30,7 @@ def plain(recording: str) -> str:
 
 @cache
 def rows(recording: str) -> list[Row]:
-    """Return the recording's samples: time (epoch ms), and (group, name, tags) → value."""
+    """Return the samples as (time in epoch ms, (group, name, tags) → value)."""
     listed: list[Row] = []
     for line in gzip.decompress((RECORDINGS / recording / "metrics.jsonl.gz").read_bytes()).splitlines():
         document = json.loads(line)
@@ -53,12 +53,10 @@ def _samples(values: Mapping[tuple[str, str, str], float], ts: str = "") -> Iter
 
 
 def timestamped(readings: list[Row]) -> str:
-    """Return the samples in Prometheus text format, with a timestamp on every line."""
     return "".join(line + "\n" for ts, values in readings for line in _samples(values, f" {ts}"))
 
 
 def dated(readings: list[Row]) -> str:
-    """Return the output of `while sleep 1; do date; curl …; done`."""
     return "".join(
         f"{datetime.fromtimestamp(ts / 1000, UTC):%a %b %d %H:%M:%S UTC %Y}\n" + "\n".join(_samples(values)) + "\n"
         for ts, values in readings
@@ -66,7 +64,6 @@ def dated(readings: list[Row]) -> str:
 
 
 def jmxtool(readings: list[Row]) -> str:
-    """Return the CSV that JmxTool writes."""
     keys = list(readings[0][1])
     head = [f'"kafka.{g.split("-")[0]}:type={g},{tags}:{name}"' for g, name, tags in keys]
     lines = [",".join(['"time"', *head])]
@@ -75,7 +72,6 @@ def jmxtool(readings: list[Row]) -> str:
 
 
 def printed(readings: list[Row]) -> str:
-    """Return the output of Kafka's command-line tools with `--print-metrics`, once per sample."""
     blocks = []
     for ts, values in readings:
         lines = [f"{g}:{name}:{{{tags}}}".ljust(90) + f" : {value:.3f}" for (g, name, tags), value in values.items()]
@@ -85,7 +81,6 @@ def printed(readings: list[Row]) -> str:
 
 
 def jmxterm(readings: list[Row]) -> str:
-    """Return the output of the command `get` in a JMX shell, once per sample."""
     lines = []
     for ts, values in readings:
         lines.append(f"# {datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}")
@@ -99,7 +94,6 @@ def jmxterm(readings: list[Row]) -> str:
 
 
 def kafka_python(readings: list[Row]) -> str:
-    """Return a log with lines that contain the output of `producer.metrics()`."""
     lines = []
     for ts, values in readings:
         groups: dict[str, dict[str, float]] = {"kafka-metrics-count": {"count": 56.0}}
@@ -113,7 +107,6 @@ def kafka_python(readings: list[Row]) -> str:
 
 
 def jolokia(readings: list[Row], indent: int | None = None) -> str:
-    """Return Jolokia's answers to bulk reads, one JSON array for each sample."""
     answers = []
     for ts, values in readings:
         mbeans: dict[str, dict[str, float]] = {}
@@ -128,12 +121,10 @@ def jolokia(readings: list[Row], indent: int | None = None) -> str:
 
 
 def jolokia_printed(readings: list[Row]) -> str:
-    """Return Jolokia's indented answers, between a shell's command and its next prompt."""
     return f"$ curl -s localhost:8778/jolokia/?ifModifiedSince=0\n{jolokia(readings, 2)}$\n"
 
 
 def _series(readings: list[Row]) -> dict[str, list[tuple[int, float]]]:
-    """Return series as in a Prometheus server: series → its points (epoch ms, value)."""
     by_name: dict[str, list[tuple[int, float]]] = {}
     for ts, values in readings:
         for line in _samples(values):
@@ -148,7 +139,6 @@ def _metric(series: str) -> dict[str, str]:
 
 
 def query_range(readings: list[Row]) -> str:
-    """Return the answer of Prometheus's /api/v1/query_range."""
     result = [
         {"metric": _metric(name), "values": [[ts / 1000, str(value)] for ts, value in points]}
         for name, points in _series(readings).items()
@@ -157,7 +147,6 @@ def query_range(readings: list[Row]) -> str:
 
 
 def victoria_metrics(readings: list[Row]) -> str:
-    """Return the lines of VictoriaMetrics's /api/v1/export."""
     return "".join(
         json.dumps({"metric": _metric(name), "values": [v for _, v in points], "timestamps": [ts for ts, _ in points]})
         + "\n"
@@ -166,7 +155,6 @@ def victoria_metrics(readings: list[Row]) -> str:
 
 
 def grafana_csv(readings: list[Row]) -> str:
-    """Return the table that Grafana's panel inspector downloads."""
     series = _series(readings)
     head = ",".join(['"Time"', *('"' + name.replace('"', '""') + '"' for name in series)])
     lines = [head]
@@ -177,7 +165,6 @@ def grafana_csv(readings: list[Row]) -> str:
 
 
 def promtool(readings: list[Row]) -> str:
-    """Return the output of `promtool query instant`, once per sample."""
     return "".join(
         line.replace(",}", "}").replace("} ", "} => ") + f" @[{ts / 1000}]\n"
         for ts, values in readings
@@ -214,7 +201,7 @@ def test_readings_without_a_time_are_never_ok(tmp_path: Path) -> None:
 
 
 def scrapes(folder: Path, readings: Sequence[Row], name: str) -> Path:
-    """Write one file per sample; `name`: strftime format of the files' names."""
+    """`name` is the strftime format of the files' names."""
     folder.mkdir()
     for ts, values in readings:
         file = folder / datetime.fromtimestamp(ts / 1000, UTC).strftime(name)
@@ -246,8 +233,7 @@ def test_the_day_in_a_name_is_not_that_of_a_log_of_many_days(tmp_path: Path) -> 
     assert first <= verdict.since_ms < first + 120_000
 
 
-def test_the_log_of_a_start_makes_no_end_of_the_last_scrape(tmp_path: Path) -> None:
-    """No data shows whether the process ended at the last scrape, because the log ends earlier."""
+def test_a_log_that_ends_before_the_last_scrape_shows_no_end_of_the_process(tmp_path: Path) -> None:
     half: list[Row] = [
         (ts, {key: value * 64 if key[1].startswith("buffer-") else value for key, value in values.items()})
         for ts, values in rows("back-pressure-3.9")[:60:10]
@@ -281,7 +267,6 @@ def test_librdkafka_statistics_in_a_log(tmp_path: Path) -> None:
 
 
 def test_a_few_samples_are_no_wrapped_text(tmp_path: Path) -> None:
-    """The samples look like one long text that was wrapped between words."""
     file = tmp_path / "metrics.prom"
     file.write_text(
         "# TYPE kafka_producer_producer_metrics_record_send_total counter\n"
@@ -320,7 +305,6 @@ def test_samples_in_a_mail_are_read_beside_its_log_lines(tmp_path: Path) -> None
 
 
 def _answer(second: int, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """Return Jolokia's answer for a JVM with a consumer of Kafka 0.8. If `metrics` is empty, the answer is an error."""
     request = {"mbean": "kafka.consumer:*", "type": "read"}
     found = {"value": metrics, "status": 200} if metrics else {"error": "No MBean with pattern", "status": 404}
     return json.dumps([{"request": request, "timestamp": 1_795_204_800 + second, **found}])

@@ -1,4 +1,4 @@
-"""Test how `diagnose` reads lines with a prefix, and truncated files."""
+"""`diagnose` reads lines with a prefix, and truncated files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ FAILURES = {
 
 @st.composite
 def prefixes(draw: st.DrawFn) -> str:
-    """Return text as a log collector puts it before each line of a file."""
     name, other, colour = draw(NAMES), draw(NAMES), draw(COLOURS)
     kinds = [
         f"{name}-1{' ' * draw(st.integers(1, 12))}| ",
@@ -50,7 +49,7 @@ def test_any_prefix_or_colour_changes_no_entry(prefix: str) -> None:
     text = log("send-blocked-topic-4.1")
     wrapped = _entries("".join(f"{prefix}{line}\n" for line in text.splitlines()).encode())
     shift = {(own[1] or 0) - (seen[1] or 0) for own, seen in zip(_entries(text.encode()), wrapped, strict=True)}
-    assert len(shift) == 1  # a shipper's clock in another zone shifts all times equally
+    assert len(shift) == 1
     assert [(entry[0], entry[2]) for entry in wrapped] == [(entry[0], entry[2]) for entry in _entries(text.encode())]
 
 
@@ -81,7 +80,7 @@ def _entries(data: bytes, size: int = 1 << 18) -> list[tuple[int, int | None, by
 @FEW
 @given(data=st.data())
 def test_a_truncated_failure_never_looks_healthy(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The cut is inside a line: after a complete line, nothing shows that more lines followed."""
+    """The cut is inside a line, because after a complete line nothing shows that more lines followed."""
     recording = data.draw(st.sampled_from(sorted(FAILURES)))
     folder = unpacked(recording, tmp_path_factory.mktemp("cut"))
     file = data.draw(st.sampled_from(sorted(f for f in folder.iterdir() if f.suffix in (".jsonl", ".log", ".txt"))))

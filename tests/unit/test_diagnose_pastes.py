@@ -1,4 +1,4 @@
-"""A pasted dump or log, or a log exported from a log search, gets the same verdict as the original file."""
+"""`diagnose` gives a pasted dump or log the same verdict as the original file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ DUMP = (RECORDINGS / "deadlock-3.9" / "jstack-during3-073659.txt").read_text()
 THREAD = next(block for block in DUMP.split("\n\n") if '"kafka-producer-network-thread' in block)
 HEALTHY = (RECORDINGS / "healthy-3.9" / "jstack-before1-083042.txt").read_text()
 IDLE = next(block for block in HEALTHY.split("\n\n") if '"kafka-producer-network-thread' in block)
-#: The beginning of the recording's log, with some failed sends.
 LOG = log("send-blocked-topic-4.1", 250)
 
 
@@ -63,7 +62,6 @@ METADATA_TEXTS = (
     f'{{"error_code":50002,"message":"Kafka error: {TIMEOUT}"}}',
     f'We got:\n\n    {{"error_code":50002,"message":"Kafka error: {TIMEOUT}"}}\n    {{"error_code":50002}}\n',
 )
-#: One line of a log, without its time and without the name of the program that logged it.
 BARE = (
     f"We get this in production:\n{TIMEOUT}\nShould I worry?\n",
     TIMEOUT.replace(" present", "\n> present"),
@@ -77,7 +75,6 @@ BARE = (
 )
 
 
-#: Source code that contains TIMEOUT as a literal: no program logged it.
 SOURCE = (
     *(f'    assertThat(log).contains("{TIMEOUT}");\n', f'    fail("{TIMEOUT}");\n', f"    // {TIMEOUT}\n"),
     *(f"    log.warning('{TIMEOUT}')\n", f'    fake = Fake(error=RuntimeError("{TIMEOUT}"))\n'),
@@ -137,7 +134,6 @@ def test_a_few_lines_of_a_storm_are_enough_and_one_a_second_is_none(tmp_path: Pa
     assert worst(judged(untimed, tmp_path), LOOP) == "unknown"
 
 
-#: Descriptions by a person: a sentence or a list that quotes the message, or the message as title above a text.
 DESCRIPTIONS = (
     f"After the restart the orders were lost, and the log had `{TIMEOUT}` each minute.\n",
     f'- Logs show: "{TIMEOUT}"\n- Orders are not sent\n',
@@ -145,11 +141,9 @@ DESCRIPTIONS = (
     "At the end the client reported `1200 messages still in queue or transit`, so they are lost.\n",
     f"## Symptoms\n  * `{TIMEOUT} `\n  * No offset is committed.\n",
     f'- 不配置日志，可以看到报"{TIMEOUT}"错误\n',
-    # A quotation on its own line, a sentence that was wrapped before the quotation, and a title.
     f'Orders were lost on our cluster with this report:\n\n "send failed: {TIMEOUT}"\n',
     f'The outbox was still looping (send,\n"{TIMEOUT}" → send, 1271 times observed).\n',
     f'# Got "{TIMEOUT}" when we write from Spark\n\nIt happened again today.\n',
-    # Messages with masked names, and librdkafka's error "Local: Message timed out" in other spellings.
     f"We hit this again today: {TIMEOUT.replace('page.views', '<topic>')}\n",
     "We hit this again today:\nTimeoutException: Expiring xx record(s) for <topic>-3:120000 ms has passed since batch "
     "creation\n",
@@ -166,14 +160,12 @@ def test_what_a_person_writes_of_a_failure_suspects_and_proves_nothing(text: str
     assert "suspected" in found and "confirmed" not in found
 
 
-#: Texts that report a failure. They are in the past tense, or contain other output of a program beside the quoted line.
 SHOWN = (
     f"# Bank transfers of the first quarter, in a language without words for the rule\n```\n$ ./send.sh page.views\n"
     f"{TIMEOUT}\n```\n",
     f"# Run\n```\n512 sent, 88.2 per second, 17.0 ms avg, 310 ms max, 4 failed\n{TIMEOUT}\n```\n{'word ' * 20}\n",
     f"# 일지\n\n파드 13개가 모두 떴는데 주문이 PENDING 에서 넘어가지 않았다. 다른 서비스는 모두 정상이고 지연도 없다."
     f"\n```\n{TIMEOUT}\n```\n",
-    # This English text contains none of the words by which an explanation is recognised, so it is a report.
     f"# Storm\n\nThe spout takes records very slowly, and there is a trace in the log of each of its four workers:"
     f"\n```\n{TIMEOUT}\n```\n",
     f'I got some errors such as " send failed: write error: {TIMEOUT.split(": ")[1]}" when I upgraded the client.\n',
@@ -181,7 +173,6 @@ SHOWN = (
     f"не был отправлен.\n```\n{TIMEOUT}\n```\n",
     f"# Auditoría\n\nEn la segunda ejecución se observó esto en el registro del servicio, y el pedido no llegó al "
     f"almacén.\n```\n{TIMEOUT}\n```\n",
-    # The author's text goes on after the quoted line.
     f"# Défaut 2\n\nBroker arrêté, la réponse portait un autre code (« {TIMEOUT} »). Mes trois captures ne "
     f"visaient que les exceptions du futur.\n",
     f"# Rollout\n\nThe gateway of the second region restarted and answered nothing for half an hour to the shops.\n"
@@ -221,7 +212,6 @@ REFUSED_0_9 = (
     ("text", "status"),
     [
         (f"{REFUSED_0_9}\n\tat shop.Worker.run(Worker.java:5)\n", "suspected"),
-        # A line without a stack may be a heading or an invented example.
         (f"{REFUSED_0_9}\n", "unknown"),
     ],
 )
@@ -267,16 +257,12 @@ INNOCENT = (
     f"            on_delivery(\n                RuntimeError(\n                    '{TIMEOUT}'\n                ),\n",
     f"# Заметки\n\nКаждая тема имеет двенадцать разделов на трёх узлах, и если узла нет, клиент ждёт.\n"
     f"```\n{TIMEOUT}\n```\n",
-    # An excerpt that begins inside a code block: its text explains the error, and its last block holds a command.
     f"{TIMEOUT}\n```\nIf you see this error, your topic may be missing: check that it exists.\n"
     "```sh\nkafka-topics.sh\n```\n",
     f"const FAILURES = [\n  'java.io.IOException: closed',\n  '{TIMEOUT[:-1]}',\n];\n",
     f"I think this is harmless at the end of a run, and a later version drops it from its log:\n```\n{TIMEOUT}\n```\n",
-    # No word of this Spanish text marks it as an explanation or as a report. We know few Spanish words that do, so the
-    # text is not taken for a report.
     f"# Notas\n\nDos brokers sirven cada tema, y todos los temas tienen doce particiones en tres racks del centro de "
     f"datos.\n\n```\n{TIMEOUT}\n```\n",
-    # A stack trace in a manual, and a comment in Python code.
     f"### 消费超时\n**原因：** 主题不存在。\n**解决方案：** 创建主题。\n```\n{TIMEOUT}\n"
     f"\tat org.apache.kafka.clients.producer.KafkaProducer.send(KafkaProducer.java:784)\n```\n",
     f"def run():\n    try:\n        send()\n    except KafkaError as error:\n        # {TIMEOUT}\n        pass\n",
@@ -321,7 +307,7 @@ REFUSED = (
     "ERROR [main] shop.Worker - commit failed: org.apache.kafka.clients.consumer.CommitFailedException: Offset commit "
     "cannot be completed since the consumer is not part of an active group for auto partition assignment"
 )
-#: Minutes at which commits are refused, in two cases: twenty times, every six minutes; two pairs, six days apart.
+#: Each case holds the minutes of refused commits; 8640 minutes are six days.
 MINUTES = tuple(range(0, 120, 6)), (0, 6, 8640, 8646)
 
 
@@ -401,7 +387,6 @@ UNFLUSHED = (
     f"{AT} ERROR WorkerSourceTask{{id=a-0}} Failed to flush, timed out while waiting for producer to flush outstanding "
     "3 messages (org.apache.kafka.connect.runtime.WorkerSourceTask:509)\n"
 )
-#: The I/O thread logs a line, and the appender sends it with a producer that has no free memory.
 LOGGED = (
     '"kafka-producer-network-thread | logs" #19 daemon prio=5 os_prio=0 tid=0x1 nid=0x2 waiting on condition [0x3]\n'
     "   java.lang.Thread.State: WAITING (parking)\n\tat sun.misc.Unsafe.park(Native Method)\n"
@@ -412,13 +397,11 @@ LOGGED = (
     "\tat org.apache.kafka.common.network.Selector.poll(Selector.java:276)\n"
     "\tat org.apache.kafka.clients.producer.internals.Sender.run(Sender.java:191)\n"
 )
-#: A goroutine in a profile (debug=1), and as delve lists it.
 SENT = "github.com/IBM/sarama.(*syncProducer).SendMessage"
 PROFILED = (
     f"goroutine profile: total 9\n{{}} @ 0x43a1c5 0x406a8f\n#\t0x8a3f4d\t{SARAMA}.{{}}+0x8d\t/go/sarama.go:96\n\n"
 )
 DELVE = "  Goroutine 45 - User: /go/sync_producer.go:96 {} (0x8a3f4e) [{}]\n"
-#: SCALA: a thread that sends with the producer of Kafka 0.8. VERTX: a warning of Vert.x with a stack trace.
 SCALA = (
     '"shop-1" daemon prio=10 tid=0x1 nid=0x2 waiting on condition [0x3]\n   java.lang.Thread.State: WAITING (parking)\n'
     "\tat sun.misc.Unsafe.park(Native Method)\n"
@@ -432,14 +415,12 @@ VERTX = (
     "\tat org.apache.kafka.clients.producer.internals.ProducerMetadata.awaitUpdate(ProducerMetadata.java:119)\n"
     "\tat org.apache.kafka.clients.producer.KafkaProducer.{}(KafkaProducer.java:1029)\n"
 )
-#: A single thread of the application, in a call of the Java client.
 CALLER = (
     '"shop-1" #21 prio=5 tid=0x1 nid=0x2 waiting on condition [0x3]\n'
     "   java.lang.Thread.State: TIMED_WAITING (parking)\n"
     "\tat jdk.internal.misc.Unsafe.park(Native Method)\n\tat org.apache.kafka.clients.{}(Client.java:1)\n"
     "\tat shop.Orders.publish(Orders.java:12)\n"
 )
-#: The JVM's report of a deadlock, without the rest of the dump. The frames below are those of thread `web-1`.
 LOCKS = (
     "Found one Java-level deadlock:\n=============================\n"
     '"web-1":\n  waiting to lock monitor 0x1 (object 0x2, a shop.Stock),\n  which is held by "web-2"\n'
@@ -450,15 +431,13 @@ LOCKS = (
 LISTENER = (
     "\tat org.springframework.kafka.listener.KafkaMessageListenerContainer$ListenerConsumer.run(Container.java:1296)\n"
 )
-#: FLUSHING and STOPPING: lines before a flush and a stop. WAIT_EMPTY: Faust's line while a consumer waits to stop.
 FLUSHING = "2024-01-01 10:00:00 INFO app: flushing ... (kafka)\n"
 STOPPING = "2024-01-01 10:00:00 INFO app: Stopping kafka consumer\n"
 WAIT_EMPTY = "[2024-01-01 {},000] [7] [WARNING] [^--Consumer]: wait_empty: Waiting for tasks [(1, <ConsumerMessage>)]\n"
-#: Listings of a consumer group: heading, and a row for (partition, committed offset, end offset, lag, owner).
+#: Each row of a listing holds partition, committed offset, end offset, lag and owner.
 LISTING = "TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST  CLIENT-ID\n"
 ROW = "orders {} {} {} {} {} /10.0.0.4 shop\n"
 OWNED = f"{LISTING}{ROW.format(0, 8120, 8160, 40, 'shop-1')}{ROW.format(1, 500, 530, 30, 'shop-2')}"
-#: Texts that show a failure by themselves (for example a stack, or a framework's message), and the mode that they show.
 STATED = (
     (f"goroutine 215 [chan send, 215 minutes]:\n{UNREAD}", CALLBACK),
     (
@@ -501,7 +480,6 @@ STATED = (
     ),
     ("ERROR KafkaError (Message production error: PurgeQueue (Local: Purged in queue))\n", "delivery-stalled"),
     (LOGGED, CALLBACK),
-    # Lines that a monitored log must repeat before they count.
     (f"{THROWN_OUT}{AT} INFO {MEMBER} (Re-)joining group\n", "consumer-stalled"),
     (f"{AT} INFO {MEMBER} (Re-)joining group\n" * 3, "consumer-stalled"),
     ('["message":protected]=>\n  string(22) "Broker: Unknown member"\n', "consumer-stalled"),
@@ -510,7 +488,6 @@ STATED = (
     (STOPS, LOOP),
     ('CGRPTERM [thrd:main]: Group "g": waiting for rebalance_cb, 2 toppar(s), (state up) before terminating\n', LOOP),
     (UNFLUSHED, "delivery-stalled"),
-    # JSON that is no log record.
     (
         'Server: Jetty(9.2.12)\n{"offsets":[{"partition":null,"error_code":50003,"error":"Batch containing 1 record(s) '
         'expired due to timeout while requesting metadata from brokers for orders-0"}]}\n',
@@ -541,7 +518,6 @@ STATED = (
         "a, orders, 0, 20, 5120, 5100, h-1\na, orders, 1, 5120, 5120, 0, h-2\n",
         STALLED,
     ),
-    # A stack in a place where threads wait, and a statement that something hangs.
     ("Every night the writer hangs.\n\n" + CALLER.format("producer.KafkaProducer.flush"), "delivery-stalled"),
     ("The pod never exits.\n\n" + CALLER.format("consumer.KafkaConsumer.close"), LOOP),
     ("It is stuck until a restart.\n\n" + CALLER.format("consumer.KafkaConsumer.commitSync"), STALLED),
@@ -554,13 +530,11 @@ STATED = (
         "delivery-stalled",
     ),
     (f"{STOPPING}and there it remains until kill -9\n", LOOP),
-    # What a person states of a client.
     ("With kafka away `client.ProduceSync` does not come back.\n", METADATA),
     ("One partition is not consumed any more by the kafka consumer.\n", STALLED),
     ("consumer.close() sits there while the kafka topic is quiet\n", LOOP),
     ("The good kafka topics behind it are blocked by the missing one.\n", "delivery-stalled"),
 )
-#: Texts like those in STATED that show no failure: for example a goroutine without a waiting time, or a normal wait.
 UNSTATED = (
     f"goroutine 9 [select, 2 minutes]:\nmain.wait()\n\ngoroutine 215 [chan send]:\n{UNREAD}",
     f"panic: no such order\n\ngoroutine 215 [chan send]:\n{UNREAD}",
@@ -569,7 +543,6 @@ UNSTATED = (
     DELVE.format(f"{SARAMA}.(*Broker).responseReceiver", "chan receive"),
     SCALA.format("send").replace("$$anonfun$asyncSend$1.apply", ".initialize"),
     f"{LOCKS}\tat shop.KafkaPage.show(KafkaPage.java:7)\n\nFound 1 deadlock.\n",
-    # One dump does not show how long a call takes.
     f"goroutine 215 [chan send]:\n{UNREAD}",
     PROFILED.format(400, "(*syncProducer).SendMessage"),
     DELVE.format(SENT, "chan receive 840823"),
@@ -600,7 +573,6 @@ UNSTATED = (
     f"WARN [main] shop.Sender - {FEW}",
     "    when MaxRetries >= 0 -> exit({reached_max_retries, Reason});\n",
     "ERROR Local: Purged in queue\n",
-    # A fault that a later line shows to have ended.
     f"{THROWN_OUT}{AT.replace(':00,', ':09,')} INFO {MEMBER} Adding newly assigned partitions: orders-0, orders-1\n",
     f"{THROWN_OUT}{AT.replace(':00,', ':09,')} INFO {MEMBER} Setting offset for partition orders-0 to the committed "
     "offset FetchPosition{offset=12}\n",
@@ -610,9 +582,7 @@ UNSTATED = (
     f"{AT} ERROR Graceful stop of task a-0 failed. (org.apache.kafka.connect.runtime.Worker)\n"
     f"{AT.replace('10:00', '10:01')} INFO WorkerSourceTask{{id=a-0}} Committing offsets\n",
     f"{RETRYING}{RETRYING.replace('retrying-1', 'flushing-1')}{RETRYING.replace('retrying-1', 'normal')}",
-    # A line in a long log.
     f"{AT} WARN {PRODUCING}NOT_ENOUGH_REPLICAS\n" + f"{AT} INFO [main] shop.Orders - an order has come\n" * 500,
-    # A consumer that starts, and texts that explain.
     "[WARN] KafkaConsumer poll is taking significantly longer (3000ms) to return from poll\n",
     f"{AT} INFO {MEMBER} (Re-)joining group\n" * 2,
     f"## Common errors\nIf you see this, check max.poll.interval.ms:\n```\n{THROWN_OUT.partition('INFO ')[2]}```\n",

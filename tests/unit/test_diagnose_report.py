@@ -1,4 +1,4 @@
-"""Test the output of `kafka-health diagnose`: terminal, page, exit codes and JSON."""
+"""`kafka-health diagnose` reports on the terminal, as a page and as JSON."""
 
 from __future__ import annotations
 

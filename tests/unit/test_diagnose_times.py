@@ -1,4 +1,4 @@
-"""Test the times of attached evidence: they come from its content if possible; a file's date proves no failure."""
+"""The times of attached evidence come from its content, or else from the file's date."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def verdict(diagnosis: Diagnosis, mode: str) -> Verdict:
 @pytest.mark.parametrize(
     ("line", "since"),
     [
-        # The onset (`since`) is 300 s before the line, because the application had not called poll() for 300 s.
+        # The onset is 300 s before the line, because the application had not called poll() for 300 s.
         (f"%4|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
         (f"7|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
         (f"[consumer] **%4|1795208940.123{WORDS}**", "2026-11-20 21:04:00"),
@@ -114,7 +114,6 @@ def test_the_date_of_a_file_is_neither_an_onset_nor_a_distance(tmp_path: Path) -
 
 
 def test_no_fault_began_before_its_process_was_started(tmp_path: Path) -> None:
-    """The client left its group 20 s after its start, so the fault cannot be as old as max.poll.interval.ms (5 min)."""
     thrown_out = "[Consumer clientId=c, groupId=g] consumer poll timeout has expired. This means the time between"
     started = (
         "INFO  [main] o.a.k.clients.consumer.ConsumerConfig - ConsumerConfig values: \n\tclient.id = c\n\tgroup.id = g"
@@ -148,7 +147,6 @@ def test_a_dump_of_another_zone_is_taken_at_the_moment_that_its_file_was_written
         lines = (DUMPS / name).read_text().splitlines()
         lines[0] = f"{datetime.fromtimestamp(moment + ahead, UTC):%Y-%m-%d %H:%M:%S}"
         (tmp_path / name).write_text("\n".join(lines))
-        # LONG_AGO: a modification time that has nothing to do with the time at which the dump was taken.
         written = moment + 2 if stated else LONG_AGO
         os.utime(tmp_path / name, (written, written))
     diagnosis = examine([tmp_path], Settings())
@@ -160,9 +158,6 @@ def test_a_dump_of_another_zone_is_taken_at_the_moment_that_its_file_was_written
 
 
 def test_a_sentence_above_a_log_has_the_time_of_the_first_line_below(tmp_path: Path) -> None:
-    """The sentence has no time and names Kafka, as a client's line does. If it were read as a line of the log, all
-    times of the log would be unknown.
-    """
     above = "Our Kafka producer cannot send: Topic orders not present in metadata after 60000 ms. Why?\n\n```\n"
     line = "2026-11-20 10:05:00,000 ERROR [main] shop.Worker - send failed: org.apache.kafka.common.errors."
     (tmp_path / "post.txt").write_text(

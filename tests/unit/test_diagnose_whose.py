@@ -1,4 +1,4 @@
-"""Test to which process, and to which of its clients, attached evidence belongs."""
+"""`diagnose` finds the process and the client to which attached evidence belongs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def verdicts(found: Diagnosis) -> dict[tuple[str, str], dict[str, Verdict]]:
 
 @pytest.mark.parametrize(("names", "status"), [(["p"], "confirmed"), (["p", "q"], "suspected")])
 def test_a_log_is_of_the_process_that_the_metrics_beside_it_name(tmp_path: Path, names: list[str], status: str) -> None:
-    """If the process has several clients, lines without a client id can only make each client suspected."""
     place = {"service": "orders-api", "host": "web-7", "instance": "web-7:31337", "kind": "producer"}
     readings = [
         {
@@ -176,7 +175,6 @@ def test_workers_in_an_archive_are_each_a_process(tmp_path: Path) -> None:
                 "jstack-orders-7c9d8-k8s2p.txt": "orders-7c9d8-k8s2p",
             },
         ),
-        # Files of one process: parts of a log, several logs that are not named after a process, dumps.
         ("orders.log orders.log.1 orders.log.2.gz", {}),
         ("orders.1.log orders.log orders-2026-11-20.log", {}),
         ("app.log error.log gc.log", {}),

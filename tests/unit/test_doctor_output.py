@@ -1,4 +1,4 @@
-"""Test the doctor's output, when it is printed, and how Ctrl-C ends the doctor."""
+"""The doctor prints its findings as they come, and ends at Ctrl-C."""
 
 from __future__ import annotations
 

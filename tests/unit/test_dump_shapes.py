@@ -1,4 +1,4 @@
-"""Test dumps in every form in which people attach them: what is read from each dump, and the verdicts on it."""
+"""`diagnose` reads thread dumps in every form in which people attach dumps."""
 
 from __future__ import annotations
 
@@ -117,7 +117,6 @@ Thread 9 (idle): "orders-network-thread"
 
 
 def verdicts(*texts: str) -> dict[str, Verdict]:
-    """Return the verdicts on dumps of one process, taken ten seconds apart unless they contain a time."""
     records: list[Recorded] = []
     for text in texts:
         for dump in dumps_in(text):
@@ -133,7 +132,6 @@ def only(text: str) -> Dump:
 
 
 def kafka_threads(dump: Dump) -> list[DumpedThread]:
-    """Return the dump's threads that touch a Kafka client; other threads matter only when two dumps are compared."""
     return [t for t in dump.threads if "kafka" in " ".join([t.name, *(f.method for f in t.frames)]).lower()]
 
 
@@ -300,7 +298,6 @@ def test_callers_without_the_producers_own_thread_are_judged() -> None:
     assert "network-thread" not in without
     judged = verdicts(without)
     assert judged["send-blocked-on-metadata"].status == "suspected"
-    # Callers wait inside send(), and no thread could send: the I/O thread has died.
     dead = judged["producer-callback-deadlock"]
     assert (dead.status, dead.detail) == ("suspected", {"cause": "io-thread-died"})
     part = verdicts(without[: without.index("JNI global")])
@@ -326,7 +323,7 @@ def test_the_stream_skips_no_dump_of_a_real_process(file: Path) -> None:
 def test_the_stream_reads_a_dump_of_any_shape_as_one_record_whatever_ships_it(shape: str) -> None:
     text = DEADLOCKS[shape]
     if shape == "frames below their thread's name":
-        text = OTHER + text  # alone, the frames could be the trace of an exception
+        text = OTHER + text
     shipped = json.dumps({"@timestamp": "2026-11-20T18:40:45.123Z", "message": text, "host": {"name": "web-1"}})
     for value in (text, shipped):
         record = RawRecord(value.encode(), Source("client-logs", 0, 7), TAKEN, None, {"service": b"shop"})
@@ -358,7 +355,6 @@ def test_a_line_that_holds_a_dump_is_a_line_all_the_same() -> None:
     assert [thread.name for dump in dumps for thread in dump.threads] == [NAME]
 
 
-#: OpenJ9's report of a deadlock, in the section of locks above the threads.
 J9_LOCKS = """\
 1LKDEADLOCK    Deadlock detected !!!
 NULL           ---------------------
@@ -386,7 +382,6 @@ def test_the_deadlock_that_a_jvm_reports_is_read(shape: str) -> None:
     (found,) = dumps_in(text)
     assert set(found.deadlocked) == {"kafka-producer-network-thread | orders", "audit-writer"}
     assert [thread.name for thread in found.threads].count("kafka-producer-network-thread | orders") == 1
-    # Each of two dumps in one file has its own deadlock.
     assert [len(one.deadlocked) for one in dumps_in(f"{text}\n{text}")] == [2, 2]
 
 
@@ -398,7 +393,6 @@ def test_a_deadlock_is_read_of_a_dump_that_comes_line_by_line() -> None:
         for number, line in enumerate(lines)
         for event in events_and_dumps(line, Source("client-logs", 0, number), catalogue())[0]
     ]
-    # The filter for raw records keeps the lines that report the deadlock.
     assert all(any(literal in event.text for literal in literals(catalogue())) for event in events[-2:])
     (found,) = rejoin(events)
     assert set(found.deadlocked) == {"kafka-producer-network-thread | orders", "audit-writer"}

@@ -1,4 +1,4 @@
-"""Test thread dumps of every shape, made by hand and by real JVMs, read as a whole and line by line."""
+"""The parser reads thread dumps made by hand and by real JVMs."""
 
 from __future__ import annotations
 
@@ -87,7 +87,6 @@ Full thread dump OpenJDK 64-Bit Server VM (11.0.24+8 mixed mode, sharing):
 \tat com.example.Shop$$Lambda$131/0x00007f73dc098a20.run(Unknown Source)
 """
 
-#: A dump as JVMs 21 and 25 write it. Its virtual thread runs on the thread above it.
 JVM_21 = """\
 2026-11-20 18:40:45
 Full thread dump OpenJDK 64-Bit Server VM (21.0.6+7-LTS mixed mode, sharing):
@@ -179,7 +178,6 @@ HEADER = re.compile(r'^"(?P<name>.*?)"(?P<rest>.*)$')
 
 
 def read_by_blocks(text: str) -> tuple[int, tuple[Thread, ...]]:
-    """Parse a `jstack` dump without our reader; return its time and its threads that touch a Kafka client."""
     blocks = []
     for block in text.split("\n\n"):
         lines = block.strip("\n").split("\n")

@@ -1,4 +1,4 @@
-"""Test which thread dumps, and which of their threads, are kept after their window has passed."""
+"""The monitor keeps some thread dumps after their window has passed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test how log records become events: what is kept, to which client an event belongs, and which values it captures."""
+"""A log record becomes an event of the client that the record is about."""
 
 from __future__ import annotations
 
@@ -164,7 +164,6 @@ NETWORK_THREAD = "kafka-producer-network-thread | p"
 def test_a_line_is_of_a_client_of_the_program_that_logs_it(
     thread: str, logger: str, text: str, own: bool | None
 ) -> None:
-    """`own`: whether the line is about a client of its own program; None if it is a quotation, which gives no event."""
     logged = events([line(LOG.format("ERROR", thread, logger, text))])
     assert {event.own for event in logged} == ({own} - {None})
 
@@ -193,8 +192,7 @@ def test_words_before_a_line_with_its_own_client_show_a_copy(text: str, copied: 
 
 @pytest.mark.parametrize(("inside", "own"), [("2026-11-20 19:59:58,001", True), ("2026-11-14 10:11:12,345", False)])
 def test_a_line_within_a_line_is_anothers_if_it_is_of_another_day(inside: str, own: bool) -> None:
-    """If a line's two times differ by more than time zones can (26 hours), the line forwards an older line of
-    another log."""
+    """Time zones differ by at most 26 hours, so a line with two times further apart forwards an older line."""
     text = f"2026-11-20 20:00:00,000 ERROR forwarded: {inside} ERROR [{NETWORK_THREAD}] {SENDER} - {EXPIRING}"
     assert {event.own for event in events([line(text)])} == {own}
 
@@ -354,7 +352,8 @@ def test_recorded_logs_give_the_events_that_a_search_of_their_text_finds() -> No
 
 
 def test_the_literals_survive_every_json_encoder() -> None:
-    """Raw JSON is searched for the log patterns' literals, so these must not contain characters that JSON escapes."""
+    """Raw JSON is searched for the log patterns' literals, so no literal contains a character that JSON
+    escapes."""
     assert not [text for text in catalogue().literals if set(text) & set("\"\\<>&'=/+") or not text.isascii()]
     assert not [literal for literal in LITERALS if not literal.isascii()]
 

@@ -1,4 +1,4 @@
-"""Problems in a user's first hour give one sentence with advice."""
+"""Each problem of a user's first hour gives one sentence with advice."""
 
 from __future__ import annotations
 
@@ -75,7 +75,6 @@ HAPPENS = {
 (SECTION,) = re.findall(
     r"^## In the first hour\n(.*?)^## ", (ROOT / "deploy/README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
 )
-#: Problem → the program's message, as printed on the page.
 PAGE: dict[str, str] = dict(re.findall(r"^\| ([^`|]+) \| `(.+)` \|$", SECTION, re.MULTILINE))
 
 

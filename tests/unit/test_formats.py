@@ -1,4 +1,4 @@
-"""Test that each wire format has the name of its module, and that no two formats of a stream have equal `order`."""
+"""Each wire format has the name of its module, and its own `order` among the formats of a stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test `kafka-health formats PATH`: the content of files, and why records in them are rejected."""
+"""`kafka-health formats PATH` shows the content of files, and why records are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test log formats: each sample gives the expected result, and any input gives lines or errors without raising."""
+"""Each sample of a log format gives the expected lines and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from clienthealth.settings import Settings
 from tests.support.golden_logs import GOLDEN, SAMPLES
 from tests.support.golden_metrics import GOLDEN as METRICS
 
-#: The records arrive hours after the samples, so that no sample lies in the future.
 SETTINGS = Settings()
 ARRIVED_MS = 1795212000000  # 2026-11-20 22:00 UTC
 
@@ -59,10 +58,6 @@ def as_row(event: Any) -> dict[str, Any]:
 
 
 def rows(record: RawRecord) -> list[dict[str, Any]]:
-    """Return one row per line and per error of a record.
-
-    If the record's client is unknown, a single row has both the line and the error.
-    """
     decoded = decode(record)
     named = {"format": decoded.format} if decoded.format else {}
     if decoded.errors == ["missing-identity"]:
@@ -80,7 +75,6 @@ def test_each_sample_gives_the_expected_result(name: str) -> None:
     assert [row for record in sample(name) for row in rows(record)] == GOLDEN[name]
 
 
-#: Other tests contain records in these formats.
 WITHOUT_SAMPLE = {"canonical", "json_log", "librdkafka_log", "plain_text", "thread_dump"}
 
 
@@ -401,7 +395,6 @@ KEYS = sorted(
 
 
 def mutated(dice: random.Random) -> bytes:
-    """Return a damaged sample: bytes cut, doubled, overwritten or inserted, or the end cut off."""
     value = bytearray(dice.choice(ALL_SAMPLES))
     for _ in range(dice.randint(1, 3)):
         at = dice.randrange(len(value) + 1)
@@ -425,7 +418,6 @@ def anything(dice: random.Random, depth: int = 0) -> Any:
 
 
 def arbitrary_value(dice: random.Random) -> bytes:
-    """Return a damaged sample, an object with fields of any format, or random bytes."""
     kind = dice.randrange(3)
     if kind == 0:
         return json.dumps({dice.choice(KEYS): anything(dice) for _ in range(6)}).encode()

@@ -1,4 +1,4 @@
-"""Test metrics formats: expected results for samples and variants, and records that are rejected."""
+"""Each sample of a metrics format gives the expected readings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ def rows(result: Decoded) -> list[Row]:
 
 
 def non_empty(snapshot: Snapshot) -> Row:
-    """Return the snapshot without None, false and empty fields; values are rounded to 6 digits."""
     row: Row = json.loads(msgspec.json.encode(snapshot))
     client = {name: value for name, value in row["client"].items() if value}
     topics = [_topic(topic) for topic in row["topics"]]
@@ -130,7 +129,7 @@ def test_without_an_instance_the_host_replaces_it() -> None:
 @pytest.mark.parametrize("header", ["instance", "host"])
 @pytest.mark.parametrize("name", GOLDEN)
 def test_the_key_is_as_fine_as_what_is_judged(name: str, header: str) -> None:
-    """Replicas send the same bytes and differ only in a header."""
+    """Replicas send equal bytes and differ only in a header."""
 
     def replica(named: str) -> list[Client]:
         raw = (Raw(r.topic, r.value, r.offset, None, {"service": "shop", header: named}) for r in sample(name))
@@ -151,7 +150,6 @@ def test_the_key_is_as_fine_as_what_is_judged(name: str, header: str) -> None:
     ],
 )
 def test_replicas_on_librdkafka_are_distinguished(headers: dict[str, str], key: bytes | None, instance: str) -> None:
-    """All replicas have the default name of librdkafka's handle."""
     (record,) = sample("librdkafka_stats_consumer.json")
     (snapshot,) = decoded(Raw(record.topic, record.value, record.offset, key, headers)).snapshots
     assert (snapshot.client.instance, snapshot.client.client_id) == (instance, "ledger")

@@ -1,4 +1,4 @@
-"""Replay the fuzzer's corpus: each input must satisfy every property that the fuzzer checks."""
+"""Each input of the fuzzer's corpus satisfies every property that the fuzzer checks."""
 
 from __future__ import annotations
 

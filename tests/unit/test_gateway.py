@@ -1,4 +1,4 @@
-"""Test the demo's gateway: it forwards data, delays or swallows it, refuses connections, and accepts them again."""
+"""The demo's gateway forwards data, delays or swallows data, and refuses connections."""
 
 from __future__ import annotations
 

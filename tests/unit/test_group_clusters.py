@@ -1,4 +1,4 @@
-"""Test several clusters in one process: each has its own settings, and the failure of one does not affect others."""
+"""The failure of one cluster does not affect the other clusters of the process."""
 
 from __future__ import annotations
 

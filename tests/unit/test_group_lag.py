@@ -1,4 +1,4 @@
-"""Follow snapshots of a consumer group from the exporter through decoding and step to the published lag."""
+"""Snapshots of a consumer group become published lag."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ def states(snapshots: Iterable[Snapshot]) -> dict[str, dict[str, Any]]:
 
 
 def published() -> list[Snapshot]:
-    """Return eight minutes of a group that reads one partition and stops reading the other after two minutes."""
     exporter = Snapshots("default", SETTINGS.groups.service)
     statuses: list[object] = []
     for step in range(49):
@@ -58,7 +57,6 @@ def published() -> list[Snapshot]:
 
 
 def metricbeat_snapshots() -> list[Snapshot]:
-    """Return four minutes of a group with two topics as Metricbeat reports it: a record per partition and time."""
     event = json.loads((SAMPLES / "metricbeat_kafka_consumergroup.json").read_bytes())
     snapshots = []
     for step in range(25):
@@ -101,7 +99,7 @@ def test_what_the_exporter_publishes_becomes_a_lag() -> None:
         "clamped": 0,
         "member": {"client_id": "web", "consumer_id": "web-1", "host": "/10.0.0.1"},
     }
-    # The group committed offset 120 at second 120; the partition's end was 120 at second 119. Now it is second 480.
+    # Offset 120 was the end at second 119, and the newest sample is from second 480: 361 s apart.
     assert (stopped["records"], stopped["state"], stopped["member"]) == (361, "STOP", None)
     assert stopped["seconds"] == 361.0
     assert stopped["commit_age_seconds"] == 360.0
@@ -127,7 +125,6 @@ def test_a_group_in_many_batches_ends_as_in_one_and_has_a_row_for_every_minute()
 
 
 def test_a_group_with_fine_lag_is_ok_in_its_record() -> None:
-    """The exporter counts every group as a client with the state `unknown`."""
     (fine,) = states(snapshot for snapshot in published() if (snapshot.ts_ms or 0) <= NOON_MS + 120_000).values()
     assert (fine["indicators"]["group"]["status"], fine["worst"]) == ("OK", "ok")
     (stopped,) = states(published()).values()
@@ -148,7 +145,6 @@ def test_only_declared_formats_contain_groups() -> None:
 def group(
     name: str, second: float, partitions: Iterable[tuple[str, int | None, int]], member: str | None = None
 ) -> Snapshot:
-    """Return a sample of a group. `partitions`: (topic, committed offset, end offset), each for partition 0."""
     owner = Member(member, f"{member}-1", "/10.0.0.1") if member else None
     topics = []
     for topic, committed, end in partitions:

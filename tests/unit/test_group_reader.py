@@ -1,4 +1,4 @@
-"""Test reading a cluster's groups while parts of the cluster fail, with an admin client that fails as tests choose."""
+"""The exporter reads a cluster's groups while parts of the cluster fail."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ PAYMENTS = TopicPartition("payments", 0)
 
 
 class Cluster:
-    """A fake cluster of two brokers: groups `1-…` are on the first, `2-…` on the second. `errors`: request → error."""
+    """Groups `1-…` are on the first of two brokers, groups `2-…` on the second; `errors` maps a request to
+    its error."""
 
     def __init__(self, *groups: str, committed: int = 40) -> None:
         self.committed = {name: {ORDERS: committed} for name in groups}
@@ -107,7 +108,6 @@ class Cluster:
         return send(*request)
 
     def send(self, request: Any, broker: int) -> Any:
-        """Answer requests for descriptions of groups, or for start offsets of share groups."""
         if request.name in self.errors:
             raise self.errors[request.name]
         if request.name == "DescribeShareGroupOffsetsRequest":
@@ -138,7 +138,6 @@ REQUESTS = {
 
 
 def named(document: Any) -> Any:
-    """Return a document with attribute access, like kafka-python's messages."""
     if isinstance(document, dict):
         return SimpleNamespace(**{name: named(value) for name, value in document.items()})
     return [named(one) for one in document] if isinstance(document, list) else document
@@ -149,12 +148,10 @@ def share_topic(tp: TopicPartition, start: int) -> dict[str, Any]:
     return {"topic_name": tp.topic, "partitions": [partition]}
 
 
-#: An assignment of partitions 0 and 1 of `orders`, as the protocol type `consumer` encodes it.
 ASSIGNMENT = bytes.fromhex("0000 00000001 0006") + b"orders" + bytes.fromhex("00000002 00000000 00000001 ffffffff")
 
 
 def description(client: str, **more: Any) -> dict[str, Any]:
-    """The group has one member, and is by default a classic group."""
     more = more or {"member_assignment": ASSIGNMENT}
     member = {"client_id": client, "member_id": f"{client}-1", "client_host": "/10.0.0.1", **more}
     return {"error_code": 0, "error_message": "", "protocol_type": "consumer", "members": [member]}
@@ -177,7 +174,7 @@ def test_as_many_requests_at_a_time_as_are_allowed() -> None:
 
     def counted(groups: Sequence[str]) -> dict[str, Any]:
         threads.add(threading.get_ident())
-        together.wait(WAIT_SECONDS)  # raises unless three requests run at the same time
+        together.wait(WAIT_SECONDS)
         return asked(groups)
 
     cluster.list_group_offsets = counted  # type: ignore[method-assign]
@@ -192,7 +189,7 @@ def test_one_group_that_fails_costs_no_other() -> None:
     assert len(reading.groups) == 19
     assert list(reading.failed_groups) == ["1-07"]
     assert "not yours" in reading.failed_groups["1-07"]
-    # Two requests for ten groups each; the request that fails is split at most four times.
+    # Twenty groups need two requests, and the request that fails is split at most four times.
     assert cluster.asked.count("committed") <= 2 + 2 * 4
 
 
@@ -253,7 +250,7 @@ def test_a_partition_without_an_end_is_kept_and_one_that_is_gone_is_not() -> Non
 
 
 def test_groups_that_no_broker_lists_are_not_called_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No broker lists a group if its partition of the offsets topic has no leader."""
+    """No broker lists a group if the group's partition of the offsets topic has no leader."""
     cluster = Cluster("1-a")
     cluster.leaders |= {TopicPartition("__consumer_offsets", 0): 1, TopicPartition("__consumer_offsets", 1): -1}
     groups = reader(cluster)
@@ -296,7 +293,6 @@ def test_members_are_asked_for_now_and_then_and_when_the_state_changes() -> None
 
 
 def kinds(**owners: dict[str, Any]) -> Cluster:
-    """Return a cluster with one group of each type; each group is named after its type and has a member."""
     of = {"topic_partitions": [{"topic_name": "orders", "partitions": [0]}]}
     task = {"active_tasks": [{"subtopology_id": "0", "partitions": [0]}, {"subtopology_id": "1", "partitions": [0]}]}
     topology = [
@@ -429,7 +425,7 @@ def test_a_commit_has_a_time_once_it_was_seen_to_change() -> None:
     assert commit_time() == 1_010_000
     now = 1020.0
     cluster.errors["1-a"] = GroupAuthorizationFailedError()
-    assert commit_time() is None  # the first group is now b, and its commits have not changed
+    assert commit_time() is None
     del cluster.errors["1-a"]
     assert commit_time() == 1_010_000
 
@@ -471,7 +467,6 @@ def test_a_snapshot_is_canonical() -> None:
 
 
 def read_at(cluster: Cluster, seconds: Sequence[float], **changed: Any) -> list[list[str]]:
-    """Return the names of the groups read at each time (s). `changed`: settings to change."""
     now = 1000.0
     groups, readings = reader(cluster, lambda: now, **changed), []
     for second in seconds:

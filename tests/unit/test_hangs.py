@@ -1,4 +1,4 @@
-"""Judge attachments of real programs that hang, and of healthy ones (`tests/hangs`); for each, the failure is known."""
+"""`diagnose` judges attachments of real programs that hang, and of healthy programs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from tests.support.attachments import statuses, worst
 FOLDER = Path(__file__).parents[1] / "hangs"
 #: A change may only raise the number of cases with a failure that is suspected or confirmed.
 FOUND = 87
-#: The short test judges every twelfth case.
 EVERY = 12
 
 
 class Case(NamedTuple):
-    """A row of `labels.tsv`. `modes`: the failure modes that the program really had; empty for a control."""
-
     name: str
     modes: frozenset[str]
 
@@ -45,7 +42,6 @@ def accused(path: Path) -> Mapping[str, str]:
 
 
 def wrong(case: Case, found: Mapping[str, str]) -> bool:
-    """Return whether a healthy client is accused, or a failure is confirmed that the program did not have."""
     return any(mode not in case.modes and (status == "confirmed" or not case.modes) for mode, status in found.items())
 
 

@@ -1,4 +1,4 @@
-"""Test that records written in their wire form are read unchanged, and that a newer schema is rejected."""
+"""Health records are read as they were written, and a newer schema is rejected."""
 
 from __future__ import annotations
 

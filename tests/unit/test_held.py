@@ -1,4 +1,4 @@
-"""Test from when on a thread is known to stay at one place."""
+"""The monitor knows from when on a thread has stayed at one place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a client reports over its whole life, all other clients are judged as if it did not exist."""
+"""No report of a client changes the verdicts on other clients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ def undisturbed() -> list[list[bytes]]:
 def test_nothing_that_a_client_reports_stops_or_moves_the_others(seed: int) -> None:
     monitor = lived(seed, LINES, push(principal="User:evil"))
     assert monitor.published("good") == undisturbed()
-    # If a step fails, the monitor repeats the step without the hostile client.
     assert "step-failed" not in monitor.reasons
     assert monitor.reasons & {"impossible-value", "missing-timestamp", "future-timestamp"}
 
@@ -61,7 +60,6 @@ def test_absurd_offsets_of_a_group_stop_no_client(number: float) -> None:
 
 
 def test_no_fault_begins_before_kafka_did() -> None:
-    """No history can store a time thousands of years ago, which a client can claim."""
     facts = [Fact("metric", 1000 * BEGIN - 10**15, 1000 * BEGIN, "it waits")]
     assert conclude("consumer-stalled", facts).since_ms == 1_262_304_000_000
 
@@ -74,13 +72,12 @@ def test_a_process_that_names_no_instance_is_shown() -> None:
     monitor.shown()
 
 
-#: Compression of random letters and digits saves only a quarter.
+#: Compression saves only a quarter of random letters and digits.
 LETTERS = base64.b64encode(random.Random(1).randbytes(1_200_000), altchars=b"Ab").decode()
 TAKEN, TO_TOPICS = 1_048_588, (HEALTH, REJECT)
 
 
 def sizes(monitor: Streamed) -> list[int]:
-    """Return the size of each published record after compression, because topics hold compressed records."""
     parts = [(key, value, headers) for rows in monitor.rows for kind, key, value, headers in rows if kind in TO_TOPICS]
     return [
         len(zlib.compress((key or b"") + (value or b"") + (headers or "").encode())) for key, value, headers in parts
@@ -89,8 +86,7 @@ def sizes(monitor: Streamed) -> list[int]:
 
 @pytest.mark.parametrize("name", long_after(2, ["service", "instance", "host", "client_id", "group"]))
 def test_a_name_as_long_as_a_record_is_rejected(name: str) -> None:
-    """A published record has the name in its key and its value, so a long name would make the record too large for a
-    topic."""
+    """A published record has the name in its key and its value, so a long name makes the record too large."""
     monitor = repeated(snapshot(client=EVIL | {name: LETTERS[:900_000]}))
     assert monitor.reasons == {"oversized"} and monitor.published("good") == undisturbed_by_repeats()
     assert max(sizes(monitor)) < TAKEN
@@ -122,7 +118,6 @@ def test_a_group_too_large_for_the_topic_is_reported_and_stays_known() -> None:
         monitor.batch(second, [Raw("", gzip.compress(group))])
     assert monitor.reasons == {"step-failed"} and monitor.published("evil") != []
     assert max(sizes(monitor)) < TAKEN
-    # As soon as the group's record is small enough, it is published.
     small = snapshot(ts=1000 * (BEGIN + 120), client=EVIL | {"kind": "group"}, topics=parts[:10])
     (row,) = (row for row in monitor.batch(BEGIN + 120, [Raw("", small)]) if row[0] == HEALTH)
     assert row[1] == b"evil|e:1|e"
@@ -130,6 +125,5 @@ def test_a_group_too_large_for_the_topic_is_reported_and_stays_known() -> None:
 
 @pytest.mark.parametrize("size", long_after(2, [1_047_000, 1_048_500, 3_000_000]))
 def test_a_record_that_cannot_be_read_fits_among_the_rejects(size: int) -> None:
-    """If a reject with the record's value would exceed the topic's limit, the reject has no value."""
     monitor = repeated(b"\xff" + random.Random(2).randbytes(size))
     assert monitor.reasons == {"binary"} and max(sizes(monitor)) < TAKEN

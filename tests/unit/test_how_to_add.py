@@ -1,4 +1,4 @@
-"""Follow the pages on adding a format and a failure mode: records in that format give a verdict on that mode."""
+"""A format and a failure mode can be added as the pages on adding them say."""
 
 from __future__ import annotations
 

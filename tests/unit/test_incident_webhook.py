@@ -1,4 +1,4 @@
-"""Test incidents as CloudEvents: content, signature, retries, and that they never delay the exporter."""
+"""The webhook sends incidents as signed CloudEvents, and never delays the exporter."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_events_are_signed_over_their_id_time_and_body(tmp_path: Path, secret: b
     [
         ((503, 429, 204), 3, 1, 0),
         ((400,), 1, 0, 1),
-        # A redirect would send a GET to another server.
+        # A redirected POST would reach the next server as a GET.
         ((302,), 1, 0, 1),
     ],
 )
@@ -160,7 +160,6 @@ def test_a_receiver_that_accepts_nothing_delays_nothing_and_fills_no_memory(tmp_
         assert len(webhook._waiting) == MAX_WAITING
         assert webhook.dropped_total == 50
         eventually(lambda: len(receiver.got) > 2)
-        # Events that were dropped to make room for newer ones are never sent.
         assert webhook.sent_total == 0
 
 

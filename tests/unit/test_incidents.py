@@ -1,4 +1,4 @@
-"""Test incidents: each is opened once, may escalate, is never downgraded, and is closed, or withdrawn as unfounded."""
+"""Each incident is opened once, may escalate, and is closed or withdrawn."""
 
 from __future__ import annotations
 
@@ -86,7 +86,6 @@ def test_what_is_over_is_closed_by_the_clock_of_its_client() -> None:
 
 @pytest.mark.parametrize(("status", "change"), [("suspected", "withdrawn"), ("confirmed", "closed")])
 def test_what_another_fault_explains_was_no_fault_of_its_own(status: Status, change: str) -> None:
-    """A callback deadlock explains stalled deliveries, but no stalled consumer."""
     book = Incidents()
     found: dict[str, Status] = {MODE: "confirmed", "delivery-stalled": status, "consumer-stalled": "confirmed"}
     book.judged(CLIENT, [verdict(found[mode], 40_000, mode=mode) for mode in found], end_ms=60_000)
@@ -130,7 +129,7 @@ def test_what_windows_counted_is_summed_up_and_none_of_it_twice() -> None:
     windows = (
         (60_000, blocked("suspected", {0: 3, 30_000: 2}, 8)),
         (90_000, blocked("confirmed", {30_000: 4, 60_000: 1}, 2)),
-        (90_000, blocked("confirmed", {30_000: 4, 60_000: 6}, 2)),  # the same window, with events that arrived later
+        (90_000, blocked("confirmed", {30_000: 4, 60_000: 6}, 2)),
         (120_000, blocked("suspected", {60_000: 5, 90_000: 7}, 1)),
     )
     for end_ms, one in windows:

@@ -1,4 +1,4 @@
-"""Test how the answers to the questions of `kafka-health init` become a settings file."""
+"""The answers to the questions of `kafka-health init` become a settings file."""
 
 from __future__ import annotations
 
@@ -159,7 +159,6 @@ def test_a_file_that_is_there_is_not_overwritten(
         assert ended.value.code == 2
         return capsys.readouterr().err
 
-    # With the values of the file, `init` goes on and connects to the brokers.
     assert "Kafka at 127.0.0.1:1: " in error_of("--bootstrap-servers", "127.0.0.1:1", *given)
     assert error_of("--bootstrap-servers", "b:1", *given).endswith(
         f"{file} exists with other values: edit the file, or drop the options --bootstrap-servers\n"

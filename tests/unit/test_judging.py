@@ -1,4 +1,4 @@
-"""Test how verdicts of overlapping windows are merged, and how evidence is shortened."""
+"""Verdicts of overlapping windows are merged into one verdict."""
 
 from __future__ import annotations
 
@@ -52,7 +52,6 @@ def test_a_verdict_survives_its_wire_form() -> None:
 
 
 def test_a_cause_stays_known_if_the_newest_window_no_longer_shows_it() -> None:
-    """The log names the missing topic a minute before send() gives up, so the newest window does not show the topic."""
     mode = "send-blocked-on-metadata"
     suspected = Verdict(mode, "suspected", 10_000, {"cause": "topic-missing", "topic": "orders"})
     failed = Verdict(mode, "confirmed", 0, {"cause": "unknown", "longest_block_seconds": 60.0})
@@ -70,7 +69,8 @@ def test_a_cause_stays_known_if_the_newest_window_no_longer_shows_it() -> None:
 
 
 def test_a_selector_that_stops_at_the_end_is_not_ok_even_if_it_moved_in_earlier_windows() -> None:
-    """From the third sample on, a callback waits for a latch (recorded with kafka-clients 3.3, scraped every 15 s)."""
+    """The samples were recorded with kafka-clients 3.3 every 15 s; a callback waits for a latch from the
+    third sample on."""
     client = Client("orders", "web-1", "web-1:7", "stock", "producer", library="java")
     readings = [
         Reading(
@@ -89,10 +89,6 @@ def test_a_selector_that_stops_at_the_end_is_not_ok_even_if_it_moved_in_earlier_
 def samples(
     gaps: Sequence[float], select: Callable[[float], float], used: Callable[[float], float], linger_ms: int = 0
 ) -> list[Snapshot]:
-    """Return a producer's samples. `gaps`: for each sample, the seconds since the previous sample.
-
-    `select`: select-total by second; `used`: bytes in the buffer by second.
-    """
     taken = []
     for at in itertools.accumulate(gaps):
         counted = {"select-total": select(at), "record-send-total": select(at), "record-error-total": 0}
@@ -120,7 +116,6 @@ IRREGULAR = (3, 10, 10, 1, 19, 10, 0.5, 9.5, 25, 5, 10, 2, 2, 2, 30, 10, 10, 10,
     ],
 )
 def test_a_healthy_producer_is_never_suspected_because_its_selector_rests(healthy: list[Snapshot]) -> None:
-    """If samples are rare, a window may hold too few samples to judge."""
     monitor, seen = Stepped(), set[tuple[str, str | None]]()
     for second in range(5, 700, 5):
         arrived = [one for one in healthy if second - 5 <= ((one.ts_ms or 0) - START) / 1000 < second]
@@ -128,7 +123,6 @@ def test_a_healthy_producer_is_never_suspected_because_its_selector_rests(health
         verdicts = (verdict for record in records for verdict in record["verdicts"] if verdict["mode"] == MODE)
         seen |= {(verdict["status"], verdict.get("reason")) for verdict in verdicts}
     assert {status for status, _ in seen} == {"ok", "unknown"}
-    # In the case "caught sending", samples come just before a select that sends the only record of 30 s.
     doubts = [str(reason) for _, reason in seen - {("ok", None), ("unknown", FEW), ("unknown", ALL_SILENT)}]
     assert all(doubt.endswith(" in the last 20 s, although work waits") for doubt in doubts)
 

@@ -1,4 +1,4 @@
-"""Test the JVM exporter with fake JVMs: which JVMs it asks, when, and what it makes of their answers."""
+"""The JVM exporter asks fake JVMs for metrics, and publishes their answers."""
 
 from __future__ import annotations
 
@@ -113,7 +113,6 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 def jvm(asked: Any) -> tuple[int, bytes]:
-    """Answer as the agent of a JVM that has the MBeans in JAVA."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": 'Full thread dump\n\n"main" #1\n'}).encode()
     answers: list[dict[str, Any]] = []

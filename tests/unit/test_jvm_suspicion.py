@@ -1,4 +1,4 @@
-"""Test when a JVM's clients look suspicious enough for a thread dump."""
+"""A JVM with suspicious clients is asked for a thread dump."""
 
 from __future__ import annotations
 

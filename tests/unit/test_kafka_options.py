@@ -1,4 +1,4 @@
-"""Test that security options with Java's names become kafka-python's, and that errors contain no secrets."""
+"""Security options with Java's names become kafka-python's options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Judge pushes (KIP-714) made by hand in the format of Kafka's TelemetryMetricNamingConvention."""
+"""Clients are judged by pushes (KIP-714) made by hand in the format of Kafka's
+TelemetryMetricNamingConvention."""
 
 from __future__ import annotations
 
@@ -49,7 +50,6 @@ WELL = {
     "metadata.age": 10.0,
     "requests.in.flight": 1.0,
 }
-#: The I/O thread is stuck in a callback: no selects, a full buffer, senders that wait.
 STUCK = WELL | {
     "select.total": 0.0,
     "io.time.ns.total": 0.0,
@@ -73,5 +73,4 @@ def test_pushes_every_five_minutes_give_verdicts() -> None:
         statuses.append(verdicts["producer-callback-deadlock"])
     assert record["client"]["client_id"] == "p"
     assert record["window_end"] - record["window_start"] == 4_000 * EVERY_SECONDS
-    # The first push with zero selects gives `unknown`: one push shows no deadlock, and zero selects show no health.
     assert statuses == ["unknown"] * 2 + ["ok"] * 3 + ["unknown"] + ["suspected"] * 6

@@ -1,4 +1,4 @@
-"""Test that `tests.lab` draws cases from its tables, and derives expected verdicts from counts and recordings."""
+"""`tests.lab` draws cases from its tables, and derives expected verdicts from recordings."""
 
 from __future__ import annotations
 
@@ -65,7 +65,6 @@ def _recorded(
 
 
 def _held(second: int) -> dict[str, Any]:
-    """Return the counters of a producer's application. From second 30 on, the producer's callback does not return."""
     counts = dict.fromkeys(("attempted", "failed", "expired", "unknown", "exhausted", "polls", "sending_ms"), 0)
     held = max(0, 1000 * (second - 30))
     return {"ts": START + 1000 * second, "id": "p", **counts, "acked": min(second, 30), "callback_ms": held}
@@ -88,7 +87,6 @@ def test_a_recording_that_ends_before_asks_nothing(tmp_path: Path) -> None:
     [
         ("topic-hangs", CROSS_TOPIC, "legacy-0.8", [35, 50], Label("confirmed", "confirmed", True)),
         ("topic-hangs", CROSS_TOPIC, "legacy-0.8", [35], Label("suspected", "confirmed", True)),
-        # A dump does not name the topics of a poll loop.
         ("topic-hangs", CROSS_TOPIC, "java-3.9", [35, 80], Label("nothing", "confirmed", True)),
         ("close-hangs", LOOP, "java-3.9", [32, 80], Label("confirmed", "confirmed", True)),
         ("close-hangs", LOOP, "java-3.9", [32, 50], Label("suspected", "confirmed", True)),

@@ -1,4 +1,4 @@
-"""Test the lag of consumer groups with values calculated by hand. Times are in seconds from the start of a history."""
+"""The lag of consumer groups equals values that were calculated by hand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ def seen(rows: Sequence[tuple[float, int | None, int | None]], start: int | None
 def partition_lag(
     history: Sequence[Observation], limits: LagSettings, owned: bool = False, allowed: int = 0
 ) -> PartitionLag:
-    """Return the lag of a group that has read one partition only. `allowed`: lag in records that is acceptable."""
     where = ("orders", 0)
     limits = dataclasses.replace(limits, allowed_lag={"*": allowed})
     return partitions_lag(GROUP, {where: history}, {where} if owned else set(), limits)[where]
@@ -53,9 +52,6 @@ def at(partition: int, committed: int | None, end: int | None, topic: str = "ord
         **defaults,
         **more,
     }
-
-
-# lag.md lists the defects of Burrow that the next four tests check.
 
 
 def test_a_single_commit_is_unknown_and_not_stop() -> None:
@@ -80,7 +76,6 @@ def test_commits_every_minute_that_stop_are_found_in_three_minutes() -> None:
 
 
 def test_a_slow_topic_is_not_stop() -> None:
-    # The topic gets a record every five minutes, committed before the next sample.
     commits = [(float(t), t // 300, t // 300) for t in range(0, 900, 10)]
     lag = partition_lag(seen([*commits, (900, 2, 3)]), LIMITS)
     assert lag.records == 1
@@ -142,7 +137,7 @@ def test_slow_but_steady_is_ok_and_allowed_lag_is_ok() -> None:
 
 
 def test_records_seconds_age_and_retention() -> None:
-    # 10 records a second; offset 550 was produced at second 55; it is now second 60.
+    # At 10 records a second, offset 550 was produced at second 55, five seconds before the newest sample.
     history: list[Observation] = [(t * 1000, 10 * t - 50, 10 * t, 0, t * 1000 - 2000) for t in range(10, 61, 10)]
     assert partition_lag(history, LIMITS) == PartitionLag(
         records=50,
@@ -163,7 +158,7 @@ def test_no_lag_is_no_seconds_exactly() -> None:
 
 
 def test_seconds_are_extrapolated_ten_minutes_at_most() -> None:
-    # 1 record is produced a second. Offset 900 is 100 s older than the first sample, offset 0 is 1,000 s older.
+    # At 1 record a second, offset 900 is 100 s older than the first sample, and offset 0 is 1,000 s older.
     ends = [(float(t), 1000 + t) for t in range(0, 61, 10)]
     near = partition_lag(seen([(t, 900, end) for t, end in ends]), LIMITS)
     assert (near.seconds, near.quality) == (160.0, "extrapolated")
@@ -172,7 +167,7 @@ def test_seconds_are_extrapolated_ten_minutes_at_most() -> None:
 
 
 def test_records_that_are_gone_do_not_count_for_the_seconds() -> None:
-    # Offset 0 is committed, but all before offset 1030 is deleted: the oldest unread record is from second 30.
+    # All records before offset 1030 are deleted, so the oldest unread record is from second 30.
     lag = partition_lag(seen([(float(t), 0, 1000 + t) for t in range(0, 61, 10)], start=1030), LIMITS)
     assert lag.seconds == 30.0
     assert lag.retention_used_ratio == 1.0
@@ -185,10 +180,8 @@ def test_one_end_offset_gives_no_time() -> None:
 
 def test_a_recreated_topic_restarts_its_history() -> None:
     before = [(10.0 * i, 1000 + 100 * i, 1100 + 100 * i) for i in range(10)]
-    # The group has not read the new topic, so its old commit lies past the new end.
     stale = partition_lag(seen([*before, (100, 1900, 5)]), LIMITS)
     assert (stale.records, stale.seconds, stale.state, stale.clamped) == (0, None, "UNKNOWN", 1)
-    # The group reads the new topic from its beginning, which is no rewind.
     fresh = partition_lag(seen([*before, (100, 2, 5), (110, 4, 8), (120, 6, 11)]), LIMITS)
     assert (fresh.records, fresh.state, fresh.clamped) == (5, "OK", 0)
 
@@ -211,7 +204,7 @@ def test_a_group_is_as_bad_as_its_worst_partition() -> None:
         (1, 90, "STOP"),
         (2, 0, "IDLE"),
     ]
-    # Partition 1: the committed offset, 30, was the end offset at second 30. Now it is second 120.
+    # The committed offset 30 was the end offset of partition 1 at second 30, 90 s before the newest sample.
     assert lag["group"] == {
         "status": "STOP",
         "max_lag": 90,
@@ -258,9 +251,7 @@ def test_members_are_named() -> None:
 
 
 def test_the_stop_of_a_quiet_partition_goes_by_the_groups_gap() -> None:
-    # Partition 1 gets few records, but every 10 s the group commits an offset of at least one partition.
     readings = [reading(10.0 * i, at(0, 10 * i, 10 * i + 1), at(1, i // 20, i // 20)) for i in range(80)]
-    # A record arrives and stays unread for 60 s.
     readings += [reading(800.0 + 10 * i, at(0, 800 + i, 801 + i), at(1, 4, 5)) for i in range(7)]
     assert [p["state"] for p in lag_of(GROUP, readings, LIMITS)["lag"]] == ["OK", "STOP"]
 

@@ -1,4 +1,4 @@
-"""Compare our results on consumer lag with the test cases of Burrow, kafka-lag-exporter and Datadog."""
+"""Our lag is compared with the test cases of Burrow, kafka-lag-exporter and Datadog."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ FLAT = "the end offset stands at 1100 throughout: IDLE, never STOP or STALL"
 SOONER = "STOP by time: silent for 400 s, four of the group's commit gaps; Burrow waits for the fifth"
 FLOOR = "STOP by time: silent for 18 s; below 60 s no group counts as stopped"
 
-#: Burrow's cases that we judge differently on purpose: number of the case → our result, and the reason. AS_BURROW is
-#: for judgements with Burrow's rule for STOP, BY_DEFAULT is for judgements with our rule.
+#: AS_BURROW and BY_DEFAULT map the number of Burrow's case to our different state and the reason.
 AS_BURROW = {6: ("IDLE", FLAT)}
 BY_DEFAULT = {1: ("STOP", SOONER), 6: ("IDLE", FLAT), 9: ("OK", FLOOR)}
 
@@ -38,7 +37,8 @@ def judged(case: list[Any], limits: LagSettings) -> str:
     _, offsets, broker_offsets, lag, now_s, allowed, _ = case
     commits = [Commit(ts, offset, seen) for offset, ts, seen in offsets]
     last = commits[-1]
-    # Burrow stores end offsets without times, so spread them evenly between the last commit and now.
+    # Burrow stores end offsets without times, so `step` spreads the times evenly between the last commit and
+    # now.
     step = (now_s * 1000 - last.ts_ms) / len(broker_offsets)
     since: list[Observation] = [
         (round(last.ts_ms + step * (position + 1)), last.offset, end, None, last.ts_ms)
@@ -54,7 +54,7 @@ def judged(case: list[Any], limits: LagSettings) -> str:
 
 @pytest.mark.parametrize("case", VECTORS["burrow"]["cases"], ids=lambda case: f"case-{case[0]}")
 def test_burrows_windows_with_its_own_rule_for_stop(case: list[Any]) -> None:
-    # Burrow's rule: STOP if more time has passed since the window's last commit than between its first and last commit.
+    # Burrow says STOP if the time since the last commit is longer than the time from first to last commit.
     spans = len(case[1]) - 1
     limits = dataclasses.replace(LagSettings(), stop_min_seconds=0, stop_gaps=spans + 1e-9, window_seconds=10_000)
     expected, _ = AS_BURROW.get(case[0], (case[6].upper(), ""))

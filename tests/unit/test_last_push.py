@@ -1,4 +1,4 @@
-"""A client's last push (KIP-714) can show that the client closes, but not that it delivered all records."""
+"""A client's last push (KIP-714) can show that the client closes, but not that all records were delivered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ def verdict(monitor: Stepped) -> dict[str, Any]:
 def ended(
     left: float, terminating: bool, *lines: Any, version: str = "3.9.1", idle_since: float = 60
 ) -> dict[str, Any]:
-    """Return the verdict ten minutes after the producer's last push. `left`: bytes in the buffer at that push."""
     inputs: list[Any] = [*lines]
     for second in range(0, 70, 10):
         metrics = {
@@ -61,7 +60,8 @@ def test_the_reason_is_given() -> None:
 
 
 def test_a_close_that_is_proved_proves_no_delivery() -> None:
-    """librdkafka does not push the number of queued records; destroying a handle without flush() loses them."""
+    """librdkafka does not push the number of queued records, and destroying a handle without flush() loses
+    them."""
     monitor = Stepped()
     pushes = [snapshot(s, {"terminating": float(s == 60)}, "p", instance="h:1") for s in range(0, 70, 10)]
     others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]

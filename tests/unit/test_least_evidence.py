@@ -1,4 +1,4 @@
-"""Test how little evidence is enough: each recording is cut to the minimum that shows its mode; less shows nothing."""
+"""Each recording, cut to the minimum that shows its mode, still shows the mode."""
 
 from __future__ import annotations
 
@@ -21,12 +21,7 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """A failure mode, and the evidence of one kind (the items) in a recording of this mode.
-
-    `kind`: `dumps`, `lines`, or `readings` (10 s apart). `what`: for lines, a text that each line contains; for
-    readings, the time of the first sample (ms after the onset). `least`: required number of items → verdict; empty if
-    even ten items show nothing.
-    """
+    """`least` maps a number of items of evidence to the verdict, and is empty if ten items show nothing."""
 
     mode: str
     kind: str
@@ -35,7 +30,6 @@ class Cell(NamedTuple):
     least: Mapping[int, str]
 
     def attached(self, folder: Path, amount: int) -> Path:
-        """Write the recording's first `amount` items of this kind to a folder; return the folder."""
         folder.mkdir()
         source = RECORDINGS / self.recording
         if self.kind == "dumps":
@@ -53,7 +47,6 @@ class Cell(NamedTuple):
         return folder
 
     def found(self, folder: Path, amount: int) -> str:
-        """Return the worst verdict on the mode; `unknown` if no client is named or nothing can be read."""
         if not amount:
             return "unknown"
         judged = examine([self.attached(folder / f"app{amount}", amount)], Settings()).clients
@@ -66,7 +59,6 @@ def _text(file: Path) -> list[str]:
 
 
 def _each(file: Path, since_ms: int, amount: int) -> list[str]:
-    """Return at most `amount` samples of each client, 10 s apart, from `since_ms` on."""
     chosen, last = list[str](), dict[str, tuple[int, int]]()
     for line in _text(file):
         row = json.loads(line)

@@ -1,4 +1,4 @@
-"""Test the demo's log shipper: lines become records, bursts are sampled and counted, rotation loses nothing."""
+"""The demo's log shipper turns lines into records, and samples and counts bursts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test missing input: a missing topic and its return are reported once, with advice; lost records are counted."""
+"""The monitor reports a missing topic once, and counts lost records."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ def test_unread_records_are_counted_from_the_start_until_spark_does(monkeypatch:
 
     losses.look({("client-metrics", 0): 600, ("client-metrics", 1): 100, ("client-logs", 0): 50})
     assert (waits("client-metrics"), waits("client-logs")) == (300, 0)
-    # More records arrive during a long batch.
     ends["client-logs", 0] = 60
     losses.look({("client-metrics", 0): 600, ("client-metrics", 1): 100, ("client-logs", 0): 50})
     assert waits("client-logs") == 10
@@ -57,7 +56,6 @@ def test_what_is_deleted_is_counted_once_and_nothing_where_all_was_read(
     metrics = SelfMetrics()
     losses = Losses(MagicMock(), Settings(), metrics)
     losses._admin.listTopics.return_value.names.return_value.get.return_value = {"client-metrics", "client-logs"}
-    # `client-metrics/0` begins at the query's position, but `client-logs/0` begins 25 records after it.
     first = {("client-metrics", 0): 600, ("client-logs", 0): 75}
     monkeypatch.setattr(losses, "_offsets", lambda positions, which: {where: first[where] for where in positions})
     for _ in range(2):
