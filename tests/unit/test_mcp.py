@@ -1,4 +1,4 @@
-"""Test the MCP server with the client of the official MCP SDK."""
+"""The client of the official MCP SDK uses the MCP server."""
 
 from __future__ import annotations
 
@@ -41,8 +41,6 @@ def exporter(*records: dict[str, Any]) -> Iterator[Server]:
 
 
 def ask(of: Any, tool: str, **arguments: object) -> tuple[bool, Any]:
-    """Return whether the tool failed, and its answer."""
-
     async def asked() -> tuple[bool, Any]:
         async with Client(of) as client:
             result = await client.call_tool(tool, arguments)

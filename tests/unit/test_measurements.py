@@ -1,4 +1,4 @@
-"""Test the texts of a client's four measurements on the status page: buffer, callback, topic queue and lag."""
+"""The status page shows a client's buffer, callback, topic queue and lag as texts."""
 
 from __future__ import annotations
 

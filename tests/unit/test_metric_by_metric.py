@@ -1,4 +1,4 @@
-"""A client with one metric per record (prometheus-kafka-adapter, jmxtrans) is judged like any other."""
+"""A client with one metric per record (prometheus-kafka-adapter, jmxtrans) is judged like any other client."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ STYLES = ("canonical", "adapter", "jmxtrans")
 
 
 def stuck_consumer() -> list[Reading]:
-    """The consumer has not polled since T0, and one of its two partitions lags more and more."""
     return [
         Reading(
             at(second),
@@ -66,7 +65,6 @@ def canonical(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str,
 
 
 def samples(kind: str, reading: Reading) -> Iterator[tuple[str, str, float, TopicReading | None]]:
-    """Yield MBean group, attribute, value, and topic (None if the metric is not about a topic)."""
     for topic in (None, *reading.topics):
         for name, value in (topic or reading).metrics.items():
             groups = [g for g, names in metric_names.JAVA.items() if name in names and g.startswith(kind)]
@@ -101,7 +99,6 @@ def jmxtrans(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, 
 
 @pytest.fixture(scope="module")
 def clients() -> dict[tuple[str, str], Recorded]:
-    """Decode samples of two clients in three formats, one service per format; return (service, client id) → client."""
     packer = Packer(1)
     values = [
         value

@@ -1,4 +1,4 @@
-"""Test the mixin with Jsonnet: it holds every generated file, and settings in `_config` change all of them."""
+"""The mixin contains every generated file, and settings in `_config` change the files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ def groups(made: dict[str, Any]) -> list[Any]:
 
 
 def scraped(tree: Any) -> list[Any]:
-    """Return the expression's selectors of series that are scraped from our exporters. Recorded series are left out."""
     found = [node for node in nodes(tree) if isinstance(node, promql.VectorSelector) and node.name]
     return [node for node in found if (node.name or "").startswith("kafka_") and ":" not in str(node.name)]
 
@@ -87,6 +86,5 @@ def test_the_runbooks_are_where_they_are_said_to_be() -> None:
 
 
 def test_no_name_of_a_scraped_series_is_missed() -> None:
-    """The mixin recognises our exporters' series by the prefix `kafka_`."""
     own = {name for name in known_labels() if ":" not in name and name not in ("up", "ALERTS")}
     assert {name for name in own if not name.startswith("kafka_")} == set()

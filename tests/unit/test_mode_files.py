@@ -47,7 +47,6 @@ pattern = 'resting'
 
 
 def limits(folder: Path, text: str) -> type[Limits]:
-    """Return the thresholds of a mode `too-slow` with this text as its mode.toml."""
     place = folder / "too_slow"
     place.mkdir()
     (place / "mode.toml").write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""Test `kafka-health modes` and `kafka-health explain`."""
+"""`kafka-health modes` and `kafka-health explain` print the failure modes."""
 
 from __future__ import annotations
 

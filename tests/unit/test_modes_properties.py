@@ -1,4 +1,4 @@
-"""For every window, a judge gives a consistent verdict and never raises."""
+"""Every judge gives a consistent verdict on every window."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ def test_a_verdict_is_consistent(mode: Mode, seed: int) -> None:
     assert (verdict.status == "unknown") == (verdict.reason is not None)
     unhealthy = verdict.status in ("suspected", "confirmed")
     assert unhealthy == (verdict.since_ms is not None)
-    # a verdict `unknown` may have evidence that points to the mode without proving it
     assert bool(verdict.evidence) == unhealthy or verdict.status == "unknown"
     assert {evidence.kind for evidence in verdict.evidence} <= set(mode.evidence)
     assert all(evidence.text and "\n" not in evidence.text for evidence in verdict.evidence)

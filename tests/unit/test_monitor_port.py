@@ -1,4 +1,4 @@
-"""Test the monitor's port: its metrics, and probes that notice a hanging query."""
+"""The monitor's port serves metrics, and probes that notice a hanging query."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ def test_a_query_that_hangs_turns_both_bad_until_a_batch_ends() -> None:
 
 
 def test_groups_do_not_count_for_the_age_of_client_data() -> None:
-    """The client's record has no time and arrives at 22:00; the group's record is from 18:40:30."""
     (client,), (group,) = sample("kafka_python_producer_metrics.json"), sample("metricbeat_kafka_consumergroup.json")
     key = b"pricing|pricing-0:17|pricing-py"
     raws = [replace(client, topic="client-metrics", key=key), replace(group, topic="client-metrics", offset=1)]

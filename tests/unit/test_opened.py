@@ -1,4 +1,4 @@
-"""Test that a monitor without a saved state takes over the incidents that are open in the history."""
+"""A monitor without a saved state takes over the incidents that are open in the history."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ INCIDENTS = [
 
 
 class Notes:
-    """A fake of the folder beside a checkpoint in which the monitor keeps notes."""
-
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
 
@@ -62,8 +60,6 @@ def test_they_are_read_until_every_bucket_has_them_and_its_batch_is_committed(mo
     first.committed()
     first.stepped([None, buckets[0], buckets[1]])
     first.committed()
-    # Each start reads the incidents from the history, until committed batches have put the incidents into all their
-    # buckets.
     second = begun(notes)
     assert sorted(second.by_bucket) == buckets
     second.stepped(buckets)
@@ -84,7 +80,5 @@ def test_a_bucket_without_a_state_takes_over_its_own_and_keeps_them_at_once() ->
     assert summary.bucket == bucket
     (kept,) = load(decompressed(state.get[0]), BUCKETS).incidents.all
     assert (kept.client in [i.client for i in INCIDENTS], kept.verdict) == (True, INCIDENTS[0].verdict)
-    # `heard_ms` is now, so the client counts as gone only after the usual time. `seen_ms` is 15 minutes ago: a new
-    # checkpoint begins to read there.
     assert kept.heard_ms >= now_ms
     assert 0 <= kept.seen_ms - (now_ms - 900_000) < 60_000

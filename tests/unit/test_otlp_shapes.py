@@ -1,4 +1,4 @@
-"""OTLP protobuf metrics are decoded with cached layouts of earlier messages; the result is that of full decoding."""
+"""Decoding OTLP protobuf metrics with cached layouts gives the result of full decoding."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ def decoded(value: bytes) -> Decoded:
 
 
 def push(layout: int, numbers: int) -> MetricsData:
-    """Return a push; `layout` determines its metrics and types, `numbers` their values."""
     laid, numbers_dice = random.Random(layout), random.Random(numbers)
     data = MetricsData()
     at, since = AT_NS + numbers_dice.randrange(60) * 10**9, AT_NS - numbers_dice.randrange(1, 60) * 10**9
@@ -105,7 +104,6 @@ def test_cached_shapes_give_the_same_as_json(layout: int) -> None:
 
 
 def without_flagged(data: MetricsData) -> str:
-    """Return the data as JSON; points with the flag "no recorded value" lose their value."""
     for resource in data.resource_metrics:
         for scope in resource.scope_metrics:
             for metric in scope.metrics:

@@ -1,4 +1,4 @@
-"""Test owners of services: their files, errors in the files, and their use in the exporter, the doctor and routes."""
+"""The owners of services come from files, and decide where alerts go."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_hostile_names_of_owners_stay_within_their_matcher() -> None:
     assert teams == [{"receiver": "a-b-c--tickets", "matchers": ['team="a\'b\\"c: #"']}]
 
 
-#: `carts` has an owner of tier 3, so its failure gets a ticket, not a page.
+#: `carts` has an owner of tier 3, so its failure gets a ticket instead of a page.
 TIERS = """
 rule_files: [rules.yml]
 evaluation_interval: 1m

@@ -1,4 +1,4 @@
-"""Test what surrounds a payload: compression, frames of a schema registry, envelopes of Kafka Connect and Debezium."""
+"""The decoder removes compression, frames of a schema registry, and envelopes from a payload."""
 
 from __future__ import annotations
 

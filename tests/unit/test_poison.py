@@ -1,4 +1,4 @@
-"""Records that kill the monitor are found and skipped, whatever else happens."""
+"""The monitor finds and skips records that kill the monitor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from clienthealth.spark.checkpoint import Part, Pending
 from clienthealth.spark.poison import DEATHS, KILLS, Guard, narrowed
 
 MOST = 10_000
-#: The supervisor reports an exhausted heap, Spark reports a dead worker, or there is no message at all.
 HEAP, WORKER, KILLED = "heap", "Python worker exited unexpectedly (crashed)", None
 
 
@@ -23,11 +22,8 @@ class DiedError(Exception):
 
 
 class Query:
-    """A fake checkpoint, and a fake query that reads from the checkpoint.
-
-    `sizes`: number of records in each partition. `deadly`: records that kill their reader's process. `sign`: the
-    message that the killed process leaves; None for no message.
-    """
+    """`sizes` counts records per partition, `deadly` records kill their reader, and `sign` is the reader's
+    last message."""
 
     def __init__(
         self, sizes: Mapping[Part, int], deadly: Set[tuple[Part, int]] = frozenset(), sign: str | None = WORKER
@@ -61,10 +57,8 @@ class Query:
         self.files[name] = text
 
     def process(self, fault: Callable[[str], None] = lambda _: None, certain: bool = False) -> None:
-        """Run one process until it has read everything or dies.
-
-        `fault`: called with "start" and "read"; may raise. `certain`: True if the previous process exhausted its heap.
-        """
+        """`fault` may raise at "start" and "read"; `certain` means that the previous process exhausted its
+        heap."""
         self.starts += 1
         guard = Guard(self)  # type: ignore[arg-type]
         guard.begin(certain)
@@ -100,8 +94,6 @@ class Query:
         self.ends.append({part: offset + step[part] for part, offset in self.ends[-1].items()})
 
     def killed(self, at: str) -> None:
-        """Run one process that is killed from outside while it starts, or while it reads a batch."""
-
         def fault(stage: str) -> None:
             if stage == at:
                 raise DiedError
@@ -135,7 +127,7 @@ def test_all_but_the_deadly_records_are_read_once_and_these_are_reported(
     assert sorted((s.topic, s.partition, s.offset) for s in query.rejected) == sorted(
         (part[1], part[2], offset) for part, offset in deadly
     )
-    # Finding a deadly record takes at most 12 starts if there is one partition, and 50 if there are several.
+    # Finding a deadly record takes at most 12 starts in one partition, and 50 in several.
     starts = 12 if parts == 1 else 50
     assert query.starts <= (starts * bombs if sign else 3 * starts * bombs + 2 * KILLS * bombs)
 
@@ -173,7 +165,6 @@ def test_kills_beyond_number_cost_what_is_under_suspicion_and_then_all_goes_at_f
     query = Query({(0, "metrics", 0): 100_000})
     for _ in range(KILLS):
         query.killed("read")
-    # The kills above narrowed the batches from 10,000 records to 625.
     query.killed("read")
     query.killed("read")
     query.run()
@@ -202,7 +193,6 @@ def test_after_the_culprit_is_out_all_else_is_read_at_full_speed(sign: str) -> N
     assert len(query.read_records) == 99_999 and len(query.rejected) == 1
     out = query.read_records.index(((0, "metrics", 0), 34))
     before = query.batches[: next(n for n in range(len(query.batches)) if sum(query.batches[:n]) >= out)]
-    # All batches after the deadly record are full; only the last one has fewer records.
     assert query.batches[len(before) :] in ([0, *[MOST] * 9, 9966], [*[MOST] * 9, 9966])
 
 

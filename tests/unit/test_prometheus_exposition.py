@@ -1,4 +1,4 @@
-"""Test the text that Prometheus scrapes: exact lines, no invalid values, no duplicates, bounded size."""
+"""Prometheus scrapes valid lines of the exporter's page, which has a bounded size."""
 
 from __future__ import annotations
 
@@ -119,7 +119,6 @@ def test_consumers_own_lag_counts_only_where_no_group_record_speaks() -> None:
 
 
 def test_last_seen_is_never_in_the_future() -> None:
-    """If the window is still open (here until 30 s from now), the present time is served."""
     assert f"kafka_client_last_seen_timestamp_seconds{{{LABELS}}} 1795208640" in served(record(end_ms=NOW_MS + 30_000))
 
 
@@ -169,7 +168,6 @@ def test_no_metric_for_what_is_unknown() -> None:
 
 
 def room(most: int, *records: dict[str, Any], looked_every: float = 10.0) -> States:
-    """Return exporter states with room for `most` clients. The records arrive `looked_every` seconds apart."""
     now = [NOW]
     settings = replace(Settings(), prometheus=replace(PrometheusSettings(), max_clients=most))
     states = States(settings, clock=lambda: now[0])
@@ -198,7 +196,7 @@ def test_beyond_the_bound_the_gone_make_room_then_the_healthy_for_those_that_fai
 
 
 def test_ids_without_end_fill_neither_memory_nor_page() -> None:
-    """Of 3,000 new clients, half of them gone, 100 are kept, and 40 are served."""
+    """Half of the 3,000 new clients are gone; 100 clients are kept, and 40 are served."""
     many = [healthy(n, instance=f"i{n}", departed=n % 2 == 0) for n in range(3000)]
     states = room(100, *many, looked_every=0.0)
     assert len(states.live()) == 100
@@ -322,7 +320,6 @@ def test_evidence_is_served_for_the_unhealthy_and_for_five_like_them(client_seri
 
 
 def test_evidence_of_a_verdict_is_its_upper_end_and_reaches_back_to_its_onset() -> None:
-    """The window shows records that have waited for 58 s, but the stall began 90 s ago."""
     stalled = verdict("delivery-stalled", "confirmed", since=NOW_MS - 90_000)
     lost = {"lost_bytes": [0, 9_000], "lost_records": [0, 30], "cause": "killed"}
     waiting = verdict("send-blocked-on-metadata", "suspected", detail={"blocked_threads": 7})

@@ -1,4 +1,4 @@
-"""Test a large fleet: fixed labels, series for unhealthy clients only, sums per service, shards that add up."""
+"""The page of a large fleet has bounded series and sums per service."""
 
 from __future__ import annotations
 
@@ -42,8 +42,6 @@ def consumer(**more: Any) -> dict[str, Any]:
 
 
 def test_what_the_producers_of_a_service_send_together() -> None:
-    """The rate of a client that is gone or reports no rate is unknown, not zero."""
-
     def sends(number: int, rate: float | None, **more: Any) -> dict[str, Any]:
         indicators = {} if rate is None else {"record_send_rate": rate}
         return record(client_id=f"p-{number}", indicators=indicators, **more)
@@ -90,7 +88,6 @@ def test_sums_of_a_service() -> None:
         '{service="b",mode="n",status="unknown"} 2',
         '{service="b",mode="producer-not-closed",status="unknown"} 1',
     ]
-    # The deadlocked producer has no average callback time.
     assert of("kafka_client_service_producer_callback_seconds_max", lines) == ['{service="a"} 0.00013']
     assert of("kafka_client_service_producer_buffer_used_ratio_max", lines) == ['{service="a"} 1']
 
@@ -177,7 +174,6 @@ def test_shards_add_up_to_the_whole() -> None:
 
 
 def test_the_record_of_a_group_speaks_for_its_lag_in_whichever_shard_it_is() -> None:
-    """A consumer's own lag is exported only if its group has no record."""
     members = [consumer(instance=f"i-{number}", group="order-workers") for number in range(20)]
     for number in (1, 2):
         assert all(
@@ -222,7 +218,6 @@ def asked(exporter: Exporter, names: dict[str, str]) -> Response:
 
 
 def other_shard(one: dict[str, Any]) -> str:
-    """Return one of four shards that does not serve this client."""
     name = wire(one)[0]
     return next(f"{n}/4" for n in range(1, 5) if not installation.served(PrometheusSettings(shard=f"{n}/4"))(name))
 
@@ -290,7 +285,6 @@ def test_links_of_alerts_and_dashboards_lead_to_the_status_page_of_the_cluster()
 
 
 def test_a_service_has_a_bounded_number_of_versions_and_no_client_is_left_out() -> None:
-    """Clients report their own version."""
     records = [healthy(number, instance=f"bill-{number}:77") for number in range(60)]
     for number, one in enumerate(records):
         one["client"]["version"] = "3.9.1" if number < 10 else f"build-{number}"

@@ -1,4 +1,4 @@
-"""Test what peers may do to the web server: send garbage, send nothing, read slowly, come in crowds."""
+"""The web server survives peers that send garbage, read slowly, or come in crowds."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def received(connection: socket.socket) -> bytes:
 def exchange(server: Server, request: bytes) -> bytes:
     with connected(server) as connection:
         connection.sendall(request)
-        with suppress(OSError):  # a server that refuses a request may close the connection before everything is sent
+        with suppress(OSError):
             connection.shutdown(socket.SHUT_WR)
         return received(connection)
 
@@ -133,7 +133,7 @@ def test_slow_readers_hold_one_block_each_and_others_must_retry() -> None:
         assert exchange(server, b"GET /livez HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200"), (
             "probes are always answered"
         )
-        # 32 readers of 5 MB each: one copy per reader would be 160 MB.
+        # One copy of the 5 MB page for each of the 32 readers would be 160 MB.
         assert memory() - before < 40e6
         assert server.places._value == 0
         for connection in list(server._deadlines):
@@ -176,7 +176,6 @@ def test_an_unread_answer_has_a_place_until_the_peer_is_cut_off_after_one_timeou
 
 
 def test_a_request_that_dribbles_in_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each byte arrives within the time limit of one read, so only the time limit of the whole request applies."""
     monkeypatch.setattr(web, "REQUEST_SECONDS", 0.5)
     with serving(answer) as server, connected(server) as connection:
         began, cut = time.monotonic(), False

@@ -1,4 +1,4 @@
-"""Test which record of a client counts: that of the newest window, until it is too old or removed."""
+"""The record of a client's newest window counts until the record is too old."""
 
 from __future__ import annotations
 
@@ -94,7 +94,6 @@ def test_series_vanish_after_the_time_to_live(states: States, clock: Clock) -> N
 def test_without_input_no_client_is_ok_and_no_failure_ends(
     states: States, clock: Clock, seconds: int, unknown: bool
 ) -> None:
-    """If nothing arrives from any client, missing data proves nothing about a single client."""
     put(states, deadlock())
     put(states, healthy(1))
     put(states, record(client_id="left", departed=True))
@@ -131,7 +130,6 @@ def test_a_slow_reporter_has_as_much_time_as_its_window_is_long(states: States, 
 
 
 def test_age_is_that_of_the_record_and_not_of_its_window(states: States, clock: Clock) -> None:
-    """Records from a replayed recording or from a backlog describe the past."""
     put(states, record(end_ms=NOW_MS - 86_400_000), at_ms=NOW_MS)
     assert len(states.live()) == 1
 

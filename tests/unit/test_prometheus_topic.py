@@ -1,4 +1,4 @@
-"""Test how the exporter reads `client-health`: when it has caught up, the reason if not, and how it reconnects."""
+"""The exporter reads `client-health`, and reports when all records have been read."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ class Record:
 
 @dataclass
 class Broker:
-    """A fake broker. Each poll first calls the next function in `polls`."""
-
     partitions: dict[int, list[Record]] = field(default_factory=dict)
     polls: list[Callable[[], None]] = field(default_factory=list)
     leaderless: set[int] = field(default_factory=set)
@@ -69,8 +67,6 @@ class Broker:
 
 
 class Consumer:
-    """A fake KafkaConsumer with the methods that the exporter's reader of `client-health` uses."""
-
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.at: dict[TopicPartition, int] = {}
@@ -107,7 +103,6 @@ class Reading:
         self.seen: list[bytes | None] = []
         self.states: list[str | None] = []
         self.stop = threading.Event()
-        #: For each preparation of the page: number of records read, and the reader's `trouble`.
         self.prepared: list[tuple[int, str | None]] = []
         self.topic = HealthTopic(
             Settings(), lambda key, value, ts: self.seen.append(key), broker.connect, broker.ask, self.prepare
@@ -142,7 +137,6 @@ def test_reads_everything_and_reports_how_much_is_left(monkeypatch: pytest.Monke
 
 
 def test_it_is_whole_only_once_what_was_read_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rendering the first page of 20,000 clients takes seconds."""
     reading = Reading(Broker({0: records("a", "b", "c"), 1: records("d")}), monkeypatch)
     reading.broker.polls = [reading.note, reading.note, reading.note]
     reading.run()

@@ -1,4 +1,4 @@
-"""Test the web server: pages, health, password, TLS, compression, broken requests and stalled peers."""
+"""The web server serves pages over TLS, with a password, and to stalled peers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,6 @@ def test_pages(path: str, status: int, content_type: str, part: bytes) -> None:
 
 
 def test_behind_a_proxy_all_links_stay_under_its_path() -> None:
-    """A proxy may serve the exporter's `/…` as `/ops/health/…` without any setting."""
     seen: set[str] = set()
     todo = ["/ops/health/"]
     with serving() as server:
@@ -137,7 +136,7 @@ def test_large_pages_are_compressed_where_the_client_can() -> None:
     assert gzip.decompress(packed) == plain
 
 
-#: Output of `htpasswd -nbB -C 4 prometheus s3cret:with-colon`, without the user name.
+#: The command `htpasswd -nbB -C 4 prometheus s3cret:with-colon` printed HASH behind the user name.
 HASH = "$2b$04$h4sFzPqsfKDbzhZJ3yqqw.uqsSCt.08LYwv/qSxeGJk8uJv0ttSM6"
 
 
@@ -225,7 +224,7 @@ def test_a_client_with_an_unverified_certificate_is_refused(certificate: tuple[s
     text = f"tls_server_config: {{cert_file: {cert}, key_file: {key}, client_ca_file: {cert}, "
     with serving(config(tmp_path, text + "client_auth_type: RequireAndVerifyClientCert}\n")) as server:
         context = ssl.create_default_context(cafile=cert)
-        # With TLS 1.3, a client without a certificate is refused only when it reads.
+        # With TLS 1.3, a client without a certificate is refused only when the client reads.
         with pytest.raises(OSError):
             urllib.request.urlopen(f"{server.url}/healthz", timeout=60, context=context)
         context.load_cert_chain(cert, key)

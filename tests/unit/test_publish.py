@@ -1,4 +1,4 @@
-"""Test an exporter's publisher: failed records are retried, the queue is bounded, and losses are reported."""
+"""An exporter's publisher retries failed records, and reports lost records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clienthealth_exporters.publish import Publisher
 
 
 class FakeProducer:
-    """`send` returns a future with the next of `outcomes` (None: success)."""
+    """`send` returns a future with the next of `outcomes`, where None means success."""
 
     def __init__(self, *outcomes: BaseException | None) -> None:
         self.outcomes = list(outcomes)
@@ -40,8 +40,6 @@ class FakeProducer:
 
 
 class KafkaFuture(Future[None]):
-    """A concurrent.futures.Future with the callback methods of kafka-python's futures."""
-
     def add_callback(self, function: Callable[[Any], None]) -> None:
         self.add_done_callback(lambda done: None if done.exception() else function(done.result()))
 
@@ -99,7 +97,6 @@ def test_a_missing_topic_is_reported_with_advice(caplog: pytest.LogCaptureFixtur
 def test_records_that_are_not_delivered_are_logged_once_a_minute(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A partition without a leader would otherwise cost a log line for each record."""
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     publisher = Publisher(FakeProducer(*[KafkaTimeoutError("late")] * 31), pause_seconds=60)

@@ -1,4 +1,4 @@
-"""Test that our broker plugin's headers show which client pushed."""
+"""The headers of our broker plugin show which client pushed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEADERS = {
 
 
 def push(**headers: str) -> Raw:
-    """Return a push: 100 records sent, 4 kB of buffer free, 7 records to `orders`; the client's clock is 1 h ahead."""
+    """The push reports 100 records, 4 kB of free buffer, 7 records to `orders`, and a clock 1 h ahead."""
     data = MetricsData()
     end = (ARRIVED_MS + 3_600_000) * 1_000_000
     for name, value, topic in (
@@ -73,13 +73,12 @@ def test_a_push_is_one_snapshot_at_the_time_of_the_broker() -> None:
     [("10000", 10_000), ("300000", 300_000), ("-1", 30_000), ("soon", 30_000), ("9" * 30, 60_000), ("0", 60_000)],
 )
 def test_brokers_since_4_2_send_the_push_interval(header: str, interval_ms: int) -> None:
-    """Without a number in the header, the interval is the push's time span (30 s). An impossible number gives 60 s."""
+    """Without a number in the header, the interval is the push's time span (30 s)."""
     assert read(push(push_interval_ms=header)).interval_ms == interval_ms
 
 
 @pytest.mark.parametrize("metric", ["", "org.apache.kafka.admin.client.connection.count"])
 def test_a_push_of_an_admin_client_holds_nothing_and_is_no_reject(metric: str) -> None:
-    """An admin client pushes no metrics that we use."""
     data = MetricsData()
     if metric:
         point = data.resource_metrics.add().scope_metrics.add().metrics.add(name=metric).gauge.data_points.add()

@@ -1,4 +1,4 @@
-"""Judge real clients only by the pushes that our broker plugin passes on."""
+"""Real clients are judged only by the pushes that our broker plugin passes on."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ from tests.support.stepped import SETTINGS, Stepped
 
 PUSHES = Path(__file__).parents[1] / "pushes"
 TRUTH: Mapping[str, Mapping[str, Any]] = json.loads((PUSHES / "truth.json").read_text(encoding="utf-8"))
-#: Two clients in one process, and a client that pushes until it leaves its group, have their own tests.
 OF_JAVA = [name for name in TRUTH if not name.startswith(("librdkafka", "deadlock-beside", "handler-hangs"))]
-#: For each failure, a 3.9 client that pushes every 30 s and a 4.1 client that pushes every 10 s.
 CROSSED = [
     name
     if name.partition("-3.9")[2].startswith("-30s") or name.partition("-4.1")[2].startswith("-10s")
@@ -35,12 +33,9 @@ CROSSED = [
     for name in OF_JAVA
 ]
 OF_LIBRDKAFKA = [name for name in TRUTH if name.startswith("librdkafka")]
-#: Pushes alone can show these modes, because the client keeps pushing or its end is visible.
 SEEN = {"send-blocked-on-metadata", "producer-not-closed", "delivery-stalled"}
-#: Push interval (s) → longest time (s) from onset to verdict. A verdict needs two complete pushes after the onset, and
-#: calls that fail (max.block.ms = 20 s) or records that expire (delivery.timeout.ms = 60 s).
+#: FOUND_SECONDS maps the push interval to the longest time from onset to verdict, both in seconds.
 FOUND_SECONDS = {10: 80, 30: 115}
-#: Duration (s) of the recorded producer's callback, and the tolerance of its measurement.
 CALLBACK_SECONDS, TOLERANCE = 0.1, 0.1
 
 
@@ -64,10 +59,6 @@ def pushed(name: str) -> Iterator[Snapshot]:
 
 @cache
 def results_of(name: str) -> Sequence[Result]:
-    """Return the results after each push, and during five more minutes.
-
-    In the five minutes after the last push, only another client reports.
-    """
     monitor, results = Stepped(), list[Result]()
 
     records: dict[str, Mapping[str, Any]] = {}
@@ -106,7 +97,6 @@ def test_the_truth_is_found_and_nothing_else(name: str) -> None:
 
 
 def test_a_handler_that_hangs_is_suspected_as_soon_as_two_pushes_show_it() -> None:
-    """The handler hangs after two minutes; pushes come 29 s and 60 s later."""
     onset_ms, results = TRUTH["handler-hangs-late-3.9-30s"]["onset_ms"], results_of("handler-hangs-late-3.9-30s")
     accused = [(mode, of.ts_ms) for of in results for mode, status in of.verdicts.items() if status in UNHEALTHY]
     assert {mode for mode, _ in accused} == {"consumer-stalled"}
@@ -133,11 +123,6 @@ def test_a_client_that_pushes_on_its_stuck_thread_goes_stale_and_is_not_healthy(
 
 
 def deadlock_beside(version: str, every: int, seconds: int = 0, without: str = "", as_well: str = "") -> Stepped:
-    """Run a producer with a callback that never returns, beside another producer in its process.
-
-    `seconds`: time for which the other producer pushes after its recording ends. `without`: if not empty, the other
-    producer is left out. `as_well`: client id of a third producer.
-    """
     name, monitor = f"deadlock-beside-{version}-{every}s", Stepped()
     beside = [*pushed(f"{name}-audit")]
     last = beside[-1]
@@ -155,7 +140,6 @@ def deadlock_beside(version: str, every: int, seconds: int = 0, without: str = "
 
 
 def deadlock_changes(monitor: Stepped) -> list[tuple[str, str, float]]:
-    """Return (mode, change with status, epoch ms) for each change of the deadlocked producer's incidents."""
     return [
         (of.verdict.mode, f"{of.change} {of.verdict.status}", of.ts_ms)
         for published in monitor.published
@@ -166,7 +150,6 @@ def deadlock_changes(monitor: Stepped) -> list[tuple[str, str, float]]:
 
 @pytest.mark.parametrize("every", [10, 30])
 def test_a_deadlocked_producer_beside_a_working_one_stays_suspected(every: int) -> None:
-    """The stuck producer fills its buffer, sends nothing and later stops pushing."""
     monitor = deadlock_beside("4.1", every, seconds=400)
     ((mode, change, _),) = deadlock_changes(monitor)
     assert (mode, change) == (MODE.id, "opened suspected")
@@ -204,7 +187,6 @@ def test_of_a_deadlock_that_ended_the_pushes_a_dump_and_the_log_are_two_kinds_of
 
 @pytest.mark.parametrize("name", OF_LIBRDKAFKA)
 def test_the_few_metrics_of_librdkafka_prove_neither_failure_nor_health(name: str) -> None:
-    """Only the last push says whether the client is closing."""
     snapshots, results = [*pushed(name)], results_of(name)
     assert all(one.client.library == "librdkafka" and one.client.version == "2.16.0" for one in snapshots)
     assert all(9_000 <= (one.interval_ms or 0) <= 10_500 for one in snapshots[:-1])
@@ -213,7 +195,6 @@ def test_the_few_metrics_of_librdkafka_prove_neither_failure_nor_health(name: st
 
 
 def test_librdkafka_keeps_pushing_while_its_application_hangs() -> None:
-    """Pushes go on for 60 s after the onset; from 30 s on (max.poll.interval.ms) they show no assigned partition."""
     truth = TRUTH["librdkafka-handler-hangs-2.16-10s"]
     by_second = [
         (((one.ts_ms or 0) - truth["onset_ms"]) / 1000, one.metrics)

@@ -1,4 +1,4 @@
-"""Test the counts and times that the reporter for Python clients sends, with fake clients and a fake clock."""
+"""The reporter for Python clients sends the counts and times of fake clients."""
 
 from __future__ import annotations
 
@@ -67,8 +67,6 @@ class Producer:
 
 
 class Consumer:
-    """A poll of this fake KafkaConsumer takes 2 s."""
-
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.batches: list[dict[TopicPartition, list[Any]]] = []
@@ -261,7 +259,7 @@ def test_polls_are_timed_and_positions_known() -> None:
     clock.now += 3
     assert consumer.poll() == {}
     clock.now += 2
-    # The probe has run for 10 s, 4 of them in two polls, which began 5 s apart.
+    # In the 10 s of the probe, two polls took 2 s each and began 5 s apart.
     assert probe.metrics() == {
         "records-consumed-total": 2,
         "poll-idle-ratio-avg": pytest.approx(0.4),
@@ -277,7 +275,6 @@ def test_polls_are_timed_and_positions_known() -> None:
             "metrics": {"records-consumed-total": 2, "position": 10, "records-lag": 40},
         }
     ]
-    # After a rebalance, the probe no longer reports the revoked partition.
     consumer.assigned = {audit}
     consumer.batches = [{audit: [SimpleNamespace(offset=49)]}]
     consumer.poll()
@@ -348,7 +345,6 @@ def test_what_is_counted_can_be_written() -> None:
 
 
 def test_a_bar_in_a_name_does_not_make_two_clients_one() -> None:
-    """Without escapes, client `a|b` of service `s` and client `b` of service `s|i` would have one key `s|i|a|b`."""
     one = canonical.snapshot(Client("s", "h", "i", "a|b", "producer"), 1, {})
     other = canonical.snapshot(Client("s|i", "h", "a", "b", "producer"), 1, {})
     assert (canonical.key(one), canonical.key(other)) == (r"s|i|a\|b", r"s\|i|a|b")
@@ -379,7 +375,7 @@ def test_beside_confluent_kafka_the_reporter_needs_msgspec_alone(tmp_path: Path)
         for libraries in folder.parent.glob(f"{folder.name}*.libs"):
             (tmp_path / libraries.name).symlink_to(libraries)
     places = [str(tmp_path), str(ROOT / "jobs"), str(ROOT / "exporters")]
-    # Python finds no packages of this environment, only those in `places`.
+    # Python finds no packages of the environment, only those in `places`.
     command = [sys.executable, "-I", "-S", "-c", BARE, *places]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout, done.returncode) == ("Producer []\n", 0), done.stderr
@@ -395,8 +391,6 @@ def test_a_reporter_needs_the_name_of_its_service(monkeypatch: pytest.MonkeyPatc
 
 
 class AioProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]
-    """A producer of aiokafka without brokers: the test settles the futures that `send` returns."""
-
     async def send(self, topic: str, value: bytes | None = None) -> asyncio.Future[None]:
         if value is None:
             raise ValueError("nothing to send")
@@ -407,8 +401,6 @@ class AioProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]
 
 
 class AioConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]
-    """A consumer of aiokafka without brokers: each call takes 2 s and returns the next of `answers`."""
-
     def given(self, clock: Clock, *answers: Any) -> None:
         self.clock, self.answers = clock, list(answers)
 
@@ -486,7 +478,7 @@ def test_a_consumer_of_aiokafka_is_timed() -> None:
         assert await consumer.getmany() == {}
         with pytest.raises(IndexError):
             await consumer.getone()
-        # Four calls of 2 s in 14 s; the first two began 8 s apart.
+        # In 14 s, four calls took 2 s each, and the first two began 8 s apart.
         assert probe.metrics() == {
             "records-consumed-total": 3,
             "poll-idle-ratio-avg": 8 / 14,

@@ -1,4 +1,4 @@
-"""Run the command `diagnose` of README.md as it is printed there."""
+"""The command `diagnose` of README.md works as printed there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test how times are found in records of every format, and moved for a replay."""
+"""A replay finds and moves the times in records of every format."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from tests.support.golden_metrics import AT, GOLDEN
 from tests.support.raw_records import sample
 
 DAY_MS = 86_400_000
-#: kafka-python's own metrics() contains no time.
 BARE = {"kafka_python_consumer_metrics.json", "kafka_python_producer_metrics.json"}
 
-#: Format → a record, its time, and the record with its times moved by 1 day and 1.5 s.
+#: Each value is a record, its time, and the record with its times moved by 1 day and 1.5 s.
 TIMES: dict[str, tuple[str, int, str]] = {
     "canonical": (
         '{"ts": 1795200030123, "client": {}, "metrics": {"x": 1795200030}}',

@@ -1,4 +1,4 @@
-"""Test how recordings and files are read as raw records, and how a replay moves their times."""
+"""A replay reads recordings as raw records, and moves their times."""
 
 from __future__ import annotations
 
@@ -135,5 +135,4 @@ def test_a_replay_takes_as_long_as_the_recording_or_a_part_of_it(
         cli.main(["replay", "--speed", speed, str(tmp_path / "metrics.jsonl")])
     assert left.value.code == 0
     assert waits == waited
-    # The last sample gets the time at which the replay sends it.
     assert json.loads(sink.send.call_args.kwargs["value"])["ts"] == 1000 * now

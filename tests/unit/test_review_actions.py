@@ -1,4 +1,4 @@
-"""Test a review's actions that are carried over to the next one: selection, order, and errors in a file."""
+"""A review carries its open actions over to the next review."""
 
 from __future__ import annotations
 

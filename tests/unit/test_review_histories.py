@@ -1,4 +1,4 @@
-"""Test which histories a review reads, and the names and environments of their clusters."""
+"""A review reads the histories of several clusters, and names the clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test sending the review, against a small local mail server of our own."""
+"""The review is mailed through a small local mail server."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from tests.support.review_example import review
 
 
 class Post(socketserver.ThreadingTCPServer):
-    """A small SMTP server; `refuse`: beginning of a command (in small letters) → the answer that refuses the
-    command."""
+    """`refuse` maps the beginning of a command in small letters to the answer that refuses the command."""
 
     allow_reuse_address = True
     daemon_threads = True

@@ -1,4 +1,4 @@
-"""Test a review's budgets, slopes and sentences with numbers calculated by hand."""
+"""A review's budgets and slopes equal numbers that were calculated by hand."""
 
 from __future__ import annotations
 
@@ -66,7 +66,6 @@ def test_objectives_are_summed_per_service_and_period_worst_first() -> None:
 
 
 def test_each_service_is_held_against_the_target_of_its_owner() -> None:
-    """The service `alone` has no owner, so the general target applies."""
     payments, batch = Owner("payments", "1", "payments-oncall"), Owner("batch", slo_target=0.8)
     owners = Owners([Row(payments, ("orders",), (), ""), Row(batch, ("nightly",), (), "")])
     rows = [
@@ -105,9 +104,9 @@ def test_each_service_is_held_against_the_target_of_its_owner() -> None:
         ((0, 0), 0, True, "met"),
         ((0, 0), 0, False, "no data"),
         ((12, 12), 0, True, "missed"),
-        ((0, 1140), 0, True, "not known"),  # 0 to 1,140 records were lost; the target is 0
-        ((0, None), 0, True, "not known"),  # records were lost, but not counted
-        ((1, None), 0, False, "missed"),  # the client that lost a record is gone
+        ((0, 1140), 0, True, "not known"),
+        ((0, None), 0, True, "not known"),
+        ((1, None), 0, False, "missed"),
         ((3, 10), 10, True, "met"),
         ((3, 11), 10, True, "not known"),
         ((3, None), 10, True, "not known"),
@@ -144,7 +143,6 @@ def test_records_lost_count_beside_the_minutes_also_of_a_service_that_left_none(
     ]
     assert (overall.lost.records, overall.lost.state) == ((12, 19), "missed")
     assert services[0].as_json()["lost_records"] == {"at_least": 12, "at_most": 12, "state": "missed"}
-    # Every minute was healthy, but records were lost.
     assert services[0].minutes.sli == 1
     assert [content.healthy(s) for s in services] == [f"<{NB}100.00{NB}%", "–", f"100.00{NB}%", "–"]
 
@@ -256,7 +254,6 @@ def test_nothing_is_decided_where_nothing_was_observed() -> None:
 
 
 def page(service: str, minute: int, lasts: int | None = 60, loses: bool = False) -> Page:
-    """The page begins `minute` minutes after Monday, 2026-11-09 12:00."""
     start = 1_794_225_600 + 60 * minute
     stop = None if lasts is None else utc(start + 60 * lasts)
     return Page(service, "producer-callback-deadlock", utc(start), stop, 3, loses, None)
@@ -266,7 +263,6 @@ def test_ten_services_that_begin_to_fail_within_ten_minutes_are_one_page() -> No
     storm = [page(f"s{n}", n) for n in range(10)]
     (fleet,) = of_fleet(storm)
     assert (fleet.service, fleet.clients, fleet.start, fleet.stop) == ("", 30, storm[0].start, storm[9].stop)
-    # Two pages shortly after those of `storm` belong to the mass failure.
     many = [page("early", -60), *storm, page("s10", 12), page("s11", 13), page("late", 80)]
     assert [(p.service, p.clients) for p in of_fleet(many)] == [("early", 3), ("", 36), ("late", 3)]
 
@@ -309,7 +305,7 @@ def test_a_page_over_within_ten_minutes_without_loss_needed_no_action(
         ((22, 7), 7, None),
         ((0, 6), 5, 9),
         ((0, 6), 23, None),
-        ((0, 0), 0, None),  # no hours are configured as night
+        ((0, 0), 0, None),
     ],
 )
 def test_a_night_is_named_by_the_day_on_which_it_ends(hours: tuple[int, int], hour: int, ends_on: int | None) -> None:

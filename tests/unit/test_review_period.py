@@ -1,4 +1,4 @@
-"""Test the period that a review's options select."""
+"""A review's options select its period."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that a review's page and its text, each from its own template, have the same sections, tables and sentences."""
+"""A review's page and its text have equal sections, tables and sentences."""
 
 from __future__ import annotations
 
@@ -14,17 +14,13 @@ from clienthealth.review.model import Review
 from clienthealth.review.render import details
 from tests.support.review_example import everything, html, markdown, review
 
-#: HTML elements of the page that are one line each in the text.
 LINES = ("h2", "h3", "p", "caption", "li", "tr")
 
-#: PLOTS: headings of plots, which only the page has. KEYS: beginnings of the legends in the text.
 PLOTS = ["Buffersclientminutesbypeakuse", "Laggroupminutesbyrecordsbehind"]
 KEYS = ("nodatanotjudged", "Allservices1left")
 
 
 class Lines(HTMLParser):
-    """The text of <main> without plots, one line per HTML element of LINES, with `|` before each cell."""
-
     def __init__(self, page: str) -> None:
         super().__init__()
         self.lines: list[str] = []
@@ -61,14 +57,12 @@ def on_the_page(page: str) -> list[str]:
 
 
 def in_the_text(text: str) -> list[str]:
-    """Return the lines of a Markdown review from its first section on, without table rules and addresses of links."""
     body = text[text.index("\n## ") :]
     body = re.sub(r"\]\([^)]*\)", "", body).replace("<br>", " ")
     return [plain(line) for line in body.splitlines() if plain(line) and not set(line) <= set("|-: ")]
 
 
 def plain(line: str) -> str:
-    """Return a line's letters and digits, with `|` between cells. A wide table's last cell, the trend, is left out."""
     cells = line.replace("\\|", "").strip().removeprefix("|").removesuffix("|").split("|")
     return "|".join(re.sub(r"\W+", "", cell) for cell in (cells[:-1] if len(cells) > 10 else cells))
 

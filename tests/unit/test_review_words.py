@@ -1,4 +1,4 @@
-"""Test a review's headline and page as people read them, also with little or hostile data."""
+"""A review's headline and page stay readable with little or hostile data."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_a_bad_week_after_good_ones() -> None:
     reviewed = review(
         overall=overall, services=[orders, audit], themes=[theme()], quality=watched(), actions=[late, late]
     )
-    # 100 of 20,160 client-minutes were unhealthy; the budget is 100.8. Over four weeks orders-api has spent 100 of
-    # 0.005 × 30,240 = 151.2.
+    # Of a budget of 100.8 unhealthy minutes 100 are spent; of the budget of four weeks, 0.005 × 30,240 =
+    # 151.2.
     assert sentences(reviewed) == [
         "Clients were healthy 99.50 % of their observed time, worse than the 2 weeks before (100.00 %, −0.50 points); "
         "99 % of the week's error budget is spent, 1 % is left; "
@@ -116,8 +116,6 @@ class Elements(HTMLParser):
 
 
 class Around(HTMLParser):
-    """Collects, for each place where a name is shown, the elements around the name, outermost first."""
-
     def __init__(self, text: str, name: str) -> None:
         super().__init__()
         self.name, self.open = name, list[str]()
@@ -143,7 +141,6 @@ def test_names_of_others_keep_their_direction_to_themselves() -> None:
     name = "\u05d0\u05d1-\u05d2"
     reviewed = everything(name)
     around = Around(html(reviewed), name).paths + Around(details(reviewed), name).paths
-    # The headline is one text, and plots contain no markup, so names there have no <bdi>.
     shown = [path for path in around if "svg" not in path and path[-3:] != ["header", "ol", "li"]]
     assert len(shown) > 30
     assert [path for path in shown if path[-1] != "bdi"] == []
@@ -170,7 +167,7 @@ def test_the_page_loads_nothing_and_every_plot_has_words() -> None:
     assert "@import" not in page
     assert "url(http" not in page
     plots = [plot for plot in page.split("<svg")[1:] if 'role="img"' in plot]
-    assert len(plots) == 6  # two trends, the burn-down, one cause on the timeline, two distributions
+    assert len(plots) == 6
     assert all("<title" in plot for plot in plots)
 
 
@@ -256,7 +253,6 @@ def test_pages_are_listed_by_service_and_by_night_without_zeros() -> None:
 
 
 def test_needless_pages_are_held_against_a_budget_and_named() -> None:
-    """Three pages needed no action; two are allowed."""
     night = date(2026, 11, 10)
     pages = [
         paged("billing", 9, 23, night, minutes=5),

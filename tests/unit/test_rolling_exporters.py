@@ -1,4 +1,4 @@
-"""Test a rolling restart of exporters: for half a minute, both exporters or no exporter reads the clients."""
+"""For half a minute of a rolling restart, both exporters or no exporter reads the clients."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 pytestmark = pytest.mark.long
 
 BEGIN, LENGTH, EVERY = 60, 900, 10
-#: ROLLS: second at which the old exporter stops reading, and second at which the new one begins. BY_METRICS: failures
-#: that the metrics of a running client show.
 ROLLS = {"both for half a minute": (430, 400), "none for half a minute": (400, 430)}
 BY_METRICS = [f for f in FAILURES if f.mode not in ("consumer-shutdown-loop", "producer-not-closed")]
 WELL = [Failure(name, "", "", 10) for name in ("healthy-4.1", "slow-callback-4.1", "slow-consumer-4.1")]
 
 
 def rolled(client: Failure, goes: float, comes: float) -> Iterator[Snapshot]:
-    """Yield samples from the old exporter until `goes`, and from the new one from `comes` on, at different seconds."""
     for reading in client.snapshots(BEGIN, LENGTH, every=1):
         second = round(((reading.ts_ms or 0) - START) / 1000)
         by_first, by_next = second % EVERY == 0 and second < goes, second % EVERY == 4 and second >= comes

@@ -1,4 +1,4 @@
-"""Compile the code in the runbooks: Java with javac and the clients' jars, Python with the running interpreter."""
+"""The code in the runbooks compiles."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.WakeupException;
 """
 SCALA = "import kafka.consumer.*;\nimport kafka.javaapi.consumer.ConsumerConnector;\n"
-#: Definitions of the names that the code in runbooks uses but does not define.
 PRODUCING = """
 KafkaProducer<String, String> producer; ProducerRecord<String, String> record; Properties properties;
 void delivered(RecordMetadata metadata, Exception error) {}
@@ -76,7 +75,7 @@ def blocks(language: str) -> dict[str, str]:
 
 
 def test_the_runbooks_have_code() -> None:
-    """Each block of Java or Python must state its language, because the other tests find blocks by language."""
+    """The tests find a block by its language, so each block must state Java or Python."""
     assert len(blocks("java")) >= 20 and len(blocks("python")) >= 10
     for name, text in RUNBOOKS.items():
         blocks_of = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
@@ -111,7 +110,6 @@ def test_java_compiles(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", RUNBOOKS)
 def test_the_runbook_shows_when_and_whom_to_call(name: str) -> None:
-    """The table of people to call comes before the section "Meaning", so that the table is found quickly at night."""
     do_now, _, _ = RUNBOOKS[name].partition("## Meaning")
     _, _, table = do_now.partition("\n### When to call whom\n\n| when | to whom | with what |\n|---|---|---|\n")
     rows = table.partition("\n\n")[0].splitlines()

@@ -1,4 +1,4 @@
-"""No output contains a secret: every setting is malformed in every way, with a secret planted in its value."""
+"""No output contains the secret that is planted in the value of a malformed setting."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ KEYS = [
     if section.name != "modes"
     for key in dataclasses.fields(typing.get_type_hints(Settings)[section.name])
 ]
-#: TOML values that fit only some settings, and some that are invalid TOML.
 MALFORMED = (
     PLANTED,
     f'"{PLANTED}"',
@@ -51,7 +50,6 @@ MALFORMED = (
 
 
 def messages(work: typing.Callable[[], object]) -> Iterator[str]:
-    """Yield the message and the traceback (with causes) of the HealthError that `work` may raise."""
     try:
         work()
     except HealthError as error:
@@ -67,7 +65,6 @@ def test_no_error_of_a_setting_repeats_its_value(section: str, key: str, tmp_pat
         variable = {f"KAFKA_HEALTH_{section.upper()}_{key.upper()}": value}
         file.write_text(f"[{section}]\n{key} = {value}\n", "utf-8")
         for message in (*messages(lambda: load(None, variable)), *messages(lambda: load(str(file), {}))):  # noqa: B023
-            # An error may name the key of a table, but never its value.
             errors += 1
             assert PLANTED not in message.replace(f"options.{PLANTED}", ""), message
     assert errors
@@ -96,7 +93,6 @@ def test_the_place_of_a_mistake_in_a_file_is_reported(tmp_path: Path) -> None:
     assert next(messages(lambda: load(str(file), {}))) == f"{file}: not valid TOML (at line 2, column 22)"
 
 
-#: Options of Kafka's Java clients that contain secrets, or may contain them.
 SECRET_OPTIONS = (
     *("sasl.jaas.config", "ssl.keystore.key", "ssl.keystore.password", "ssl.key.password", "ssl.truststore.password"),
     *(
@@ -226,7 +222,6 @@ def test_no_command_shows_a_secret(
     monkeypatch.setenv("KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     monkeypatch.setitem(records.CLIENT, "bootstrap_timeout_ms", 300)
     monkeypatch.setenv(variable, value)
-    # The doctor tests the settings' folders, which are relative to the current folder.
     monkeypatch.chdir(tmp_path)
     if "with Spark" not in command:
         found = importlib.util.find_spec

@@ -1,4 +1,4 @@
-"""Test settings: defaults, file, environment; for unknown keys the error lists similar ones."""
+"""Settings come from defaults, a file and the environment."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_is_in_force_reads_back_and_hides_secrets(tmp_path: Path) -> None:
 def test_what_the_settings_name_lies_in_the_current_folder_and_urls_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With relative folders, Delta would fail, and the monitor would restart forever."""
+    """Delta rejects relative folders."""
     (tmp_path / "else").mkdir()
     path = written(tmp_path / "else", '[monitor]\nhistory = "h"\n[review.histories]\neu = "eu"\nus = "s3a://us/h"\n')
     monkeypatch.chdir(tmp_path)

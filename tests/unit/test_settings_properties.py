@@ -1,4 +1,4 @@
-"""No settings file causes a traceback: either it is read, or one sentence explains the error and quotes no value."""
+"""Every settings file is read, or refused with one sentence that quotes no value."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ ODD = ("modes = 5", "[modes]\nx = 5", "[modes]\nproducer-not-closed = [1]", "kaf
 
 @st.composite
 def documents(draw: st.DrawFn) -> str:
-    """Return a document with mostly existing sections and keys, and values of every type."""
     lines = []
     for section in draw(st.lists(st.sampled_from(sorted(SECTIONS)), max_size=3, unique=True)):
         lines.append(f"[{section}]")
@@ -69,7 +68,6 @@ def written(value: Any) -> str:
 
 
 def outcome(text: str) -> str:
-    """Return what check-config and explain print for a file, or the error."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as printed:
         path = Path(folder) / "health.toml"
         path.write_text(text, "utf-8", errors="replace")

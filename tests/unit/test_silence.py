@@ -1,4 +1,4 @@
-"""Test Python clients that stop reporting."""
+"""Python clients that stop reporting are judged by their last reports and dumps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.stepped import START, Stepped, logged, snapshot
 
 STALLED, DEADLOCK, NOT_CLOSED = "consumer-stalled", "producer-callback-deadlock", "producer-not-closed"
 IN, OUT = "stock-in", "stock-out"
-#: Time of the last dump: 2026-11-23 04:13:39 UTC.
+#: The last dump was taken at 2026-11-23 04:13:39 UTC.
 RECORDED = 1795407219
 
 
@@ -66,7 +66,6 @@ def test_a_producer_in_a_process_that_keeps_logging_has_not_ended() -> None:
 
 
 def test_a_dump_without_a_time_takes_it_from_its_name(tmp_path: Path) -> None:
-    """py-spy prints no time."""
     folder = RECORDINGS / "librdkafka-hangs"
     for hour, status in (("04", "suspected"), ("09", "unknown")):
         copy = tmp_path / f"shop{hour}"
@@ -94,7 +93,6 @@ def inputs_of(name: str) -> Iterator[Snapshot | LogEntry]:
 
 
 def streamed(inputs: list[Snapshot | LogEntry], seconds: int) -> Stepped:
-    """Run all inputs in order; a client on another host reports `seconds` longer, so that the watermark advances."""
     monitor = Stepped()
     first, last = (int((how(one.ts_ms or 0 for one in inputs) - START) / 1000) for how in (min, max))
     others = [
@@ -180,8 +178,6 @@ def test_a_java_consumer_reports_from_elsewhere() -> None:
 
 
 BILLING = "billing-out"
-#: Recording, client id, expected post-mortem (status, words, possible losses), and status in the stream (None: no
-#: incident).
 EXITS = [
     ("librdkafka-flushed", BILLING, "unknown", "201 records or 20 KiB", [0, 201], None),
     ("librdkafka-raises", BILLING, "suspected", "150 records still in its queue or in flight", [0, 150], "confirmed"),

@@ -1,4 +1,4 @@
-"""Test that each of 200,000 records is decoded or rejected exactly once; one record in ten is broken."""
+"""Each of 200,000 records, one in ten broken, is decoded or rejected exactly once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from tests.support.raw_records import ARRIVED_MS, sample
 pytestmark = pytest.mark.long
 
 SENT = 200_000
-#: Records of formats other than our own, with one client each.
 OTHERS = [r.value or b"" for name in GOLDEN if len(GOLDEN[name]) == 1 and "json" in name for r in sample(name)]
 METRICS = {
     "select-total": 10213.0,
@@ -49,7 +48,6 @@ def canonical(n: int) -> bytes:
 
 
 def broken(dice: random.Random, value: bytes) -> bytes | None:
-    """Return an unreadable record: cut off, without one bracket or quote, random bytes, or None."""
     brackets = [at for at, byte in enumerate(value) if byte in b'{}[]"']
     at = dice.choice(brackets)
     cut = value[: dice.randrange(1, len(value.rstrip()))]
@@ -57,7 +55,6 @@ def broken(dice: random.Random, value: bytes) -> bytes | None:
 
 
 def records(dice: random.Random) -> Iterator[tuple[bytes | None, str]]:
-    """Yield values with their state: `whole`, `broken` (unreadable), or `damaged` (may still be readable)."""
     for n in range(SENT):
         value = canonical(n) if dice.random() < 0.97 else dice.choice(OTHERS)
         fate = "whole" if n % 10 else dice.choice(("broken", "damaged"))

@@ -1,4 +1,4 @@
-"""A test run leaves no process behind, however it ends, and tests/README.md lists its stages."""
+"""A test run leaves no process behind, and tests/README.md lists its stages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from tests import stages
 from tests.stages import ALL, TEST, Stage
 from tests.support.waiting import eventually
 
-#: Starts two orphans in their own sessions, one that sleeps and one that suspends itself; writes their ids to a file.
 STARTS = """
 import os, subprocess, sys, time
 shell = "setsid sh -c 'echo $$ >> {pids}; exec sleep 1000' & setsid sh -c 'echo $$ >> {pids}; kill -STOP $$' &"
@@ -55,7 +54,7 @@ def test_what_a_program_leaves_running_is_named_and_killed(tmp_path: Path, monke
 
 
 def test_however_a_run_ends_all_of_it_ends(tmp_path: Path) -> None:
-    """After SIGKILL, a test run cannot end its processes itself."""
+    """After SIGKILL, a test run cannot end its own processes."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         pids = tmp_path / number.name
         sleeps = {"unit": [starting(pids, "time.sleep(1000)")]}

@@ -1,4 +1,4 @@
-"""Test the status page: its content, its order, and that no text of a record becomes markup."""
+"""The status page shows a client's facts in order, and no text of a record becomes markup."""
 
 from __future__ import annotations
 
@@ -99,7 +99,6 @@ def test_a_card_shows_client_failure_onset_evidence_and_advice() -> None:
 
 
 def test_three_facts_decide_and_the_others_are_folded() -> None:
-    """The newest fact of each kind and the newest other facts, three in all, are shown in order of time."""
     facts = [
         {"kind": kind, "ts": NOW_MS - 1000 * ago, "text": f"fact {ago}"}
         for kind, ago in (("log", 50), ("thread-dump", 40), ("log", 30), ("log", 20), ("log", 10))
@@ -159,13 +158,10 @@ def test_hostile_text_never_becomes_markup() -> None:
         assert not [a for _, a in tags if (a.get("href") or "").lower().startswith(("javascript:", "data:"))]
 
 
-#: A character that reverses the direction of all following text in its paragraph.
 TURNING = "\u202eevil\u05d0"
 
 
 class _Bare(HTMLParser):
-    """Collects the text outside bdi, title, style and option; it could reverse the direction of other text."""
-
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
@@ -340,7 +336,6 @@ def test_counts_lead_to_the_clients_that_they_count() -> None:
 
 
 def tracked(seconds: int, step: int = 30) -> list[dict[str, Any]]:
-    """Return a producer's records over `seconds`; in the second half the producer is deadlocked."""
     tracked_states = []
     for back in range(seconds, -1, -step):
         share = 1 - back / seconds
@@ -361,7 +356,7 @@ def test_a_clients_page_shows_its_last_hour_also_in_words() -> None:
     assert line == "Buffer, last hour: 0 % to 100 %, last 100 %, 61 readings"
     (points,) = re.findall(r'<desc>Buffer.*?<polyline class="curve" points="([^"]+)"', page)
     drawn = [tuple(map(float, point.split(","))) for point in points.split()]
-    # The plot is 1000 units wide: the first point is half an hour ago, the last point now.
+    # The plot is 1000 units wide, and its first point is half an hour old.
     assert drawn[0] == (500.0, 55.0) and drawn[-1] == (1000.0, 1.0) and len(drawn) == 61
 
 

@@ -1,4 +1,4 @@
-"""Test the monitor's step: identities, attribution of log lines, and that a fault of one client affects no other."""
+"""The monitor's step attributes log lines to clients, and keeps the faults of clients apart."""
 
 from __future__ import annotations
 
@@ -74,10 +74,6 @@ FATE = [*map(working, range(0, 310, 10)), *map(standing, range(310, 420, 10))]
 
 
 def published(every: int, repeated: bool = False) -> tuple[list[int], list[tuple[int, Any]]]:
-    """Return the seconds at which a client's records were published, and (second, changed verdicts) pairs.
-
-    `repeated`: each batch runs twice from one state, as if the monitor had ended before the commit.
-    """
     monitor = Stepped(
         dataclasses.replace(SETTINGS, monitor=dataclasses.replace(SETTINGS.monitor, publish_seconds=every))
     )

@@ -1,4 +1,4 @@
-"""Test log lines that a client's own metrics contradict: a file was shipped again, or a namesake logged the lines."""
+"""A log line accuses no client whose own metrics contradict the line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ IO_THREAD = "kafka-producer-network-thread | p"
 
 
 def producer(second: float, instance: str = "a", stuck_since: float = 1e9, failed: float = 0) -> Any:
-    """The producer's I/O thread works until `stuck_since`."""
     went = min(second, stuck_since)
     metrics = {
         "record-send-total": 100 * went,
@@ -31,7 +30,6 @@ def producer(second: float, instance: str = "a", stuck_since: float = 1e9, faile
 
 
 def consumer(second: float, instance: str = "a", away_since: float = 1e9) -> Any:
-    """The consumer polls until `away_since`."""
     polled = min(second, away_since)
     metrics = {
         "last-poll-seconds-ago": second - polled,
@@ -52,8 +50,6 @@ def run(monitor: Stepped, inputs: list[Any], second: int = 420) -> list[Transiti
     return [change for published in monitor.published for change in published.changes]
 
 
-#: Lines that a healthy client cannot have logged: (mode that the lines accuse, function for the client's samples,
-#: lines).
 REFUTED: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("producer-callback-deadlock", producer, [logged(203, "io-thread-died", "p")]),
     (
@@ -81,7 +77,6 @@ REFUTED: list[tuple[str, Callable[..., Any], list[Any]]] = [
 def test_old_lines_with_new_times_accuse_no_client_with_contrary_metrics(
     mode: str, client: Callable[..., Any], lines: list[Any]
 ) -> None:
-    """A log shipper reads an old file from its beginning; lines without a time get the time of reading."""
     monitor = Stepped()
     assert run(monitor, [*(client(s) for s in range(0, 420, 10)), *lines]) == []
     record = monitor.records[f"shop|a|{'p' if client is producer else 'c'}"]
@@ -89,7 +84,7 @@ def test_old_lines_with_new_times_accuse_no_client_with_contrary_metrics(
 
 
 def test_a_wait_that_the_client_does_not_count_is_no_health() -> None:
-    """A failed wait in `partitionsFor` is not counted as an error."""
+    """The producer does not count a failed wait in `partitionsFor` as an error."""
     monitor = Stepped()
     waits = [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(203, 420, 20)]
     assert run(monitor, [*(producer(s) for s in range(0, 420, 10)), *waits]) == []
@@ -98,8 +93,6 @@ def test_a_wait_that_the_client_does_not_count_is_no_health() -> None:
 
 
 def test_a_dead_thread_is_that_of_the_client_without_further_selects() -> None:
-    """Two versions of a program have one client id and one host; the line about a dead I/O thread accuses the
-    version that stopped."""
     inputs = [producer(s, "a") for s in range(0, 420, 10)] + [producer(s, "b", 200) for s in range(3, 420, 10)]
     changes = run(Stepped(), [*inputs, logged(200, "io-thread-died", "p")])
     assert [(c.client.instance, c.change, c.verdict.status) for c in changes] == [("b", "opened", "confirmed")]
@@ -113,7 +106,6 @@ def test_the_client_expelled_from_its_group_is_the_one_that_did_not_poll() -> No
 
 
 def test_lines_alone_open_an_incident_once_the_metrics_after_them_do_not_speak_against_it() -> None:
-    """The log and the error count show failing sends from 200 s on; the incident opens at most 30 s later."""
     inputs: list[Any] = [producer(s, failed=max(0, (s - 195) // 5)) for s in range(0, 400, 10)]
     inputs += [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(200, 400, 5)]
     monitor = Stepped()
@@ -124,15 +116,13 @@ def test_lines_alone_open_an_incident_once_the_metrics_after_them_do_not_speak_a
 
 
 def test_a_client_without_later_metrics_is_accused_by_later_lines() -> None:
-    """The client's metrics end at 190 s, so nothing contradicts its later log lines."""
     inputs: list[Any] = [producer(s) for s in range(0, 200, 10)]
     inputs += [logged(s, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for s in range(200, 500, 20)]
     changes = run(Stepped(), inputs, 600)
     assert ("send-blocked-on-metadata", "opened") in [(c.verdict.mode, c.change) for c in changes]
 
 
-def test_other_libraries_count_otherwise() -> None:
-    """kafka-python does not count sends that fail for lack of metadata."""
+def test_kafka_python_counts_no_send_that_fails_for_lack_of_metadata() -> None:
     readings = [producer(s) for s in range(0, 420, 10)]
     for reading in readings:
         reading.client = structs.replace(reading.client, library="kafka-python")
@@ -149,7 +139,6 @@ def test_an_option_that_is_no_number_costs_no_client_its_log() -> None:
 
 
 def test_a_line_is_held_against_what_its_own_kind_of_client_counts() -> None:
-    """A process may have a producer, a consumer and a legacy consumer, and log lines without a client id."""
     monitor = Stepped()
     old = [snapshot(s, {"fetch-total": s}, "l", "legacy-consumer", instance="a") for s in range(0, 420, 10)]
     names = ("topic-not-in-metadata", "records-expired", "poll-timeout-expired", "commit-refused", "consumer-closing")
@@ -161,7 +150,6 @@ def test_a_line_is_held_against_what_its_own_kind_of_client_counts() -> None:
 def test_a_client_that_logs_its_failure_and_reports_nothing_more_is_judged_by_its_lines(
     failed: float | None, opened: bool
 ) -> None:
-    """`failed`: number of failed records in the client's next sample; None: the process ended without a next sample."""
     lines = [logged(203 + n, "topic-not-in-metadata", "p", topic="t", waitMs="60000") for n in range(5)]
     samples = [producer(second) for second in range(0, 201, 10)]
     if failed is not None:

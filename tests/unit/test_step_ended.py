@@ -1,4 +1,4 @@
-"""Data delivered again after its client or process is gone must not open new incidents."""
+"""Data that arrives again after the end of its client opens no new incident."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ BUFFER = 33_554_432.0
 
 
 def producer(second: float, instance: str, born: float = 0, stuck_since: float = 1e9) -> Any:
-    """From `stuck_since` on, the producer's I/O thread is stuck and its buffer fills."""
     metrics = {
         "select-total": 50 * (min(second, stuck_since) - born),
         "record-send-total": 100 * (min(second, stuck_since) - born),
@@ -25,10 +24,6 @@ def producer(second: float, instance: str, born: float = 0, stuck_since: float =
 
 
 def run(monitor: Stepped, until: int, *arriving: tuple[int, Sequence[Any]]) -> list[tuple[str, str, str]]:
-    """Run batches of 10 s; return the changes of incidents.
-
-    `arriving`: pairs of a delay in seconds and inputs that arrive with this delay.
-    """
     by_batch: dict[int, list[Any]] = {}
     for delay, inputs in arriving:
         for one in inputs:
@@ -45,7 +40,6 @@ def run(monitor: Stepped, until: int, *arriving: tuple[int, Sequence[Any]]) -> l
 
 
 def test_an_hour_that_is_sent_again_opens_no_incident_of_gone_clients() -> None:
-    """A collector sends samples of a deadlock again 2000 s later, after a restart ended the deadlock."""
     monitor = Stepped()
     stuck = [producer(s, "h:1", stuck_since=120) for s in range(0, 400, 10)]
     well = [producer(s, "h:2", born=410) for s in range(420, 2600, 10)]
@@ -71,7 +65,6 @@ def test_a_log_file_shipped_again_repeats_no_failure_of_clients_without_metrics(
 
 
 def test_a_client_that_returns_is_judged() -> None:
-    """A job runs every ten minutes under one name, and its second run hangs."""
     first = [producer(s, "job") for s in range(0, 60, 10)]
     second = [producer(s, "job", born=600, stuck_since=620) for s in range(610, 800, 10)]
     changes = run(Stepped(), 800, (0, [*first, *second]))

@@ -1,4 +1,4 @@
-"""Log lines about a client's end count only for its own process, not for a successor or for a pod on the same host."""
+"""A log line about a client's end counts for its own process only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ def reading(second: float, instance: str, used: float = 0.0, client_id: str = "p
 
 
 def run(monitor: Stepped, inputs: Sequence[Any], until: int) -> None:
-    """Give the monitor all inputs in order. A client of another host keeps reporting, so that the watermark rises."""
     others = [
         snapshot(second, {"select-total": 1000 + second}, OTHER, instance="o:1", host="o")
         for second in range(0, until, 10)
@@ -80,7 +79,6 @@ def test_a_killed_deadlocked_client_is_one_failure_with_its_possible_loss() -> N
 @pytest.mark.parametrize("instance", [None, "h:1"], ids=["nameless", "named"])
 @pytest.mark.parametrize("logs", [True, False], ids=["goes on logging", "silent"])
 def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | None, logs: bool) -> None:
-    """The successor is healthy until its agent fails after 100 s."""
     monitor = Stepped()
     inputs = [reading(s, "h:1", 4e6) for s in range(0, 60, 10)] + forced_close(55, instance)
     inputs += [logged(66, "producer-config", "p", instance=instance and "h:2")]
@@ -95,7 +93,6 @@ def test_the_forced_close_of_a_process_is_not_its_successors(instance: str | Non
         assert "still logs" in successor["reason"]
         assert {c.client.instance for c in changes(monitor)} == {"h:1"}
     else:
-        # The successor has data to deliver, and nothing shows that the successor was closed.
         assert successor["status"] == "suspected"
     assert verdict(monitor, "shop|h:1|p")["status"] == "confirmed"
 
@@ -110,7 +107,6 @@ def test_an_agent_that_fails_alone_proves_nothing_whatever_waits_in_the_buffer()
 
 
 def test_a_forced_close_on_a_node_with_two_pods_accuses_one_of_them() -> None:
-    """The pods have one client id and one host, and log lines name no pod."""
     monitor = Stepped()
     inputs = [reading(s, "a", 4e6) for s in range(0, 100, 10)] + [reading(s, "b", 1e3) for s in range(3, 110, 10)]
     inputs += [*forced_close(100), logged(0, "producer-config", "p"), logged(1, "producer-config", "p")]
@@ -121,7 +117,6 @@ def test_a_forced_close_on_a_node_with_two_pods_accuses_one_of_them() -> None:
 
 
 def test_a_service_with_short_lived_clients_opens_no_tickets() -> None:
-    """Each process lasts 40 s and closes properly with records in flight."""
     monitor = Stepped()
     inputs: list[Any] = []
     for begin in range(0, 20 * 40, 40):
@@ -135,7 +130,6 @@ def test_a_service_with_short_lived_clients_opens_no_tickets() -> None:
 
 
 def test_a_successors_good_close_is_not_the_predecessors() -> None:
-    """If log lines name the instance, each process is judged by its own lines."""
     monitor = Stepped()
     inputs = [logged(0, "producer-config", "p", instance="h:1"), *(reading(s, "h:1", 4e6) for s in range(2, 60, 10))]
     inputs += [logged(62, "producer-config", "p", instance="h:2"), *(reading(s, "h:2") for s in range(64, 100, 10))]

@@ -1,4 +1,4 @@
-"""If the data of a client process makes the step fail, only that process is left out; others are judged as usual."""
+"""A step that fails on the data of one process leaves out only that process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ HOSTS = ("a", "b", "bad", "c", "d")
 
 
 def batches(monitor: Stepped, *hosts: str) -> Stepped:
-    """Run a producer with log lines and a group on each host for two minutes, and one other client for nine minutes."""
     for second in range(0, 540, 30):
         inputs: list[Any] = [snapshot(s, {"select-total": s}, "z", instance="z:1", host="z") for s in (second,)]
         for host in hosts if second < 120 else ():
@@ -42,7 +41,6 @@ def batches(monitor: Stepped, *hosts: str) -> Stepped:
 
 
 def published_of(monitor: Stepped) -> list[tuple[str, Any]]:
-    """Return all records of clients outside the host `bad`, without verdicts, in the order of the batches."""
     return [
         (key, value and json.loads(value) | {"verdicts": []})
         for published in monitor.published
@@ -59,7 +57,6 @@ def rows(monitor: Stepped) -> list[Any]:
 
 
 def unsavable(state: BucketState, entries: Any) -> None:
-    """Put a value that cannot be saved into the state; the step itself succeeds."""
     if any(entry.host == "bad" for entry in entries):
         run = Run("", "", "producer", "x", 2**70, 0, state.time_ms, "", None, 0)
         state.also_seen.remember(("shop", "bad", "", "", "producer", "x"), run, state.time_ms)
@@ -78,8 +75,7 @@ def has_bad(all_clients: Any) -> bool:
     return any(client.host == "bad" for client in all_clients)
 
 
-#: Maps a place in the step to (object, name of its function to patch, condition on the arguments under which the
-#: function fails).
+#: Each value holds an object, the name of its function to patch, and when the function fails.
 PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "readings enter": (readings, "_numbered", lambda state, all_clients, numbers: has_bad(all_clients)),
     "lines enter": (process_log, "_remember", lambda state, entry: entry.host == "bad"),
@@ -133,10 +129,8 @@ def test_a_state_that_cannot_be_saved_costs_its_process(
             assert fault.client.key == "shop|bad:1|on-bad"
             assert fault.reason.startswith("step-failed: OverflowError")
             assert sorted(monitor.clients) == [f"on-{host}" for host in HOSTS if host != "bad"]
-    # The error is logged once with its traceback, not in every batch.
     assert len(caplog.records) == 1 and caplog.records[0].exc_info
     monkeypatch.undo()
-    # The state is complete again once it can be saved.
     monitor.batch([snapshot(60, {"select-total": 60}, "on-bad", instance="bad:1", host="bad")], 70)
     assert "on-bad" in monitor.clients and monitor.faults == []
 
@@ -198,7 +192,6 @@ def test_faults_become_rejects_that_name_their_newest_record(monkeypatch: pytest
     monitor = Stepped(apart=True)
     monitor.batch([snapshot(s, {"select-total": s}, name) for s in (0, 10) for name in ("p", "q")])
     _, key, value, headers = _fault(*monitor.faults)
-    # If a process has several clients, the reject names none.
     assert (key, value) == (b"shop|h:1|", None)
     assert {h["key"]: base64.b64decode(h["value"]).decode() for h in json.loads(headers or "")} == {
         "reject_reason": "step-failed: ZeroDivisionError: absurd",

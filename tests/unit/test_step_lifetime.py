@@ -1,4 +1,4 @@
-"""Test that an incident lasts as long as its failure: data of the client opens it once and closes it once."""
+"""An incident lasts as long as its failure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tests.support.stepped import START, Stepped, logged, snapshot
 DEADLOCK, LOOP = "producer-callback-deadlock", "consumer-shutdown-loop"
 BUFFER = 4_194_304.0
 LOOKUP = "offset-manager-lookup-failed"
-#: A client that reports all the time, so that the watermark advances.
 OTHER = "other"
 
 
@@ -30,7 +29,6 @@ def at(change: Transition) -> float:
 
 
 def producer(second: int, stuck_since: int, until: int) -> dict[str, float]:
-    """The producer's I/O thread is stuck in [stuck_since, until)."""
     standing = stuck_since <= second < until
     moved = min(second, stuck_since) + max(0, second - until)
     free = max(0.0, BUFFER * (1 - max(0, second - stuck_since) / 30)) if standing else BUFFER
@@ -44,7 +42,6 @@ def producer(second: int, stuck_since: int, until: int) -> dict[str, float]:
 
 
 def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts() -> None:
-    # The step keeps most of its state for only fifteen minutes.
     monitor, end = Stepped(), 1800
     inputs: list[Snapshot] = []
     for second in range(0, end + 240, 10):
@@ -57,13 +54,12 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
         ["opened", "escalated", "closed"],
     )
     assert 110 <= at(first) <= 130
-    # The last window that contains the failure ends at most 30 s after the failure. A window that ends a minute later
-    # closes the incident.
+    # The last window with the failure ends at most 30 s after the failure; a window a minute later closes the
+    # incident.
     assert 0 < at(last) - end <= 150
 
 
 def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
-    """For twenty minutes, the I/O thread alternately works for 40 s and is stuck for 40 s."""
     monitor, end, inputs = Stepped(), 1200, list[Snapshot]()
     for second in range(0, end + 400, 10):
         phase, moved = second % 80, second // 80 * 40 + min(second % 80, 40)
@@ -81,12 +77,11 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
     first, *others, last = changes(monitor, DEADLOCK)
     assert (first.change, [c.change for c in others], last.change) == ("opened", ["escalated"], "closed")
     assert at(first) == 40
-    # Each window is judged together with the previous window, so the incident closes later than the failure ends.
     assert 1200 < at(last) <= 1380
 
 
 def storm(second: int) -> list[Any]:
-    """Return a shutdown loop's lines in one second: a rate limit keeps twenty at its start and drops the others."""
+    """A rate limit keeps the first twenty lines of a second and drops the rest."""
     return [logged(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
 
 
@@ -147,7 +142,6 @@ def test_lines_of_a_nameless_process_count_for_its_client_once_that_is_known() -
 
 
 def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> None:
-    """The JVM reports no metrics. Its log names the client ten minutes before the shutdown loop begins."""
     monitor = Stepped()
     others = [snapshot(second, {"select-total": second}, OTHER) for second in range(0, 720, 5)]
     named = logged(5, "legacy-client-named", client="group")
@@ -159,14 +153,12 @@ def test_a_process_that_named_its_client_at_its_start_is_never_nameless() -> Non
 
 @pytest.mark.long
 def test_without_any_input_no_client_is_gone() -> None:
-    """A collector fails for ten minutes."""
     monitor = Stepped()
     begin, out, back, end = 120, 900, 1500, 2100
     for second in range(0, end + 300, 5):
         if out <= second < back:
             continue
         batch: list[Any] = []
-        # When input returns, the client `another` reports at once, and the client OTHER reports 40 s later.
         if second % 10 == 0 and not back <= second < back + 40:
             batch.append(snapshot(second, {"select-total": second}, OTHER))
         if second % 10 == 5:

@@ -1,4 +1,4 @@
-"""Test limits in the step: what a flood of clients or log lines may cost, and what it must not cost other clients."""
+"""A flood of clients or log lines costs the step a bounded amount of work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ def limited(**limits: int) -> Settings:
 
 
 def fleet(second: float, service: str, first: int, count: int) -> list[Snapshot]:
-    """Return one sample for each of `count` clients of a service, each in its own process."""
     return [
         snapshot(
             second,
@@ -103,8 +102,6 @@ def test_what_ends_at_once_is_looked_through_as_often_as_what_ends_alone() -> No
 
 
 class LookedThrough(list[Client]):
-    """`times` counts how often the list is iterated over."""
-
     times = 0
 
     def __iter__(self) -> Iterator[Client]:

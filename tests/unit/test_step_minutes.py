@@ -1,4 +1,4 @@
-"""Minutes of the history: each finished minute of each client is written exactly once, however records arrive."""
+"""Each finished minute of each client is written to the history exactly once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ SECONDS = 15 * 60
 
 
 def minutes_of() -> list[Snapshot]:
-    """Return samples of three clients over a quarter of an hour, every 1, 10 and 60 s."""
     return [
         snapshot(
             second,
@@ -32,7 +31,6 @@ def minutes_of() -> list[Snapshot]:
 
 
 def later(after: float) -> list[Snapshot]:
-    """Return 20 s of samples of a fourth client, from second SECONDS + `after` on, so that the watermark advances."""
     return [snapshot(SECONDS + after + n, {"select-total": 1}, "z", instance="h:z") for n in range(20)]
 
 
@@ -40,7 +38,6 @@ def later(after: float) -> list[Snapshot]:
 def rows(seconds: float) -> list[dict[str, object]]:
     monitor = Stepped()
     monitor.batches(minutes_of(), seconds)
-    # Nothing arrives for half an hour, so all clients are gone and all their minutes are finished.
     for after in range(1800, 2101, 60):
         monitor.batch(later(after), SECONDS + after + 60)
     mine = [row for row in monitor.minutes if row["client_id"] != "z"]
@@ -59,7 +56,6 @@ def test_the_content_of_a_minute() -> None:
     (row,) = (row for row in rows(ONE_BATCH) if row["client_id"] == "a" and row["minute"] == START + 120_000)
     assert (row["samples"], row["kind"], row["service"], row["instance"]) == (60, "producer", "shop", "h:a")
     assert row["buffer_used_ratio_max"] == pytest.approx(0.02)
-    # The client does not count sent records, so only the deadlock could be judged.
     assert row["status"] == "partial"
 
 
@@ -95,7 +91,6 @@ def test_minutes_of_clients_that_fall_silent_with_all_others_are_written_though_
     assert Counter((row["client_id"], row["minute"]) for row in monitor.minutes) == Counter(
         (name, START + 60_000 * n) for name in CLIENTS for n in range(15)
     )
-    # Late samples do not write a minute to the history again.
     again = [snapshot(SECONDS - 60 + s, {"select-total": s}, "b", instance="h:b") for s in range(5, 240, 10)]
     monitor.batch(again, SECONDS + 320)
     monitor.batch([], SECONDS + 330)
@@ -113,7 +108,6 @@ def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> N
     (second,) = (second for second in range(300, 700, 15) if monitor.batch([], second).minutes)
     # At 300 s the newest sample is from 290 s, and a sample may be late by 120 s, so 130 s must pass.
     assert second == 435
-    # Late samples of the minute that ends at 300 s do not write this minute again.
     monitor.batch(readings_of_a_group()[24:37], 700)
     for second in range(715, 1000, 15):
         monitor.batch([], second)
@@ -121,7 +115,6 @@ def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> N
 
 
 def readings_of_a_group() -> list[Snapshot]:
-    """Return three quarters of an hour of samples of a consumer group; lag windows cover a quarter of an hour."""
     offsets = {"end-offset": 50.0, "start-offset": 0.0}
     return [
         snapshot(
@@ -140,7 +133,6 @@ def test_a_group_s_minutes_are_the_same_in_batches_of_any_length(seconds: float)
     monitor = Stepped()
     monitor.batches(readings_of_a_group(), seconds)
     samples = {(row["minute"] - START) // 60_000: row["samples"] for row in monitor.minutes}
-    # Lag windows last fifteen minutes, and one ends every five minutes.
     offset = START // 1000 % 300
     windows = {minute: (minute * 60 + offset) // 300 * 300 + 300 - 900 - offset for minute in range(44)}
     assert samples == {minute: 6 * (minute + 1) - max(0, begin) // 10 for minute, begin in windows.items()}
@@ -157,7 +149,6 @@ def test_lines_on_a_known_issue_count_in_the_minute_of_their_time(seconds: float
         lines = [msgspec.structs.replace(entry, host="h:1") for entry in lines]
     monitor = Stepped()
     monitor.batches([*samples, *others, *lines], seconds)
-    # The watermark advances until the client has departed, so that its last minutes are finished.
     for second in range(910, 1500, 10):
         monitor.batch([snapshot(second, metrics, "z", instance="i:1", host="i")], second)
     counts = {
@@ -165,5 +156,5 @@ def test_lines_on_a_known_issue_count_in_the_minute_of_their_time(seconds: float
         for row in monitor.minutes
         if row["client_id"] == "p"
     }
-    # One line every 2 s from second 20 to second 294.
+    # The client logs one line every 2 s from second 20 to second 294.
     assert counts == {minute: [("unknown-topic", lines)] for minute, lines in enumerate([20, 30, 30, 30, 28])}

@@ -1,7 +1,4 @@
-"""Test incidents of clients whose data has stopped: how long an incident stays open and published.
-
-An incident closes when new data shows that the failure is over, or `shown_seconds` after the client's last data.
-"""
+"""An incident of a client whose data has stopped stays open for at most `shown_seconds`."""
 
 from __future__ import annotations
 
@@ -23,15 +20,13 @@ from tests.unit.test_pushed_recordings import TRUTH, pushed
 
 STALLED, DEADLOCK, LOOP = "consumer-stalled", "producer-callback-deadlock", "consumer-shutdown-loop"
 HOUR, BUFFER = Settings().absence.shown_seconds, 33_554_432.0
-#: Recorded pushes of a 3.9 consumer with a hanging handler, until the consumer leaves its group (max.poll.interval.ms).
+#: A 3.9 consumer with a hanging handler pushes until the consumer leaves its group (max.poll.interval.ms).
 HANGS = "handler-hangs-3.9-30s"
 ONSET = (int(TRUTH[HANGS]["onset_ms"]) - START) / 1000
 OF_HANGS = [*pushed(HANGS)]
 
 
 class Monitor:
-    """Runs the steps of one bucket as a Spark worker does; `now` is in seconds after START."""
-
     def __init__(self, monkeypatch: pytest.MonkeyPatch, settings: Settings | None = None) -> None:
         self.settings, self.now = settings or Settings(), 0.0
         self.state: Any = Kept()
@@ -41,10 +36,6 @@ class Monitor:
         monkeypatch.setattr("clienthealth.spark.stepping.time.time", lambda: START / 1000 + self.now)
 
     def run(self, inputs: Iterable[Snapshot | LogEntry], until: float, since: float, step: float = 10) -> None:
-        """Run all inputs in order, in batches of `step` seconds.
-
-        A client on another host reports in [since, until), so that the watermark advances.
-        """
         others = (
             snapshot(since + n * step, {"select-total": n}, "other", instance="o:1", host="o")
             for n in range(int((until - since) / step))
@@ -81,7 +72,6 @@ def statuses(record: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def push_of(after: float, **metrics: float) -> Snapshot:
-    """Return a push `after` seconds after the onset. By default it shows that the consumer polls again."""
     last = OF_HANGS[-1]
     polls = {"last-poll-seconds-ago": 0.0, "last-heartbeat-seconds-ago": 0.0, "records-consumed-total": after}
     ts_ms = START + int(1000 * (ONSET + after))
@@ -137,7 +127,6 @@ def test_a_line_about_its_close_ends_it(monitor: Monitor, after: int) -> None:
 
 
 def successor(instance: str, begin: int, until: int) -> Iterable[Snapshot]:
-    """Yield pushes of a healthy consumer with the client id and host of the hanging consumer."""
     for after in range(begin, until, 30):
         one = push_of(after)
         client = one.client
@@ -162,7 +151,6 @@ def test_where_replicas_share_its_name_and_host_a_new_one_is_no_proof(monitor: M
 
 
 def stuck(until: int, begin: int = 0) -> list[Snapshot]:
-    """The producer's I/O thread is stuck, and its buffer fills."""
     return [
         snapshot(
             second,
@@ -198,14 +186,12 @@ def test_the_word_of_its_end_ends_the_incident_of_a_producer(monitor: Monitor, l
 
 
 def test_a_close_that_has_begun_is_no_end(monitor: Monitor) -> None:
-    """The I/O thread is stuck, so the stopping process hangs in close()."""
     monitor.run([*stuck(200), logged(205, "producer-closing", "p", timeout="1")], 1200, 0)
     assert (DEADLOCK, "closed") not in monitor.of("p")
 
 
 @pytest.mark.long
 def test_a_loop_that_logs_no_more_has_gone_after_three_minutes(monitor: Monitor) -> None:
-    """A shutdown loop logs as long as it lasts."""
     reads = [snapshot(s, {"fetch-requests-total": 10.0 * s}, "group", "legacy-consumer") for s in range(0, 120, 10)]
     loop = [logged(120 + n / 20, "offset-manager-lookup-failed", thread="w", address="k:9092") for n in range(400 * 20)]
     monitor.run([*reads, *loop], 1200, 0)

@@ -1,4 +1,4 @@
-"""A client that goes on under a new instance name is the same client; a successor on its host is another client."""
+"""A client that goes on under a new instance name counts as one client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ NOT_CLOSED, DEADLOCK = "producer-not-closed", "producer-callback-deadlock"
 
 
 def producer(second: float, instance: str, born: float = 0, stuck_since: float = 1e9, delta: bool = False) -> Any:
-    """The producer's I/O thread works until `stuck_since`."""
     went = min(second, stuck_since) - born
     filled = 8e6 + max(0, second - stuck_since) * BUFFER / 60
     metrics = {
@@ -37,15 +36,13 @@ def run(monitor: Stepped, inputs: list[Any], until: int = 400) -> list[Transitio
 STARTED = [logged(0, "producer-config", "p"), logged(0.1, "producer-started", "p")]
 
 
-def test_a_client_that_is_called_otherwise_has_not_ended() -> None:
-    """From 200 s on the client's agent reports the pod's name as the instance."""
+def test_a_client_with_a_new_instance_name_has_not_ended() -> None:
     monitor = Stepped()
     inputs = [producer(s, "h:1") for s in range(5, 200, 10)] + [producer(s, "pod-x") for s in range(205, 400, 10)]
     assert run(monitor, [*STARTED, *inputs]) == []
     assert [client.instance for client in monitor.state.all_clients if client.client_id == "p"] == ["pod-x"]
     gone = [key for published in monitor.published for key, value in published.records if value is None]
     assert gone == ["shop|h:1|p"]
-    # No recent minute is lost, and none is written twice.
     minutes = [row["minute"] for row in monitor.minutes if row["client_id"] == "p"]
     assert len(minutes) == len(set(minutes)) >= 3
 
@@ -81,7 +78,6 @@ def test_one_that_only_follows_it_is_another(successor: list[Any]) -> None:
 
 
 def test_replicas_beside_each_other_stay_two() -> None:
-    """The second replica begins to report when the first pauses, and both have similar counts."""
     monitor = Stepped()
     first = [s for s in range(0, 400, 10) if not 100 <= s < 110]
     run(monitor, [*(producer(s, "a") for s in first), *(producer(s, "b") for s in range(103, 400, 10))])

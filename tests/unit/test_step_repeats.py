@@ -1,4 +1,4 @@
-"""If a gateway repeats the last sample of a client that is gone, the client is neither healthy nor failing."""
+"""A client whose last sample a gateway repeats is neither healthy nor failing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ def test_a_repeated_sample_proves_nothing_about_its_client() -> None:
 
 
 def test_an_idle_client_shows_that_time_passes() -> None:
-    """Nothing is sent or selected for a while, but the age of the metadata grows."""
     monitor = Stepped()
     for second in range(0, 100, 10):
         idle = producer(second, 0)

@@ -1,4 +1,4 @@
-"""A client's clock jumps while the client runs: its current data is judged, and no other client is affected."""
+"""A client whose clock jumps is judged by its current data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ DEADLOCK = "producer-callback-deadlock"
 
 
 def producer(second: float, shift: float, stuck_since: float) -> Any:
-    """The producer is stuck from `stuck_since` on, and its clock is off by `shift` seconds."""
     metrics = {
         "select-total": 50 * min(second, stuck_since),
         "record-send-total": 100 * min(second, stuck_since),
@@ -25,10 +24,6 @@ def producer(second: float, shift: float, stuck_since: float) -> Any:
 
 
 def run(monitor: Stepped, until: int, shifts: list[tuple[int, int]], stuck_since: float) -> list[tuple[str, int]]:
-    """Return (change, true time of its batch in seconds) for each change of an incident.
-
-    `shifts`: (second, number of seconds by which the producer's clock is ahead from then on).
-    """
     changes: list[tuple[str, int]] = []
     for second in range(0, until, 10):
         shift = next(by for since, by in reversed(shifts) if since <= second)
@@ -42,7 +37,6 @@ def run(monitor: Stepped, until: int, shifts: list[tuple[int, int]], stuck_since
 
 @pytest.mark.parametrize("shifts", [[(0, 0), (300, -300)], [(0, 270), (300, 0)], [(0, 0), (200, 270), (300, 0)]])
 def test_a_failure_after_a_clock_was_set_back_is_seen_as_soon_and_as_one(shifts: list[tuple[int, int]]) -> None:
-    """The client is stuck from 380 s on: suspected within 30 s, confirmed within 40 s."""
     monitor = Stepped()
     (opened, begin), (escalated, sure) = run(monitor, 800, shifts, 380)
     assert (opened, escalated) == ("opened", "escalated")

@@ -53,7 +53,6 @@ def test_a_client_alone_on_its_topic_is_measured_by_the_clock_of_this_machine() 
 
 
 def test_a_client_gone_within_a_long_backlog_has_no_wrong_clock() -> None:
-    # Four clients report for half a minute and end. Five other clients begin after that, and keep reporting.
     early = [
         snapshot(s, metrics(s), f"early-{n}", instance=f"h:e{n}", host=f"e{n}") for n in range(4) for s in (0, 15, 30)
     ]

@@ -1,4 +1,4 @@
-"""Test a bucket's state as bytes: complete, bounded, and readable by a release with other metrics."""
+"""A bucket's state is saved as bytes that a release with other metrics can read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from clienthealth.monitor.state import BucketState, Memory, load, save
 from tests.support.rows import long_after
 from tests.support.stepped import START, Stepped, logged, snapshot
 
-#: Number of columns that precede the values in the rows of samples, of topics, and of clients.
 HEAD, PART_HEAD, CLIENT_HEAD = 9, 4, 8
 QUEUES = [
     TopicMetrics("slow", thread="0", metrics={"queue-chunks": 2.0}),
@@ -29,7 +28,6 @@ QUEUES = [
 
 
 def monitor() -> Stepped:
-    """Return a monitor with a stuck producer, an old Scala consumer, a group, and log lines."""
     stepped = Stepped(saved=False)
     for second in range(0, 90, 10):
         stuck = {
@@ -94,7 +92,6 @@ def test_what_the_stream_keeps_is_all_that_the_next_step_needs(seed: int) -> Non
 
 
 def _inputs(begin: float, end: float, chosen: random.Random) -> Iterator[Snapshot | LogEntry]:
-    """Yield samples and lines of three clients (one of which hangs) and a group in [begin, end)."""
     for second in range(math.ceil(begin), math.ceil(end)):
         for name, every in (("p0", 10), ("p1", 10), ("p2", 60)):
             moved = 7 if name == "p0" and 300 < second < 700 else second
@@ -106,7 +103,6 @@ def _inputs(begin: float, end: float, chosen: random.Random) -> Iterator[Snapsho
             partitions = [TopicMetrics("orders", 0, None, None, {"committed-offset": second, "end-offset": second + 5})]
             yield snapshot(second, {"members": 1}, "billing", "group", topics=partitions, instance="groups")
         if chosen.random() < 0.02:
-            # Some lines are far newer than the samples that are read together with them.
             yield logged(
                 second + chosen.choice([0, 0, 200]), "producer-close-begins", chosen.choice(["p0", "p1", None])
             )
@@ -131,7 +127,6 @@ def test_another_form_is_refused_in_one_sentence() -> None:
 
 
 def state_in_form_4(saved: dict[str, Any]) -> bytes:
-    """Return a saved state as bytes in format 4. `saved`: the state in format 5."""
     heads, chunk = saved["heads"], [*saved["readings"]]
     chunk[4] = row_by_row(chunk[4], heads[0] + max(map(len, saved["vocabulary"].values())))
     chunk[5] = row_by_row(chunk[5], heads[1] + len(saved["topic_metrics"]))
@@ -177,21 +172,21 @@ def test_the_columns_are_those_that_0_2_reads_and_writes() -> None:
     names = saved["readings"][3]
     assert saved["heads"] == [HEAD, PART_HEAD, CLIENT_HEAD]
     assert sorted(names) == ["0", "a", "b", "client-metrics"]
-    # Columns of a sample's row: time, partition, offset, topic, client, configuration, interval, delta, fresh; then the
-    # first metric of the client's kind.
+    # A sample's row begins with time, partition, offset, topic, client, configuration, interval, delta and
+    # fresh.
     topic = names.index("client-metrics")
     assert rows[:, : HEAD + 1].tolist() == [
         [START + 9000, 0, 0, topic, 0, -1, 10_000, 0, 1, 7],
         [START + 7000, 0, 1, topic, 1, -1, 20_000, 1, 1, 5],
     ]
-    # First columns of a topic's row: sample, topic, partition, thread.
+    # A topic's row begins with sample, topic, partition and thread.
     assert parts[:, :PART_HEAD].tolist() == [
         [1, names.index("a"), 3, -1],
         [1, names.index("b"), -1, names.index("0")],
     ]
     assert parts[:, PART_HEAD + 2].tolist()[1] == 4
-    # Columns of a client's row: first and last sample, last seen, interval, minute, configuration, time and checksum of
-    # the newest publication.
+    # A client's row holds first and last sample, last seen, interval, minute, configuration, time and
+    # checksum of the newest publication.
     assert clients[0, :7].tolist() == [START + 9000, START + 9000, START + 9000, 10_000, START, -1, START + 9000]
     assert clients[1, :7].tolist() == [START + 7000, START + 7000, START + 7000, 20_000, START, -1, START + 7000]
     assert clients[:, 7].all()
@@ -221,11 +216,6 @@ def test_a_partition_that_was_not_known_to_an_earlier_release_is_not_known() -> 
 
 
 def other_release_state(state: BucketState) -> bytes | bytearray:
-    """Return the state as a release with other metrics would write it.
-
-    That release lacks the producers' third metric and has an unknown metric after their fourth. It writes metrics of
-    topics in reverse order, after an unknown metric. It lacks the last metric of UNDELIVERED.
-    """
     data = save(state, 1)
     saved = msgspec.msgpack.decode(data[4:])
     chunk = saved["readings"]
@@ -281,7 +271,7 @@ def test_a_storm_of_100_000_lines_keeps_the_state_bounded(threads: int) -> None:
         )
         bounded.batch([snapshot(second, {"select-total": second}), *storm], second + 10)
         sizes.append(len(save(bounded.state, 1)))
-    # Ten lines of each thread are kept per second, for three minutes.
+    # The state keeps ten lines of each thread per second, for three minutes.
     assert len(bounded.state.log_entries) <= 10 * threads * 19
     assert sizes[-1] <= 1.1 * sizes[len(sizes) // 2] < 1_000_000
 

@@ -1,4 +1,4 @@
-"""Test time in the monitor's step: late samples, wrong clocks, clients that leave and return, slow reporters."""
+"""The monitor's step handles late samples, wrong clocks, and clients that leave and return."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ def metrics(second: float) -> dict[str, float]:
 
 
 def honest(until: int, begin: int = 0) -> list[Snapshot]:
-    """Return samples of all clients with correct clocks, every ten seconds; the clients report at different seconds."""
     return [
         snapshot(second + n % 10, metrics(second), name, instance=f"h:{n}", host=f"h{n}")
         for second in range(begin, until, 10)
@@ -39,18 +38,15 @@ def honest(until: int, begin: int = 0) -> list[Snapshot]:
 
 
 def stepped(by_second: dict[int, list[Snapshot]], batches: range) -> tuple[Stepped, list[Published]]:
-    """Return the monitor and what each batch published; a batch takes ten seconds."""
     monitor = Stepped()
     return monitor, [monitor.batch(by_second.get(n, []), 10.0 * (n + 1)) for n in batches]
 
 
 def in_order(snapshots: list[Snapshot]) -> list[Snapshot]:
-    """Sort the samples of a batch by their second, the order in which they are on the topic."""
     return sorted(snapshots, key=lambda one: (one.ts_ms or 0) % 10_000)
 
 
 def by_batch(snapshots: list[Snapshot], ahead: int = 0) -> dict[int, list[Snapshot]]:
-    """Group samples by batch of arrival; `ahead`: seconds by which their client's clock is ahead."""
     batches: dict[int, list[Snapshot]] = {}
     for one in snapshots:
         assert one.ts_ms is not None
@@ -88,8 +84,8 @@ def test_one_wrong_clock_changes_nothing_for_twenty_honest_clients(ahead: int) -
 def test_what_no_window_is_open_for_is_counted_as_late() -> None:
     monitor = Stepped()
     monitor.batch([snapshot(s, metrics(s)) for s in range(0, 300, 10)], 300)
-    # The newest sample is at 290 s, and windows close 120 s after their end. So all windows that end by 170 s are
-    # closed, and a sample is late if only these windows contain it.
+    # The newest sample is at 290 s, and windows close 120 s after their end, so all windows that end by 170 s
+    # are closed.
     published = monitor.batch([snapshot(s + 1, metrics(s)) for s in (60, 80, 110, 120, 200)], 301)
     assert published.late == 3
     kept = [(reading.ts_ms - START) // 1000 for reading in monitor.clients["p"].readings]

@@ -1,4 +1,4 @@
-"""Log lines that are read long before the samples of the same time wait for these samples, and for nothing else."""
+"""Log lines that are read long before the samples of their time wait for these samples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.monitor.intake import AHEAD_MS, AWAKE_MS, LONGEST_MS
 from tests.support.stepped import SETTINGS, START, Stepped, logged, snapshot
 
-#: SECONDS and WELL: times and metrics of a healthy producer's samples.
 SECONDS = range(0, 1200, 10)
 WELL = {"record-send-rate": 100, "buffer-available-bytes": 32e6, "buffer-total-bytes": 33e6, "record-error-rate": 0}
 
@@ -81,7 +80,6 @@ def test_a_batch_without_readings_has_caught_up() -> None:
 def test_none_waits_longer_than_the_bound_nor_more_than_is_allowed() -> None:
     monitor = Stepped()
     monitor.batch([*readings(0, 60), *lines(0, 600)], 1300)
-    # An hour without the monitor does not count as waiting time.
     for step in range(LONGEST_MS // AWAKE_MS):
         assert monitor.state.waiting
         monitor.batch([snapshot(60 + step / 10, WELL)], 5000 + step * AWAKE_MS / 1000)
@@ -94,7 +92,6 @@ def test_none_waits_longer_than_the_bound_nor_more_than_is_allowed() -> None:
 
 @pytest.mark.parametrize("second", [30, 90])
 def test_lines_that_are_as_new_as_the_metrics_wait_for_nothing(second: int) -> None:
-    """Lines are not held back if only the next sample is missing, or if their clock is ahead of this machine's."""
     monitor = Stepped()
     monitor.batch([*readings(0, 60), *lines(60, 100), *lines(600, 700, "ahead")], 110)
     assert not monitor.state.waiting

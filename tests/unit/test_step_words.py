@@ -1,4 +1,4 @@
-"""Test a process's log lines: to which client they belong, how long they are remembered, and what they prove alone."""
+"""The log lines of a process belong to its clients, and prove some failures alone."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def departed(monitor: Stepped, client_id: str) -> str:
     ("signature", "others", "expected"),
     [
         ("producer-closing", [], "ok"),
-        ("producer-closing", ["q"], "suspected"),  # the other client may have logged the close
-        ("process-killed-for-memory", ["q"], "confirmed"),  # all clients of the process are killed
+        ("producer-closing", ["q"], "suspected"),
+        ("process-killed-for-memory", ["q"], "confirmed"),
     ],
 )
 def test_which_client_a_line_of_the_end_belongs_to(signature: str, others: list[str], expected: str) -> None:
@@ -164,8 +164,6 @@ def test_the_client_is_named_by_its_prefix_or_by_what_a_layout_left_of_its_threa
 
 
 def test_a_producer_that_sends_nothing_is_not_known_to_be_well_where_nothing_of_its_process_was_read() -> None:
-    """A producer with a misspelt topic looks like an idle producer."""
-
     def statuses(sends: bool, logs: bool) -> set[str]:
         monitor = Stepped()
         for second in range(0, 400, 10):

@@ -1,4 +1,4 @@
-"""Test how the step adds up the numbers of input records until it writes them to the history."""
+"""The step adds up the numbers of input records until the history gets them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def test_quality_sums_good_and_rejected_records_of_a_minute(monkeypatch: pytest.
         assert counts_of(rows[COUNT] or b"") == counts
         given += quality_of(rows[QUALITY] or b"") if QUALITY in rows else []
         now[0] += 15
-    # The numbers of the first records are written at once; the numbers of the next 20 s are written together.
     assert given[0] == Quality(60_000, "a", 7, 2, 2, 1)
     assert sorted(row.topic for row in given[1:]) == ["a", "b"]
     assert [(row.records, row.rejected, row.batches) for row in given[1:]] == [(1, 0, 1), (1, 0, 1)]

@@ -1,11 +1,10 @@
-"""Test overlapping signals: a terminal signals the monitor and also its supervisor, which forwards the signal."""
+"""A terminal and the supervisor may signal the monitor at one time."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-#: A second signal arrives while the first signal sets the event and holds its lock.
 PROGRAM = """
 import os, signal, threading
 from clienthealth.platform.stopping import stop_event

@@ -1,4 +1,4 @@
-"""Test bursts of log lines: few lines are decoded, all are counted, and no rare line is lost."""
+"""Of a burst of log lines few lines are decoded, all are counted, and no rare line is lost."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ LOST = "INFO  [{thread}] kafka.client.ClientUtils$ - Failed to fetch consumer me
 
 
 class Decoded:
-    """The output of one task that decodes the log records of one partition; ten records arrive per millisecond."""
-
     def __init__(self, values: Sequence[bytes], keys: Sequence[bytes | None], monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = 0
         honest = decode.decode_logs

@@ -1,4 +1,4 @@
-"""Test the subscription for clients' pushes, and the doctor's findings on plugin, subscription and brokers."""
+"""The subscription asks clients for pushes, and the doctor checks the brokers' plugin."""
 
 from __future__ import annotations
 
@@ -21,13 +21,11 @@ from clienthealth.settings import Settings
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 
 
-#: Here, a broker whose metric reporters include this name stands for a broker with wrong settings of our plugin.
+#: A broker whose metric reporters include this name stands for a broker with wrong settings of our plugin.
 BROKEN = "broken"
 
 
 class Cluster:
-    """A fake admin client with each broker's metric reporters (None: hidden from this user), and with subscriptions."""
-
     def __init__(self, reporters: list[str | None], subscriptions: dict[str, dict[str, str]] | Exception) -> None:
         self.reporters, self.subscriptions = reporters, subscriptions
         self._manager = self
@@ -36,7 +34,6 @@ class Cluster:
         return send(request, node)
 
     def send(self, request: Any, node: int) -> Any:
-        """Answer as a broker that accepts pushes if its plugin works."""
         works = BROKEN not in (self.reporters[node - 1] or "")
         return SimpleNamespace(api_keys=[SimpleNamespace(api_key=key) for key in ([3, 71, 72] if works else [3])])
 
@@ -104,7 +101,6 @@ def test_one_for_java_does_not_ask_librdkafka() -> None:
     ],
 )
 def test_which_clients_are_asked(name: str, version: str, asked: str | None) -> None:
-    """In brokers, each regular expression has to match the whole text."""
     client = {"client_software_name": name, "client_software_version": version}
 
     def fits(subscription: Subscription) -> bool:

@@ -1,4 +1,4 @@
-"""Test the monitor's restarts, the options for spark-submit, and the doctor's findings on limits."""
+"""The supervisor restarts the monitor with the right options for spark-submit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from clienthealth.spark.stepping import Summary
 
 
 def supervised(codes: list[int], monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[list[str]], list[float]]:
-    """Return the final exit code, the commands, and the waits between them. `codes`: the jobs' exit codes."""
     commands: list[list[str]] = []
     waits: list[float] = []
 

@@ -1,4 +1,4 @@
-"""Test the bill of materials, and the check of jars against known vulnerabilities."""
+"""The bill of materials lists every jar, and jars with known vulnerabilities are found."""
 
 from __future__ import annotations
 
@@ -68,8 +68,6 @@ def test_an_answer_that_did_not_come_is_neither_good_nor_bad(
 
 
 class Osv(BaseHTTPRequestHandler):
-    """A fake of osv.dev with one advisory for lib 1.3, on the second page of its answer."""
-
     def do_POST(self) -> None:
         queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
         lib = {"package": {"ecosystem": "Maven", "name": "org.x:lib"}, "version": "1.3"}

@@ -1,4 +1,4 @@
-"""Test the systemd units with systemd's own tools."""
+"""Systemd's own tools accept the systemd units."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ UNITS = sorted((ROOT / "deploy/systemd").iterdir())
 SERVICES = [unit for unit in UNITS if unit.suffix == ".service"]
 
 
-#: Maximum exposure of a unit, of 100 (`systemd-analyze security`; 50 is "medium").
+#: `systemd-analyze security` rates a unit's exposure from 0 to 100, where 50 means "medium".
 MOST_EXPOSED = 35
 SYSTEMD = shutil.which("systemd-analyze")
 
 
 @pytest.fixture(scope="module")
 def units(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the units, changed to start an existing program, so that systemd's complaints concern only the units."""
     if SYSTEMD is None:
         pytest.skip("needs systemd-analyze (apt-get install systemd)")
     folder = tmp_path_factory.mktemp("units")
@@ -70,13 +69,11 @@ def test_a_service_runs_a_command_of_ours_without_privileges(unit: Path) -> None
 
 
 def test_state_lies_where_a_service_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The monitor's folders lie in the unit's state folder, by default and as `init` writes them (deploy/README.md)."""
     page = (ROOT / "deploy/README.md").read_text("utf-8")
     (state,) = re.findall(r"kafka-health init --out /etc/kafka-client-health/health.toml --state (\S+)", page)
     for unit in SERVICES:
         service = dict(re.findall(r"^(\w+)=(.*)$", unit.read_text("utf-8"), re.MULTILINE))
         assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}" == state, unit
-    # systemd creates this folder before it starts a unit.
     folder = tmp_path / state[1:]
     folder.mkdir(parents=True)
     monkeypatch.chdir(folder)

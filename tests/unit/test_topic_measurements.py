@@ -1,4 +1,4 @@
-"""Test what clients report about topics (queues and their own lag), with values calculated by hand."""
+"""The measurements of queues and lag by topic equal values that were calculated by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ LIMITS = LagSettings(allowed_lag={"batch-*/audit": 50, "*/audit": 20})
 
 
 def of(client_id: str, kind: Kind, readings: list[Reading], group: str | None = None, **config: str) -> ClientWindow:
-    """Return a window of 60 s; option names have `_` for a dot."""
     client = msgspec.structs.replace(making.client(kind), client_id=client_id, group=group)
     options = {name.replace("_", "."): value for name, value in config.items()}
     return ClientWindow(client, making.T0, making.at(60), tuple(readings), config=options)
@@ -38,11 +37,6 @@ def lagging(
     kind: Kind = "consumer",
     **more: list[float],
 ) -> ClientWindow:
-    """Return a window with samples 10 s apart.
-
-    `lags`: for each sample, the lag by `topic-partition`. `totals`: for each sample, the records consumed so far.
-    `more`: for each sample, the value of a further metric; `_` in its name stands for a hyphen.
-    """
     readings = []
     for i, by_partition in enumerate(lags):
         metrics = {name.replace("_", "-"): values[i] for name, values in more.items()}
@@ -102,7 +96,7 @@ def topic(name: str, partition: int | None = None, thread: str | None = None, **
 
 
 QUEUES = {
-    # Each of two threads has a queue; the fuller queue gives the result. By default a queue holds two chunks.
+    # By default a queue holds two chunks, and the fuller of two queues gives the result.
     "old Scala consumer": queueing(
         "old Scala consumer",
         "legacy-consumer",
@@ -130,7 +124,6 @@ QUEUES = {
         queued_max_messages_kbytes="1024",
         queued_min_messages="1000",
     ),
-    # The queue's limit is 100,000 records.
     "librdkafka producer": queueing(
         "librdkafka producer",
         "producer",
@@ -141,7 +134,6 @@ QUEUES = {
     ),
     "kafka-python producer": queueing("kafka-python producer", "producer", topic("orders", record_send_total=1)),
     "Java consumer": queueing("Java consumer", "consumer", topic("orders", 0, records_lag=5)),
-    # An invalid `queued.min.messages` is replaced by the default, 100,000. A limit of 0 bytes gives no fill ratio.
     "odd options": queueing(
         "odd options",
         "consumer",
@@ -155,7 +147,6 @@ QUEUES = {
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, dict[str, Any]]:
-    """Return the indicators of each client, computed for all clients of a kind at once."""
     windows = [*CASES.values(), *QUEUES.values()]
     by_client: dict[str, dict[str, Any]] = {}
     for kind in ("producer", "consumer", "legacy-consumer"):
@@ -241,7 +232,6 @@ def test_one_window_alone_gives_the_same(rows: dict[str, dict[str, Any]]) -> Non
 
 
 def figures(*windows: ClientWindow) -> list[dict[str, Any]]:
-    """Return the figures that the history keeps of these windows; unknown ones are None."""
     return [defaultdict(lambda: None, row) for row in minute_figures(stacked(windows))]
 
 

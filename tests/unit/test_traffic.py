@@ -1,4 +1,4 @@
-"""Test errors, retries, throttling, batches, slowest broker, rebalances and commits, from the wire to Prometheus."""
+"""Clients' errors, retries and throttling get from the wire to Prometheus."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ _LINE = re.compile(r'kafka_client_(\w+)\{.*client_id="([^"]+)"(?:,(\w+="[^"]*"))
 
 
 def scraped(recording: str, delta: bool = False) -> dict[tuple[str, str, str | None], float]:
-    """Return (client id, metric, the metric's label) → value for a recording's last window."""
     records = [one for one in read([RECORDINGS / recording]) if one.stream != "logs"]
     now_ms = int(time.time() * 1000)
     stepped, states = Stepped(), States(Settings())
@@ -47,7 +46,8 @@ def exposed(states: States) -> dict[tuple[str, str, str | None], float]:
 
 #: A person calculated these values from the first and the last sample of a recording's last window.
 RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
-    # Between the samples at (epoch ms) …680664 and …700876: 1,061 → 2,117 records given up, 26,220 → 47,660 retried.
+    # Between the samples at …680664 and …700876 ms, 1,061 → 2,117 records are given up, 26,220 → 47,660
+    # retried.
     "not-enough-replicas-2.8": {
         ("feed-uploader", "producer_record_error_rate", None): 1056 / 20.212,
         ("feed-uploader", "producer_record_retry_rate", None): 21440 / 20.212,
@@ -57,7 +57,7 @@ RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
         ("feed-uploader", "producer_record_send_total", None): 49564,
         ("feed-uploader", "producer_batch_size_bytes", None): 16376.572702331961,
     },
-    # Between the samples at …310280 and …331458, there was one rebalance (25 ms, as the four before) and no commit.
+    # Between the samples at …310280 and …331458 ms, there is one rebalance (25 ms) and no commit.
     "consumer-rejoins-3.9": {
         ("order-billing", "consumer_rebalance_rate", None): 1 / 21.178,
         ("order-billing", "consumer_rebalance_seconds", None): 0.025,
@@ -110,7 +110,6 @@ def test_times_are_seconds_and_rates_are_of_the_window() -> None:
 
 
 def test_compression_and_authentications_that_brokers_refuse() -> None:
-    """Expected values: ratio of compressed to original size, and failed authentications per second."""
     refused = [{"failed-authentication-total": total, "compression-rate-avg": 0.25} for total in (2.0, 2.0, 5.0)]
     producer = measured("producer", *refused)
     assert (producer["compression_ratio"], producer["failed_authentication_rate"]) == (0.25, 3 / 20)
@@ -155,7 +154,6 @@ def test_a_node_is_a_broker(name: str | None, broker: int | None) -> None:
 
 
 def test_a_client_that_sends_deltas_has_no_counters() -> None:
-    """The sum of deltas (KIP-714) begins with the first sample in the state, so a counter made of it would restart."""
     counters = {"producer_record_send_total", "consumer_records_consumed_total"}
     assert counters <= {name for _, name, _ in scraped("healthy-3.9")}
     of_deltas = {name for _, name, _ in scraped("healthy-3.9", delta=True)}

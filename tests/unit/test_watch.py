@@ -1,4 +1,4 @@
-"""Test `kafka-health watch` and its output, with fake Jolokia agents and with a real agent attached to a real JVM."""
+"""`kafka-health watch` reads fake Jolokia agents, and a real agent in a real JVM."""
 
 from __future__ import annotations
 
@@ -31,13 +31,11 @@ from clienthealth_exporters.jvm.jolokia import Jolokia
 from tests.support.waiting import WAIT_SECONDS, eventually
 from tests.unit.test_jvm_exporter import agent, serving
 
-#: These tests mostly wait, so other tests run meanwhile.
 pytestmark = pytest.mark.early
 
 RUNTIME = "java.lang:type=Runtime"
 STATISTICS = Path(__file__).parents[1] / "formats" / "librdkafka_stats_producer.json"
 PRODUCER = "kafka.producer:client-id=p-1,type=producer-metrics"
-#: A producer's callback waits for a record of this producer.
 STUCK = """\
 "kafka-producer-network-thread | p-1" #17 daemon prio=5 tid=0x1 nid=0x2 waiting on condition  [0x3]
    java.lang.Thread.State: WAITING (parking)
@@ -53,7 +51,6 @@ STUCK = """\
 
 
 def jvm(stuck: bool) -> Callable[[Any], tuple[int, bytes]]:
-    """Return the agent of a JVM. Its producer sends ten records a second, or is stuck with records in its buffer."""
     reads = 0
 
     def answer(asked: Any) -> tuple[int, bytes]:
@@ -101,7 +98,6 @@ def jvm(stuck: bool) -> Callable[[Any], tuple[int, bytes]]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the watch's intervals. Thread dumps stay far enough apart to show that a thread is stuck."""
     monkeypatch.setattr("clienthealth.diagnose.watch.watching.INTERVAL_SECONDS", 0.2)
     monkeypatch.setattr("clienthealth.diagnose.watch.watching.DUMP_SECONDS", 1.5)
 
@@ -151,7 +147,6 @@ def test_what_was_recorded_is_diagnosed_alike(tmp_path: Path, capsys: pytest.Cap
     assert {Path(attached["name"]).name for attached in client["inputs"]} == set(kept)
 
 
-#: The thread's handler does not return, and calls no client meanwhile.
 HANGS = """\
 "billing" #21 prio=5 os_prio=0 cpu=12.50ms elapsed=120.00s tid=0x1 nid=0x2 waiting on condition  [0x3]
    java.lang.Thread.State: TIMED_WAITING (parking)
@@ -172,7 +167,7 @@ CONSUMER = "kafka.consumer:client-id=c-1,type="
 
 
 def hanging(asked: Any) -> tuple[int, bytes]:
-    """Answer as the agent of a JVM. Its consumer's handler has run for 91 s; the default limit is five minutes."""
+    """The consumer's handler has run for 91 s; the default limit is five minutes."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": f"Full thread dump\n\n{HANGS}"}).encode()
     metrics = {
@@ -323,7 +318,7 @@ def test_a_terminal_shows_a_table_in_its_place_and_no_line_is_wider(tmp_path: Pa
         while shown.count(b"orders/p-1 ") < 3:
             shown += os.read(ours, 65536)
         watching.send_signal(signal.SIGINT)
-        with suppress(OSError):  # the process has ended
+        with suppress(OSError):
             while more := os.read(ours, 65536):
                 shown += more
         os.close(ours)
@@ -405,7 +400,6 @@ WATCH = [sys.executable, "-m", "clienthealth.ops.cli", "watch"]
 
 @pytest.mark.long
 def test_after_a_watch_that_was_killed_its_agent_is_taken_out_and_the_next_one_works(tmp_path: Path) -> None:
-    """While the first watch runs, a second watch uses the agent of the first, and leaves this agent in place."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with sleeping(tmp_path) as process:
         first = subprocess.Popen(
@@ -454,11 +448,10 @@ def test_a_process_that_ends_while_it_is_watched_is_reported_to_have_ended(tmp_p
         command = [*WATCH, f"shop={process.pid}"]
         watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert watching.stderr is not None and process.stdin is not None
-        # An attached agent alone does not show that the watch has read the process.
         assert any("shop shows no Kafka client" in line for line in watching.stderr)
         process.stdin.write("\n")
         process.stdin.flush()
-        # The process has ended, but its id exists until this test reads its exit status.
+        # The process has ended, but its id exists until the test reads its exit status.
         shown = watching.communicate(timeout=WAIT_SECONDS)[0]
     instance = rf"\(\S+:{process.pid}\)"
     assert re.search(rf"^\d\d:\d\d:\d\d  ended: shop {instance}$", shown, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Test windows: which samples a window contains, what it counts only once, and measurements calculated by hand."""
+"""A window contains samples and log lines, and its measurements equal values calculated by hand."""
 
 from __future__ import annotations
 
@@ -106,7 +106,6 @@ def test_a_client_known_from_its_log_or_thread_alone_is_there() -> None:
 
 WAITS = ("java.lang.Object.wait", "org.apache.kafka.clients.producer.internals.ProducerMetadata.awaitUpdate")
 FRAMES = (*WAITS, "org.apache.kafka.clients.producer.KafkaProducer.waitOnMetadata")
-#: A producer that waits for its first metadata.
 WAITING = (
     Thread("kafka-producer-network-thread | p", "RUNNABLE", ("sun.nio.ch.EPoll.wait",)),
     Thread("api", "TIMED_WAITING", (*FRAMES, "org.apache.kafka.clients.producer.KafkaProducer.doSend")),
@@ -115,7 +114,6 @@ WAITING = (
 
 @pytest.mark.parametrize("ill", [False, True])
 def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_instance(ill: bool) -> None:
-    """`ill`: True if the producer's metrics show that it keeps waiting, so that the incident stays open."""
     monitor = Stepped()
     for second in range(0, 600, 10):
         batch: list[Any] = [
@@ -138,15 +136,12 @@ def test_what_a_dump_showed_is_of_the_client_that_reports_later_under_another_in
         ("10.0.0.1:Wc", "opened"),
     ]
     closed = [(c.ts_ms - START) / 1000 for c in changes if c.change == "closed"]
-    # The incident ends one minute after the last window that contains the dump.
     assert not closed if ill else closed and closed[0] <= 210
     newest = dict(record for published in monitor.published for record in published.records)
     assert newest["shop|h:1|p"] is None
 
 
 def test_a_dump_of_one_process_does_not_count_for_its_namesake() -> None:
-    """Two replicas on one host report no metrics. A dump of the first replica shows a wait for metadata, so only the
-    first replica gets an incident."""
     monitor = Stepped()
     for second in (0, 40, 80):
         lines = [logged(second + n, "buffer-exhausted", "p", instance=f"h:{n}") for n in (1, 2)]
@@ -203,7 +198,7 @@ def test_an_io_thread_that_never_came_back_was_busy_all_the_time() -> None:
 
 
 def test_a_select_in_progress_does_not_change_the_busy_ratio() -> None:
-    # 8 of 10 s are spent outside the selector; then one select takes 10 s, which is not counted yet.
+    # 8 of 10 s are spent outside the selector; the select that takes the next 10 s is not counted yet.
     counts = (selector(0, 0, 0, 0), selector(100, 0.5e9, 1.5e9, 80), selector(100, 0.5e9, 1.5e9, 80))
     measured = indicators(*(snapshot(10 * n, one) for n, one in enumerate(counts)))
     assert measured["io_thread_busy_ratio"] == pytest.approx(0.8)
@@ -221,7 +216,6 @@ def test_the_culprit_topic_stands_out() -> None:
 
 @cache
 def storm() -> Stepped:
-    """Return a monitor after ten batches; each batch had 10,000 lines of one log pattern from one second."""
     monitor = Stepped()
     for second in range(10):
         monitor.batch(

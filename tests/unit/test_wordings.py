@@ -1,4 +1,4 @@
-"""Every log pattern matches its example lines, which are as the client libraries write them."""
+"""Every log pattern matches its example lines from the client libraries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from clienthealth.read.logs.self_descriptions import BY_NAME
 from clienthealth.read.logs.wordings import Catalogue, Meaning, Wording, meanings
 from tests.support import unworded
 
-#: The client libraries, and other sources of log lines about a client's process.
 SPEAKERS = {"java", "scala", "librdkafka", "kafka-python", "aiokafka", "jvm", "linux", "kubernetes", "systemd"}
 SPEAKERS |= {"python", "spring-kafka", "confluent-kafka", "sarama", "franz-go", "kafka-go", "kafkajs", "go"}
 SPEAKERS |= {"ruby-kafka", "kafka-node", "pykafka", "flink", "logstash", "fluent-bit", "libbeat", "kcat"}
@@ -31,9 +30,7 @@ SPEAKERS |= {"akka", "camel", "debezium", "spring-integration", "spring-cloud-st
 SPEAKERS |= {"karafka", "racecar", "fluentd", "rsyslog", "syslog-ng", "vector", "opentelemetry-collector"}
 SPEAKERS |= {"watermill", "redpanda-connect", "jaeger", "kafka_ex", "platformatic", "quixstreams"}
 SPEAKERS |= {"masstransit", "kafkaflow", "silverback", "cap", "rust-rdkafka", "goka", "phobos", "dapr", "promtail"}
-#: Libraries with their own log messages.
 LIBRARIES = ("java", "librdkafka", "kafka-python", "aiokafka", "sarama", "franz-go", "kafka-go", "kafkajs")
-#: Log lines of programs that run another project's client and wrap its messages.
 AROUND = {
     "Flink": (
         "org.apache.flink.streaming.connectors.kafka.FlinkKafkaException: Failed to send data to Kafka: Topic orders "
@@ -219,7 +216,7 @@ def test_every_library_has_a_wording_for_what_modes_rest_on_or_a_reason_why_not(
 
 
 def test_numbers_of_lines_have_few_digits() -> None:
-    """A number of more than 19 digits is no count that a client logs."""
+    """A client never logs a count of more than 19 digits."""
     for wording in catalogue().wordings:
         digits = re.findall(r"\(\?P<\w+>-?(?:\\d|\[\\d\.\])([+*]|\{\d+,\d+\})", with_parts(wording.pattern).pattern)
         few = all(repeats not in "+*" and int(repeats[1:-1].split(",")[1]) <= 19 for repeats in digits)
