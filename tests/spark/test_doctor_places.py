@@ -1,5 +1,4 @@
-"""The doctor tests the state folder and the reviews folder with the monitor's own Spark, and leaves nothing
-there."""
+"""The doctor tests the folders for state and reviews with the monitor's own Spark, and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark spreads the numbers of buckets evenly over partitions, and a checkpoint keeps these numbers."""
+"""Spark spreads the numbers of buckets evenly over partitions, and a checkpoint keeps the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Concurrent Spark jobs have the same results as jobs that run one after the other."""
+"""Spark jobs that run at the same time have the results of jobs that run one after another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A verdict names the adjustments that changed the verdict."""
+"""Each adjustment that changes a verdict is named in the verdict."""
 
 from __future__ import annotations
 

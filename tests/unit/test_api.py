@@ -1,4 +1,4 @@
-"""The exporter's API answers as its page shows."""
+"""The exporter's API gives the answers that the page about the API shows."""
 
 from __future__ import annotations
 

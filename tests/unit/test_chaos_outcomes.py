@@ -1,4 +1,4 @@
-"""A chaos campaign resumes from its stored outcomes."""
+"""A chaos campaign that was interrupted resumes from the stored outcomes of its parts."""
 
 from __future__ import annotations
 

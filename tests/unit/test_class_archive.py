@@ -1,4 +1,4 @@
-"""Spark's JVM starts from a class-data archive, which the first start writes."""
+"""Spark's JVM writes a class-data archive, and starts from the archive next time."""
 
 from __future__ import annotations
 

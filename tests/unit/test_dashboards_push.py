@@ -1,4 +1,4 @@
-"""`push` sends the dashboards to a local fake of Grafana's documented API."""
+"""`kafka-health dashboards push` sends the dashboards to a local fake of Grafana's documented API."""
 
 from __future__ import annotations
 

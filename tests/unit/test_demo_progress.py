@@ -1,4 +1,4 @@
-"""The demo reports verdicts and alerts that no failure of its clients explains."""
+"""The demo reports each verdict and alert that no failure of the demo's clients explains."""
 
 from __future__ import annotations
 

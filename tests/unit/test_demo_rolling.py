@@ -1,4 +1,4 @@
-"""The demo restarts a cluster's brokers one after another, and reports other failures."""
+"""The demo restarts a cluster's brokers one after another, and reports failures that happen meanwhile."""
 
 from __future__ import annotations
 

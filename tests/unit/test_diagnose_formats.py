@@ -1,4 +1,4 @@
-"""`kafka-health diagnose FILE` reports the file's format and the clients that it names."""
+"""`kafka-health diagnose FILE` reports the file's format, and the clients in the file."""
 
 from __future__ import annotations
 

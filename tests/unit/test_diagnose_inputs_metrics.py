@@ -1,4 +1,4 @@
-"""Pasted metrics get the same verdict as the recording from which they were made."""
+"""Metrics pasted from a recording get the verdict of the recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`diagnose` gives a pasted dump or log the same verdict as the original file."""
+"""`diagnose` reads a pasted dump or log as well as the original file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The times of attached evidence come from its content, or else from the file's date."""
+"""`diagnose` takes the times of attached evidence from the content if possible, else from the file's date."""
 
 from __future__ import annotations
 

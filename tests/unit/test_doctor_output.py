@@ -1,4 +1,4 @@
-"""The doctor prints its findings as they come, and ends at Ctrl-C."""
+"""The doctor prints each finding at once, and ends at Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The monitor keeps some thread dumps after their window has passed."""
+"""The monitor keeps some thread dumps after the window of the dumps has passed."""
 
 from __future__ import annotations
 

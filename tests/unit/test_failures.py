@@ -40,7 +40,7 @@ from clienthealth.spark.failures import explained
             StateError,
             "another release",
         ),
-        # Spark 4.0 writes these messages if a checkpoint was written with another key, state or operator.
+        # Spark 4.0 writes the next messages if a checkpoint was written with another key, state or operator.
         (
             "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema.",
             StateError,
@@ -57,7 +57,7 @@ from clienthealth.spark.failures import explained
             StateError,
             "another release",
         ),
-        # Spark 4.0 writes this message if two queries write one checkpoint.
+        # Spark 4.0 writes the next message if two queries write one checkpoint.
         (
             "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7.\n"
             "Please make sure only one streaming job runs on a specific checkpoint location at a time. SQLSTATE: 40000",
@@ -72,7 +72,7 @@ from clienthealth.spark.failures import explained
             "an executor has no module 'clienthealth'",
         ),
         ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.", StateError, "is damaged"),
-        # Spark 4.2 writes this message if files of a checkpoint are missing.
+        # Spark 4.2 writes the next message if files of a checkpoint are missing.
         (
             "[STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY] Cannot restart streaming query with stateful "
             "operators because the state directory is empty or missing.",

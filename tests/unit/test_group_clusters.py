@@ -1,4 +1,4 @@
-"""The failure of one cluster does not affect the other clusters of the process."""
+"""The group exporter reads several Kafka clusters, and a cluster that hangs does not delay the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots of a consumer group become published lag."""
+"""The lag of a consumer group is published from snapshots of the group's offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The monitor knows from when on a thread has stayed at one place."""
+"""Thread dumps show since when a thread has stayed at one place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No report of a client changes the verdicts on other clients."""
+"""Whatever one client reports, the verdicts on all remaining clients do not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A format and a failure mode can be added as the pages on adding them say."""
+"""The pages on adding a format and a failure mode lead to a verdict on the new mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our lag is compared with the test cases of Burrow, kafka-lag-exporter and Datadog."""
+"""The monitor's states of lag are compared with test cases of Burrow, kafka-lag-exporter and Datadog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each recording, cut to the minimum that shows its mode, still shows the mode."""
+"""A failure is still found in the smallest part of a recording that shows the failure."""
 
 from __future__ import annotations
 

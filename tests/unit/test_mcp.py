@@ -1,4 +1,4 @@
-"""The client of the official MCP SDK uses the MCP server."""
+"""The client of the official MCP SDK gets answers from the MCP server of `kafka-health`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client with one metric per record (prometheus-kafka-adapter, jmxtrans) is judged like any other client."""
+"""A client with one metric per record (prometheus-kafka-adapter, jmxtrans) gets the usual verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mistake in a mode's file gives a sentence with the file and the key."""
+"""A mistake in the file of a failure mode gives a sentence with the file and the key."""
 
 from __future__ import annotations
 

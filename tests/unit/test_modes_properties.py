@@ -1,4 +1,4 @@
-"""Every judge gives a consistent verdict on every window."""
+"""The judge of every failure mode gives a consistent verdict on every window."""
 
 from __future__ import annotations
 

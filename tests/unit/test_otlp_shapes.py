@@ -1,4 +1,4 @@
-"""Decoding OTLP protobuf metrics with cached layouts gives the result of full decoding."""
+"""OTLP protobuf metrics are decoded with cached layouts exactly as without a cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prometheus scrapes valid lines of the exporter's page, which has a bounded size."""
+"""The page for Prometheus has valid lines and a bounded size."""
 
 from __future__ import annotations
 

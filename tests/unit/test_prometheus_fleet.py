@@ -1,4 +1,4 @@
-"""The page of a large fleet has bounded series and sums per service."""
+"""The page of a large fleet has sums per service, and a bounded number of series."""
 
 from __future__ import annotations
 

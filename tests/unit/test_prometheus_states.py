@@ -1,4 +1,4 @@
-"""The record of a client's newest window counts until the record is too old."""
+"""The exporter shows the record of a client's newest window until the record is too old."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The headers of our broker plugin show which client pushed."""
+"""The headers that our broker plugin adds to a client's push name the client."""
 
 from __future__ import annotations
 

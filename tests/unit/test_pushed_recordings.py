@@ -1,4 +1,4 @@
-"""Real clients are judged only by the pushes that our broker plugin passes on."""
+"""Real clients are judged only by pushes that our broker plugin passed on."""
 
 from __future__ import annotations
 

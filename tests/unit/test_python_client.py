@@ -1,4 +1,4 @@
-"""The reporter for Python clients sends the counts and times of fake clients."""
+"""The reporter for Python clients measures fake clients with a fake clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `diagnose` of README.md works as printed there."""
+"""The command `diagnose` that README.md prints finds the recorded deadlock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A review carries its open actions over to the next review."""
+"""A review carries open actions over to the next review."""
 
 from __future__ import annotations
 

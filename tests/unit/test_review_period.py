@@ -1,4 +1,4 @@
-"""A review's options select its period."""
+"""The options of a review select the period of the review."""
 
 from __future__ import annotations
 

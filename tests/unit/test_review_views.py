@@ -1,4 +1,4 @@
-"""A review's page and its text have equal sections, tables and sentences."""
+"""The page and the text of a review have equal sections, tables and sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python clients that stop reporting are judged by their last reports and dumps."""
+"""Python clients that stop reporting are judged by what they reported last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The monitor's step attributes log lines to clients, and keeps the faults of clients apart."""
+"""The monitor's step attributes log lines to clients, and no client's fault affects another client."""
 
 from __future__ import annotations
 

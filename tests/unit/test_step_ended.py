@@ -1,4 +1,4 @@
-"""Data that arrives again after the end of its client opens no new incident."""
+"""Data sent again after a client's end opens no new incident."""
 
 from __future__ import annotations
 

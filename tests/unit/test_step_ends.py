@@ -1,4 +1,4 @@
-"""A log line about a client's end counts for its own process only."""
+"""A log line about a client's end counts only for the process that logged the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An incident lasts as long as its failure."""
+"""An incident lasts as long as the failure that opened the incident."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A flood of clients or log lines costs the step a bounded amount of work."""
+"""The step does a bounded amount of work for a flood of clients or log lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client whose last sample a gateway repeats is neither healthy nor failing."""
+"""If a gateway repeats the last sample of a client, all verdicts on the client become `unknown`."""
 
 from __future__ import annotations
 

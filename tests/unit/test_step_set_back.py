@@ -1,4 +1,4 @@
-"""A client whose clock jumps is judged by its current data."""
+"""A client whose clock jumps is judged by the data that the client sends after the jump."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that all stop at once are recognised as gone, and keep their state."""
+"""Clients that all stop reporting at once are recognised as gone, and keep their state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A wrong clock is reported for its client, and affects no other client."""
+"""A wrong clock of one client is reported, and affects no further client."""
 
 from __future__ import annotations
 

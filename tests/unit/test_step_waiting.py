@@ -1,4 +1,4 @@
-"""Log lines that are read long before the samples of their time wait for these samples."""
+"""Log lines that arrive before the metrics of their time wait for the metrics."""
 
 from __future__ import annotations
 

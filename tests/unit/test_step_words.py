@@ -1,4 +1,4 @@
-"""The log lines of a process belong to its clients, and prove some failures alone."""
+"""The monitor decides to which client of a process a log line belongs."""
 
 from __future__ import annotations
 

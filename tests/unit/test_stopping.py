@@ -1,4 +1,4 @@
-"""A terminal and the supervisor may signal the monitor at one time."""
+"""The monitor stops when one signal arrives while another signal is handled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of a burst of log lines few lines are decoded, all are counted, and no rare line is lost."""
+"""The monitor decodes few lines of a burst, counts all lines, and loses no rare line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supervisor restarts the monitor with the right options for spark-submit."""
+"""The supervisor restarts the monitor with the options that spark-submit needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients' errors, retries and throttling get from the wire to Prometheus."""
+"""Errors, retries and throttling of clients are decoded, judged and exported to Prometheus."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def exposed(states: States) -> dict[tuple[str, str, str | None], float]:
     return {(client_id, name, label): float(value) for name, client_id, label, value in matches}
 
 
-#: A person calculated these values from the first and the last sample of a recording's last window.
+#: A person calculated the values from the first and the last sample of a recording's last window.
 RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
     # Between the samples at …680664 and …700876 ms, 1,061 → 2,117 records are given up, 26,220 → 47,660
     # retried.

@@ -1,4 +1,4 @@
-"""A window contains samples and log lines, and its measurements equal values calculated by hand."""
+"""The measurements of a window equal values that were calculated by hand."""
 
 from __future__ import annotations
 

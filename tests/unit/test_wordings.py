@@ -1,4 +1,4 @@
-"""Every log pattern matches its example lines from the client libraries."""
+"""Every log pattern matches example lines in the words of the client libraries."""
 
 from __future__ import annotations
 
