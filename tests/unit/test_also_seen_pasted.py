@@ -132,12 +132,12 @@ EVERYDAY = [
     (f"INFO {C} Node 2 disconnected.", 3),
     (f"WARN {P} Error while fetching metadata with correlation id 1 : {{orders=LEADER_NOT_AVAILABLE}}", 2),
     (f"INFO {C} (Re-)joining group", 1),
-    ("2026-11-20 10:00:00 kafka-ui http: TLS handshake error from 10.0.0.1:51234: remote error: tls: bad certificate", 3),
+    ("2026-11-20 10:00:00 kafka-ui http: TLS handshake error from 10.0.0.1:512: remote error: tls: bad certificate", 3),
     ('2026-11-20 10:00:00 kafka-ui Get "https://10.0.0.9/health": x509: certificate signed by unknown authority', 3),
     ("2026-11-20 10:00:00 kafka-app javax.net.ssl.SSLHandshakeException: PKIX path building failed\n"
      "\tat java.net.http/jdk.internal.net.http.HttpClientImpl.send(HttpClientImpl.java:586)", 1),
     ("INFO kafka-app Schema not found for order 7", 3),
-    ("%3|1763632800.123|FAIL|rdkafka#consumer-1| [thrd:k:9092/2]: k:9092/2: Disconnected (after 600000ms in state UP)", 1),
+    ("%3|1763632800.1|FAIL|rdkafka#consumer-1| [thrd:k:9092/2]: k:9092/2: Disconnected (after 600000ms in state UP)", 1),
     ("Topic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2", 3),
 ]  # fmt: skip
 

@@ -29,7 +29,18 @@ SPEAKERS |= {"kafka-connect", "kafka-streams", "ksqldb", "parallel-consumer", "z
 SPEAKERS |= {"akka", "camel", "debezium", "spring-integration", "spring-cloud-stream", "axon", "reactor-kafka"}
 SPEAKERS |= {"karafka", "racecar", "fluentd", "rsyslog", "syslog-ng", "vector", "opentelemetry-collector"}
 SPEAKERS |= {"watermill", "redpanda-connect", "jaeger", "kafka_ex", "platformatic", "quixstreams"}
-SPEAKERS |= {"masstransit", "kafkaflow", "silverback", "cap", "rust-rdkafka", "goka", "phobos", "dapr", "promtail"}
+SPEAKERS |= {
+    "masstransit",
+    "micronaut",
+    "kafkaflow",
+    "silverback",
+    "cap",
+    "rust-rdkafka",
+    "goka",
+    "phobos",
+    "dapr",
+    "promtail",
+}
 LIBRARIES = ("java", "librdkafka", "kafka-python", "aiokafka", "sarama", "franz-go", "kafka-go", "kafkajs")
 AROUND = {
     "Flink": (
