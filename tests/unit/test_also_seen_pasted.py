@@ -137,7 +137,7 @@ EVERYDAY = [
     ("2026-11-20 10:00:00 kafka-app javax.net.ssl.SSLHandshakeException: PKIX path building failed\n"
      "\tat java.net.http/jdk.internal.net.http.HttpClientImpl.send(HttpClientImpl.java:586)", 1),
     ("INFO kafka-app Schema not found for order 7", 3),
-    ("%3|1763632800.1|FAIL|rdkafka#consumer-1| [thrd:k:9092/2]: k:9092/2: Disconnected (after 600000ms in state UP)", 1),
+    ("%3|1763632800.1|FAIL|rdkafka#consumer-1| [thrd:k:9092/2]: k:9092/2: Disconnected (after 60000ms in state UP)", 1),
     ("Topic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2", 3),
 ]  # fmt: skip
 
