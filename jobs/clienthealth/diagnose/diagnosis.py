@@ -43,8 +43,7 @@ from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
 _Logged = TypeVar("_Logged", LogEvent | None, ThreadDump | None)
-#: NOTHING_KNOWN: why an input was left out if none of its lines was used. HARMLESS: reject reasons of records that
-#: contain no evidence. Every other reject reason means that evidence could not be read.
+#: A record with a reject reason in HARMLESS has no evidence; all other reasons mean that evidence could not be read.
 NOTHING_KNOWN = "without any known words of a Kafka client"
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 #: How far (ms) a local time can be ahead of UTC: 14 hours.
@@ -55,10 +54,7 @@ UNFINISHED_MS, NEXT_MS = 30_000, 300_000
 
 
 class _Tally:
-    """Counts, per input, the records that were used, left out, or could not be read.
-
-    `given`: the list of inputs that the reader of the attachments fills; None to make one input for each file.
-    """
+    """Counts, per input, the records that were used, left out, or could not be read."""
 
     def __init__(self, given: list[Input] | None) -> None:
         self._given = given is not None
@@ -66,7 +62,7 @@ class _Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """Return all inputs. If no line of an input was used and no reason is known, the reason is NOTHING_KNOWN."""
+        """Return all inputs, with the reason NOTHING_KNOWN where no line was used and no reason is known."""
         for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}
@@ -178,11 +174,7 @@ def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> 
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Assign the log entries and metrics of one instance to one process if only some of them name a host.
-
-    The entries that name a host move to the process without a host, unless they name several hosts. `measured`:
-    (service, instance) of the processes that sent metrics without a host.
-    """
+    """Assign the entries and metrics of one instance to one process if only some of them name a host."""
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
     hosts = {place: {of for _, of in written.get(place[1], ())} - {place} for place in measured | nameless}
@@ -209,7 +201,6 @@ def _shifted(logged: _Logged, shifts: Mapping[str, int]) -> _Logged:
     return dataclasses.replace(logged, ts_ms=logged.ts_ms + shift) if logged is not None and shift else logged
 
 
-#: The clients with their verdicts, and the known issues by client.
 _Examined = tuple[list[tuple[Client, list[Verdict]]], dict[Client, list[Seen]]]
 
 
@@ -253,10 +244,6 @@ EXCERPT_LINES = 60
 
 
 def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> dict[Client, list[Seen]]:
-    """Return known issues by client.
-
-    `excerpt`: True if all inputs together have few lines (EXCERPT_LINES).
-    """
     by_client: dict[Client, list[Seen]] = {}
     runs = also_seen.by_process(state, excerpt)
     for client in clients:
@@ -272,10 +259,7 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """True if a client without an id has a failure that no client with an id has in its process.
-
-    Only clients of this kind are compared. Also True if there is no client to compare with.
-    """
+    """Return True if a client without an id has a failure that no client with an id has in its process."""
     place = client.service, client.host, client.kind
     beside = [of for one, of in judged_clients if one.client_id and (one.service, one.host, one.kind) == place]
     found = {verdict.mode for of_named in beside for verdict in of_named if verdict.unhealthy}
@@ -301,7 +285,7 @@ class _Before(NamedTuple):
 NO_LINE = _Before("", "", 0)
 #: An exception that names no client belongs to the client of the line before, if the line is at most this old (ms).
 JUST_BEFORE_MS = 1_000
-#: The process of a file: (service, instance). Records of the file that name no other process belong to this process.
+#: The (service, instance) of a file, and of all records in the file that name no other process.
 Place = tuple[str, str]
 
 
@@ -317,7 +301,6 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
         process = process_of(line.client)
         events, dumps = events_and_dumps(line, source, catalogue(), attached=True)
         for event in events:
-            # An exception that names no client may belong to the client of the line before.
             near = before.client_id and before.kind and 0 <= event.ts_ms - before.ts_ms <= JUST_BEFORE_MS
             unnamed = event.client_id is None and line.stack
             if unnamed and near and catalogue().by_id[event.signature].kind in (None, before.kind):
@@ -353,16 +336,13 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     return by_key
 
 
-#: If evidence of a failure comes more than this time (ms) after the evidence before it, another incident begins. Twelve
-#: hours, because a failure that lasts all night may show in a log in the evening and in a dump in the morning.
+#: Evidence that comes more than this time (ms) after the evidence before it begins another incident: a failure that
+#: lasts all night may show in a log in the evening and in a dump in the morning.
 ANOTHER_MS = 12 * 3_600_000
 
 
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
-    """Return the verdict on a mode's worst incident; of equally bad incidents, on the newest.
-
-    `verdicts`: in order of time.
-    """
+    """Return the verdict on a mode's worst incident; of equally bad incidents, on the newest."""
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
         if not verdict.unhealthy or any(fact.source and fact.source.topic in undated for fact in verdict.evidence):
@@ -419,7 +399,7 @@ def add_ends(
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
-    """True if the bucket has data so much newer than the client's last sample that the client has stopped reporting."""
+    """Return True if the client has stopped reporting, as the bucket has much newer data than its last sample."""
     return bool(bucket.newest_ms - bucket.state.clients.last[number] > bucket.quiet[number])
 
 

@@ -17,14 +17,12 @@ from clienthealth.monitor.adjust import APART_MS
 from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
-#: Maximum size of a record (bytes). A dump of thousands of threads is one record, and a file may contain larger records
-#: than a topic.
+#: Maximum size of a record (bytes), large because a dump of thousands of threads is one record.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
 #: If the time in an input's file name is further than this (ms) from the other data of its process, the input counts as
 #: undated.
 NEAR_MS = 1_800_000
-#: A process (service and instance), and one of its attachments.
 Attached = tuple[tuple[str, str], Input]
 
 

@@ -22,16 +22,15 @@ from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
-#: Beginnings of `Input.what` for inputs with metrics that a person copied. The end of such metrics shows nothing about
-#: the client's end.
+#: Beginnings of `Input.what` for metrics that a person copied, whose end shows nothing about the client's end.
 PASTED = ("metrics (", "log", "JSON document")
 #: A client's samples are complete if the last one is shortly before the end of the process's data: at most
 #: LATE_INTERVALS times the median gap between samples, plus LATE_MS (ms).
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Metrics of a client with times at most this far (ms) apart belong to one sample.
 APART_MS = 500
-#: Maximum number of lines in all inputs for which a few log lines are enough to suspect a mode. More lines may be a
-#: whole log. A whole log repeats the lines of a lasting failure, and has single error lines after a broker's restart.
+#: In more lines than this, a few log lines are not enough to suspect a mode: a whole log also has single error lines
+#: after a broker's restart.
 MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
@@ -41,8 +40,7 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
-    # `timeless`: inputs with no time except the file's. The file's time is exact enough for the onset of a failure, but
-    # not for the time between two dumps.
+    # A file's own time is exact enough for the onset of a failure, but not for the time between two dumps.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
@@ -71,14 +69,13 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
 
 
 def _until(bucket: Bucket, process: tuple[str, str], inputs: Iterable[Input]) -> int:
-    """Return the time (epoch ms) of a process's newest data."""
     ends = [attached.end_ms or 0 for attached in inputs if attached.process == process and attached.clocked]
     ends += [int(bucket.state.clients.last[number]) for number in bucket.numbers.get(process, ())]
     return max(ends, default=0)
 
 
 def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> bool:
-    """True if a client's samples (at `times`, epoch ms) go on until `until_ms`, or until the client's known end."""
+    """Return True if a client's samples (at `times`, epoch ms) go on until `until_ms`, or until its known end."""
     # A collector may write the parts of one sample some milliseconds apart.
     gaps = np.diff(times)
     gaps = gaps[gaps > APART_MS]
@@ -121,10 +118,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
 
 
 def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> list[Fact]:
-    """Return one fact per stack in a place of the mode, if the stack's text states that something hangs.
-
-    A line that begins a stop or a flush counts like a stack if no later line ends what the line began.
-    """
+    """Return one fact per stack in a place of the mode that hangs by its text, or per stop or flush that never ends."""
     said = {e.source.topic: quoted(e.text) for e in left if e.source is not None and e in SELF_DESCRIBED["hangs"]}
     ended = [e.ts_ms for e in left if "ended" in e.captures or catalogue().by_id[e.signature].life == "closed"]
     shown: list[tuple[LogEvent | ThreadDump, str]] = [

@@ -87,7 +87,6 @@ def json_lines(
         )
 
 
-#: The fields of an `Input` that are in its JSON.
 _SHOWN = ("name", "what", "read", "used", "start_ms", "end_ms", "dated", "timed", "left_out", "unread")
 
 

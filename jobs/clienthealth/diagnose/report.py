@@ -21,10 +21,8 @@ from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
-#: FACTS: maximum number of facts shown per verdict. FRAMES: maximum number of frames shown per thread. SEVERAL: from
-#: this number on, inputs of one kind share a line, which shows at most this number of names.
+#: Maximum numbers of facts per verdict and frames per thread; SEVERAL or more inputs of one kind share a line.
 FACTS, FRAMES, SEVERAL = 3, 4, 3
-#: Maximum number of characters of a quoted line.
 QUOTED = 160
 _PACKAGE = "clienthealth.diagnose"
 T = TypeVar("T")
@@ -88,10 +86,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Return the stories of the whole report, or of a short report with similar stories merged into one.
-
-        Stories are similar if they differ only in the client's name, and have no finding and no known issue.
-        """
+        """Return the stories; a short report merges those that differ only in the client's name, without a finding."""
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose
@@ -102,10 +97,7 @@ class _Report:
         return [replace(group[0], name=self._some([story.name for story in group])) for group in groups]
 
     def _inputs(self, inputs: Sequence[Input]) -> Iterator[str]:
-        """Yield a line on each attachment.
-
-        In a short report, several (SEVERAL) attachments of one kind that were read completely share one line.
-        """
+        """Yield a line on each attachment; in a short report, several read completely and of one kind share a line."""
 
         def alike(attached: Input) -> object:
             whole = attached.used and attached.timed and not attached.left_out and not attached.unread

@@ -23,8 +23,7 @@ from clienthealth.modes.advisories import advised
 from clienthealth.monitor.adjust import BY_NAME
 from clienthealth.read.logs.also_seen import BY_ID, Trouble
 
-#: Commands that take thread dumps. `library`: words in a library's name, with the command for this library. `any`: the
-#: command for all other libraries.
+#: Commands that take thread dumps, by words in a library's name, and for any other library.
 _DUMPS = table(Path(__file__).with_suffix(".toml"))
 MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes; thread dumps are at hand already"
 
@@ -43,8 +42,7 @@ MOST_TITLES = 3
 #: Keys of `Verdict.detail` that are not shown separately, because `Explanation.cause` usually contains their values.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: _AT_FIRST matches a number at the beginning of a fact's text ("at least 2 ", "1 "). _ONE_OR_MORE matches the number 0
-#: and a noun at the beginning. Its group is the noun without the plural s.
+#: _AT_FIRST: a number at the beginning ("at least 2 ", "1 "); _ONE_OR_MORE: 0 and a noun, captured without plural s.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
 SILENT = "a Kafka client is named here, but nothing shows or rules out a failure mode"
@@ -142,7 +140,6 @@ def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str,
 
 
 _HEADLINES = {"unknown": "Cannot judge", "ok": "OK"}
-#: Statuses of a client, from the best to the worst.
 _ORDER = ("ok", "unknown", "suspected", "confirmed")
 
 
@@ -211,7 +208,6 @@ class _Teller:
             detail=tuple(
                 (n.removesuffix("_seconds").replace("_", " "), _of_all(n, v, mode))
                 for n, v in verdict.detail.items()
-                # A sentence on the cause contains the values of the keys in _IN_CAUSE.
                 if n not in _IN_CAUSE or (n != "note" and not explained.cause and v != "unknown")
             ),
             remedy=explained.remedy if self.dumps else f"{explained.first} {explained.remedy}".lstrip(),
@@ -234,17 +230,13 @@ def _place(source: Source | None, line: int | None = None) -> str:
 
 
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Return the facts in order of time.
-
-    Of facts that differ only in numbers, return the one with the greatest weight (`_weight`).
-    """
+    """Return the facts in order of time; of facts that differ only in numbers, the one with the greatest `_weight`."""
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:
         same = fact.kind, _ONE_OR_MORE.sub(r"0 \1 ", _NUMBER.sub("0", fact.text))
         if same not in kept or _weight(fact) >= _weight(kept[same]):
             kept[same] = fact
     texts = [(fact.kind, fact.text) for fact in kept.values()]
-    # Leave out a fact if another fact begins with its whole text.
     more = {
         (kind, text)
         for kind, text in texts

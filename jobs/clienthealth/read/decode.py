@@ -53,12 +53,11 @@ from clienthealth.read.formats._typed import fast as fast
 from clienthealth.read.logs.times import zone_between
 from clienthealth.settings import Settings, TopicSettings
 
-#: HEADERS: the record headers that are read for every format. _READ: also the headers that our broker plugin adds.
+#: HEADERS: the record headers that are read for every format; _READ: also those of our broker plugin.
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
 _READ = (*HEADERS, *_pushed.HEADERS)
 
-#: _OTEL_AGENT: a text in all data of OpenTelemetry's Java agent (`telemetry.distro.name`). _SWITCH: the option that
-#: turns the agent's Kafka metrics on.
+#: _OTEL_AGENT: a text in all data of OpenTelemetry's Java agent (`telemetry.distro.name`).
 _OTEL_AGENT = b"opentelemetry-java-instrumentation"
 _SWITCH = (
     "OpenTelemetry's Java agent 3 and newer reports Kafka clients only with "
@@ -70,8 +69,7 @@ STREAMS: tuple[Stream, ...] = ("metrics", "logs")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
-#: Fields of an identity. _STATED: the fields that a record's headers may contain. _IN_KEY: the fields in a record's
-#: Kafka key, in the order of the key.
+#: Fields of an identity in a record's headers (_STATED), and in its Kafka key, in the key's order (_IN_KEY).
 _STATED = ("service", "host", "instance", "client_id", "library", "version")
 _IN_KEY = ("service", "instance", "client_id")
 
@@ -93,7 +91,7 @@ class Decoded(msgspec.Struct):
 
 
 class _Parsed(msgspec.Struct):
-    """A record before the fields in its headers and key are added. `content`: the record's snapshots or log lines."""
+    """A record before the fields in its headers and key are added."""
 
     result: Decoded
     record: Record = Record(text="")
@@ -209,10 +207,7 @@ def _by_name(streams: tuple[Stream, ...]) -> Mapping[str, Format]:
 
 
 def _format(record: Record, streams: tuple[Stream, ...]) -> Format | None:
-    """Return the format that the header `format` names, else the first format that recognises the record.
-
-    Returns None if the format is unknown.
-    """
+    """Return the format that the header `format` names, else the first format that recognises the record."""
     by_name = _by_name(streams)
     named = by_name.get(record.headers.get("format", ""))
     if named is not None and _could_be(record, named):
@@ -279,10 +274,7 @@ def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> 
 
 
 def _drop_impossible(snapshot: Snapshot) -> list[str]:
-    """Drop negative or too large values (metrics.MOST), options that `values.option` rejects, and long topic names.
-
-    Return the names of the dropped metrics and options, and the word `topics` once per dropped topic.
-    """
+    """Drop impossible values, options and long topic names; return their names, `topics` for each topic."""
     long = [topic for topic in snapshot.topics if topic.is_too_long]
     if long:
         snapshot.topics = [topic for topic in snapshot.topics if not topic.is_too_long]
@@ -327,7 +319,7 @@ def _foreign(client: Identity, topic: str, settings: Settings) -> str | None:
 
 
 def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str | None:
-    """Fill in missing fields. Return the reject reason; None if the snapshot is usable."""
+    """Fill in missing fields; return the reject reason, or None if the snapshot is usable."""
     client = _identified(snapshot.client, record)
     if not client.service or not client.instance:
         instance = client.instance or client.host or ""
@@ -342,7 +334,7 @@ def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str |
 
 
 def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
-    """Fill in missing fields. Return the reject reason; None if the line is usable."""
+    """Fill in missing fields; return the reject reason, or None if the line is usable."""
     line.client = client = _identified(line.client, record)
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms

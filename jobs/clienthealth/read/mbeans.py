@@ -77,8 +77,7 @@ NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
-#: What is requested from a JVM: maps a pattern of MBean names to the attributes to request (empty: all). Each attribute
-#: costs the JVM time, so only attributes that are used are requested.
+#: Patterns of MBeans to request, with attributes (empty: all); each attribute costs the JVM time.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
     # Request all attributes, because consumers up to 1.0 have an attribute for the lag of each partition.
@@ -195,10 +194,7 @@ def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Add the version in an MBean's attributes to `samples`.
-
-    The Scala client's MBean names no client, so its version counts for the whole JVM.
-    """
+    """Add a version to `samples`; the Scala client's MBean names no client, so its version is the whole JVM's."""
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.subject.client_id is not None:

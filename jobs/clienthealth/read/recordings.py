@@ -170,7 +170,7 @@ def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:
-    """Return (name of the MBean, attribute). `domain`: the MBean's domain if `key` has the form `group/name{tags}`."""
+    """Return (name of the MBean, attribute); `domain` is the MBean's if `key` has the form `group/name{tags}`."""
     if (named := METRIC.fullmatch(key)) is None:
         mbean, _, attribute = key.rpartition("/")
         return mbean, attribute
@@ -178,7 +178,7 @@ def _mbean(key: str, domain: str) -> tuple[str, str]:
 
 
 def _entries(text: str) -> Iterator[tuple[int, bytes]]:
-    """Yield (number of the first line, text) of each log entry. The text includes the stack trace."""
+    """Yield (number of the first line, text with the stack trace) of each log entry."""
     entry: list[str] = []
     start = 0
     for number, line in enumerate(text.splitlines()):

@@ -74,8 +74,7 @@ def document(members: list[str]) -> str | None:
 
 CHUNK = 1 << 16
 MAX_MEMBERS = 20_000
-#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size. A packed log has about a hundredth of
-#: its unpacked size; a packed zip bomb has far less.
+#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size; a log unpacks to about 100 times.
 BASE_BYTES, MAX_RATIO = 1 << 28, 200
 _UNSAFE = re.compile(r"[^\w.+@=, -]")
 
@@ -120,9 +119,9 @@ class Unpacked:
 
 
 class _Zstd:
-    """A reader of zstd that raises EOFError for data that is cut off. (zstandard's own reader raises no error.)"""
+    """A reader of zstd that raises EOFError for data that is cut off, unlike zstandard's own reader."""
 
-    #: Number of packed bytes per call of the decompressor. It is small, because a zip bomb unpacks to far more.
+    #: Number of packed bytes per call of the decompressor, small because a zip bomb unpacks to far more.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:
@@ -212,7 +211,7 @@ def _tar(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
 def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     left, message = limit, message_from_bytes(b"".join(iter(partial(raw.read, CHUNK), b"")))
     parts = [part for part in message.walk() if not part.is_multipart()]
-    # A mail program writes the text twice, as text and as HTML. So skip the HTML if there is a text.
+    # Skip the HTML if there is a text, because a mail program writes a mail's text in both forms.
     plain = any(part.get_content_type() == "text/plain" for part in parts)
     for number, part in enumerate(parts):
         if (name := part.get_filename()) or not plain or part.get_content_type() != "text/html":
@@ -223,10 +222,7 @@ def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, b
 def _member(
     name: str, content: IO[bytes], folder: Path, left: int, written: float | None
 ) -> Generator[tuple[str, str, bool], None, int]:
-    """Write a member of an archive to the folder. If the member is left out, yield one tuple as `extract` does.
-
-    Returns the number of bytes written. `written`: time of the member's last modification (epoch s), None if unknown.
-    """
+    """Write a member of an archive to the folder and return its size (bytes), or yield one tuple as `extract` does."""
     path = folder / safe(name)
     size = 0
     head = content.read(CHUNK)

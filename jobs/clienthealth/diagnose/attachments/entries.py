@@ -29,18 +29,15 @@ MAX_PART = 1 << 22
 #: MAX_ENTRY_LINES: once an entry has this number of lines, the next unindented line begins a new entry. MAX_DUMP: like
 #: MAX_PART, for an entry that contains a thread dump.
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
-#: A shipper writes times in UTC, an application in its local time. The difference of the two counts as the
-#: application's time zone if it is a multiple of QUARTER_MS (± ZONE_EXACT_MS), and at most MOST_QUARTERS quarters of an
-#: hour (14 hours).
+#: A local time shows its zone if its distance from the shipper's UTC is a multiple of QUARTER_MS (± ZONE_EXACT_MS).
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
-#: Maximum number of entries that `Splitter` remembers to recognise repeated entries of a burst.
 _REMEMBERED = 20_000
 
 #: The first time in a file is searched in this number of lines at its beginning.
 _ABOVE = 200
 
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
-#: _CONTINUED: lines that continue the entry above them. _IN_DUMP: lines that continue the thread dump above them.
+#: Lines that continue the entry (_CONTINUED) or the thread dump (_IN_DUMP) above them.
 _CONTINUED = re.compile(
     rb"(?! {1,4}(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)(?:[\s})\]]|$|Caused by: |Suppressed: |"
     rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked |"
@@ -59,7 +56,6 @@ _JSON_TIME = re.compile(rb'"(?:@?time(?:stamp)?|ts|asctime|date)" ?: ?"?([^",}]{
 _TITLE = b"Full thread dump "
 
 _DUMPS = tuple(text.encode() for text in DUMP_LITERALS)
-#: Texts that show that a line of a log contains metrics.
 METRICS = (
     b'"txmsgs"',
     b'\\"txmsgs\\"',
@@ -136,8 +132,8 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        #: Entries that were yielded. `repeats` counts their repetitions since then; `_repeated` yields these later.
-        #: An entry can have two keys: its whole line, and (writer, text without the time, tenth of a second).
+        #: Entries that were yielded, each under two keys: the whole line, and (writer, text without time, tenth of a
+        #: second).
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""
@@ -205,10 +201,7 @@ class Splitter:
         return self._time(self.times.stamp(stripped), time, key)
 
     def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
-        """Parse the lines in a part of a block and yield its entries.
-
-        `hits`: start indices of the Kafka texts in the block. `number`: number of the part's first line in the file.
-        """
+        """Yield the entries in a part of a block; `hits` are the start indices of the Kafka texts in the block."""
         next_hit, at = bisect_left(hits, begin), begin
         for line in block[begin:end].removesuffix(b"\n").split(b"\n"):
             at += len(line) + 1
@@ -233,14 +226,13 @@ class Splitter:
             number += 1
 
     def _is_left_out(self, key: bytes | tuple[bytes, bytes, int]) -> bool:
-        """True if an entry with this key was yielded before. If so, count one more repetition of that entry."""
+        """Return whether an entry with this key was yielded before, and count one more repetition of that entry."""
         if (known := self._left_out.get(key)) is None:
             return False
         known.repeats += 1
         return True
 
     def _remember(self, key: bytes | tuple[bytes, bytes, int], entry: Entry) -> Iterator[Entry]:
-        """Remember the entry, so that equal entries are left out."""
         if len(self._left_out) >= _REMEMBERED:
             yield from self._repeated()
             self._left_out.clear()
@@ -289,11 +281,7 @@ class Splitter:
         return Entry(entry.line, entry.ts_ms, text, stamp, writer, entry.dump, numbers=entry.numbers[:])
 
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
-        """Return the time of a line (epoch ms); None if no time is known.
-
-        The first known time is returned: the line's own time, the time in the shipper's prefix, the time of the
-        previous line of its writer (`key`), the newest time in the file so far.
-        """
+        """Return a line's time (epoch ms): its own, the shipper's, its writer's previous one, or the file's newest."""
         own = stamp.ts_ms if stamp is not None else None
         if shipped:
             sent = self._shipped.stamp(shipped)
@@ -304,7 +292,7 @@ class Splitter:
                 # The shipper's time names its zone, so the difference to the line's local time shows the line's zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # If the difference fits no time zone, the shipper was late. Then the line's zone is taken as UTC.
+                # If the difference fits no time zone, the shipper was late, so the line's zone is taken as UTC.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)
@@ -327,11 +315,7 @@ def _is_long(entry: _Open, line: bytes) -> bool:
 
 
 def _spans(block: bytes, hits: Sequence[int], hot: int) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end) of each part of the block that must be parsed; a part consists of whole lines.
-
-    `hot`: number of bytes at the block's beginning that must be parsed, because the previous block ends soon after a
-    Kafka text.
-    """
+    """Yield (begin, end) of each part of the block that must be parsed, including the first `hot` bytes."""
     spans: list[tuple[int, int]] = [(0, hot)] if hot else []
     for hit in hits:
         begin, end = max(0, hit - BACK), hit + AHEAD
@@ -348,13 +332,11 @@ def _spans(block: bytes, hits: Sequence[int], hot: int) -> Iterator[tuple[int, i
         done = max(done, last)
 
 
-# -- which lines are about Kafka ------------------------------------------------------------------------------------
-
 _STRIDE = 4
 _LEAST = 2 * _STRIDE - 1
 _FACTOR = np.uint32(2_654_435_761)
 _SHIFT = np.uint32(16)
-#: The most frequent characters in logs, the most frequent first. The scanner looks for a text's rarest characters.
+#: The scanner looks for a text's rarest characters; these characters are frequent in logs, the most frequent first.
 _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 

@@ -20,9 +20,7 @@ from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Possible names of the field with the application's line (_MESSAGES) and of the field with the time (_TIMES). `trace`:
-#: the error in a task's status from Kafka Connect. `error`: the error in an answer of Kafka's REST proxy. `value`: the
-#: exception in an event of Sentry.
+#: Kafka Connect writes an error into `trace`, Kafka's REST proxy into `error`, and Sentry into `value`.
 _MESSAGES = (
     *("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE"),
     *("trace", "error", "value"),
@@ -47,7 +45,6 @@ class Row(NamedTuple):
     is_sample: bool = False
 
 
-#: The kinds of downloads, in words for people.
 DOCUMENT, LINES, TABLE, XML = "out of a JSON export", "out of JSON lines", "out of a table", "in XML"
 
 
@@ -94,7 +91,6 @@ def of_table(text: str) -> list[Row] | None:
 
 
 def _events(content: bytes) -> Iterator[Mapping[str, str]]:
-    """Yield the fields of each log event in XML."""
     end = 0
     for begin in _EVENT.finditer(content):
         if begin.start() < end:
@@ -130,8 +126,7 @@ def _lines(rows: Sequence[Row]) -> bytes:
         return b""
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
     if len(timed) == len(rows):
-        # If the newest row comes first, rows with equal times are in reverse order, too. `sorted` keeps their order, so
-        # reverse all rows first.
+        # Reverse rows that come newest first before sorting, because `sorted` keeps the order of rows with equal times.
         in_turn = rows if timed[0] <= timed[-1] else reversed(rows)
         rows = sorted(in_turn, key=lambda row: row.ts_ms or 0)
     return "".join(map(_line, rows)).encode("utf-8", "replace")
@@ -169,7 +164,7 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
             if isinstance(pair, list | tuple) and len(pair) > 1 and (name or isinstance(pair[1], str)):
                 yield Row(_time_ms(str(pair[0])), f"{series if name else ''}{pair[1]}", bool(name))
         return
-    # Elasticsearch gives each field as a list of its values. If there is only one value, take it.
+    # Elasticsearch gives each field as a list of its values, usually of a single value.
     fields = {
         name: item[0] if isinstance(item, list) and len(item) == 1 and not isinstance(item[0], dict | list) else item
         for name, item in value.items()

@@ -33,21 +33,17 @@ UNNAMED = "unnamed"
 MAX_TEXT = 1 << 22
 _BRACES = 40
 
-#: Our names of columns in the listing of a consumer group: columns with offsets, columns about members.
 _OFFSETS, _OF_MEMBER = ("committed-offset", "end-offset", "records-lag"), ("client_id", "consumer_id", "host")
 _TABLES = table(Path(__file__).with_suffix(".toml"))
 _TEXTS = {name: "".join(text).replace("%number%", _TABLES["number"]) for name, text in _TABLES["patterns"].items()}
 _RE = {name: re.compile(text.replace("%mbean%", _TABLES["mbean"]), re.ASCII) for name, text in _TEXTS.items()}
-#: Lines that contain one value each.
 _LINES = tuple(find for name, find in _RE.items() if name.startswith("line_"))
-#: The beginning of a JSON object or list: _ANYWHERE, or _AT_LINE (at the beginning of a line). _PARTED: the text
-#: between two JSON objects or lists.
+#: Patterns for the beginning of JSON, anywhere or at a line's beginning, and for the text between two documents.
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: The search for JSON in a text ends when failed attempts to parse have read _ATTEMPTS times as many characters as the
-#: text has. To report an error, the parser counts the line ends before it. So each failed attempt also counts as one
-#: character per _COUNTED characters before the error.
+#: The search for JSON in a text ends when failed attempts to parse have read _ATTEMPTS times the text's length. The
+#: parser counts the line ends before an error, so one character per _COUNTED characters before the error is added.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -128,7 +124,7 @@ def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Itera
 
 
 class _Table:
-    """Reads JmxTool's CSV. The first line of the CSV contains the MBean and attribute of each column."""
+    """Reads JmxTool's CSV, whose first line contains the MBean and attribute of each column."""
 
     def __init__(self, header: str) -> None:
         self.columns = [name.strip().rpartition(":") for name in next(csv.reader([header]))]
@@ -200,10 +196,7 @@ class _Pile:
         self.mbeans.setdefault(mbean, {})[name] = value
 
     def _partition(self, count: int, row: Mapping[str, str]) -> Iterator[Reading]:
-        """Add a row of a consumer group's listing to the sample.
-
-        If the listing has no columns about members, every partition counts as assigned to an unknown member.
-        """
+        """Add a row of a group's listing to the sample; without member columns, the partition counts as assigned."""
         group, partition = row.get("group") or self.group or UNNAMED, integer(row["partition"])
         metrics = {name: value for name in _OFFSETS if (value := number(row.get(name))) is not None}
         if partition is None or "end-offset" not in metrics:
@@ -216,7 +209,7 @@ class _Pile:
         self.listed.setdefault(group, {})[row["topic"], partition] = topic
 
     def close(self, count: int = 0) -> Iterator[Reading]:
-        """Yield the collected sample, if there is one. `count`: number of the line that begins the next sample."""
+        """Yield the collected sample, if there is one; the next sample begins in the line `count`."""
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
         process = self.jvm.service, self.jvm.host, self.jvm.instance
@@ -310,7 +303,7 @@ def in_entry(text: str, ts_ms: int) -> list[bytes]:
 
 
 def _is_reading(value: Any) -> bool:
-    """True if the JSON value is a sample: librdkafka's statistics or an answer of Jolokia."""
+    """Return True if the JSON value is a sample: librdkafka's statistics or an answer of Jolokia."""
     listed = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
     return any({"brokers", "topics"} <= one.keys() or {"request", "value"} <= one.keys() for one in listed)
 
@@ -335,10 +328,7 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the index after the closing brace of the brace at `at`; 0 if it is not within MAX_TEXT characters.
-
-    Assumes that the names in the text contain no braces.
-    """
+    """Return the index after the brace that closes the one at `at`; 0 if MAX_TEXT characters contain none."""
     depth = 0
     for match in re.finditer(r"[{}]", text[at : at + MAX_TEXT]):
         depth += 1 if match.group() == "{" else -1

@@ -25,8 +25,6 @@ from clienthealth.diagnose.attachments.text import Read
 from clienthealth.model.errors import InputError
 from clienthealth.read.recordings import second_process
 
-#: CUT: the reason that is shown for a text that may be incomplete. EXPLAINED: the reason why lines of a text that
-#: explains an error are left out.
 CUT, EXPLAINED = "the last line has no line end", "quoted in an explanation"
 
 
@@ -189,9 +187,9 @@ class Stream:
 
 @dataclass(frozen=True)
 class _Parent:
-    """What a file gets from the folder or archive around it: its process, and the prefix of its name (`shown`).
+    """What a file gets from the folder or archive around it.
 
-    `depth`: number of folders and archives around the file. `given`: True if the user named the file itself.
+    `depth`: number of folders and archives around the file.
     """
 
     service: str
@@ -278,7 +276,6 @@ class Opener(ExitStack):
     def _content(
         self, head: bytes, raw: Readable, shown: str, parent: _Parent, file_ms: int | None, size: int | None
     ) -> Iterator[Stream]:
-        """Yield the streams in a file: the file itself, or its unpacked content."""
         name = shown.rpartition("/")[2]
         # A file that the user names is read whatever its name is.
         if what := archives.no_evidence("" if parent.given else name, head):
@@ -314,7 +311,7 @@ class Opener(ExitStack):
         folder = Path(self.enter_context(tempfile.TemporaryDirectory(prefix="kafka-health-")))
         content: Readable = _Joined(head, raw)
         if packing == "zip":
-            # A zip has its index at the end, and a stream cannot be read backwards. So write the zip to a file first.
+            # Write the zip to a file, because a zip has its index at the end, and a stream cannot be read backwards.
             spool = self.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
             shutil.copyfileobj(content, spool, CHUNK)
             spool.seek(0)
@@ -340,10 +337,7 @@ class Opener(ExitStack):
             self._input(shown, parent, "an archive", damage)
 
     def _input(self, shown: str, parent: _Parent, what: str = "", unread: str = "") -> Input:
-        """Add a file to the list of inputs.
-
-        `what`: kind of a file that is not read. `unread`: why the file is not read although it may contain evidence.
-        """
+        """Add a file to the list of inputs; `unread` is the reason why possible evidence in the file is not read."""
         entered = Input(f"{parent.shown}{shown}", what, process=(parent.service, parent.instance))
         if unread:
             entered.cannot_read(unread)
@@ -371,10 +365,7 @@ class _Joined:
 
 
 def _head(read: Read) -> bytes:
-    """Return the first bytes of a file, enough to recognise its kind.
-
-    Raises UnreadableError only if no byte can be read.
-    """
+    """Return enough bytes to recognise a file's kind; raise UnreadableError only if no byte can be read."""
     head = b""
     try:
         while len(head) < HEAD and (chunk := read(HEAD - len(head))):

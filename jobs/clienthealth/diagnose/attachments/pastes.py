@@ -21,18 +21,15 @@ from clienthealth.modes import catalogue
 from clienthealth.read.formats._json_layouts import parsed
 from clienthealth.read.logs.events import literals
 
-#: The role of a line in a text. logged: a program wrote the line into a log. quoted: a person cites the line without
-#: its time. explained: the line is part of a text that explains an error in general rather than reports a failure.
+#: The role of a line: written by a program, quoted by a person without its time, or part of a general explanation.
 Context = Literal["logged", "quoted", "explained"]
 
-#: Maximum size of a paste (bytes). Larger texts are returned unchanged.
+#: Maximum size (bytes) of a paste; larger texts are returned unchanged.
 MOST = 1 << 22
-#: Maximum size (bytes) of a text that counts as an excerpt. Only in an excerpt, two successive lines are also examined
-#: as one wrapped line.
+#: Only in a text of at most this size (bytes), two successive lines are also examined as one wrapped line.
 _EXCERPT = 1 << 16
-#: _ALIKE: a prefix is removed if at least this number of stack frames begin with it; fewer may be a coincidence.
-#: _ON_ONE_LINE: a line with at least this number of frames is a stack that lost its line ends. _MAX_JOINED: maximum
-#: number of following lines on which a frame may continue.
+#: A prefix is removed if at least _ALIKE stack frames begin with it; fewer frames may be a coincidence. A line with at
+#: least _ON_ONE_LINE frames is a stack that lost its line ends.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
 #: A tool may have wrapped a text if its lines are at most _WIDEST characters wide, and at least _SHARE of the lines had
@@ -42,18 +39,15 @@ _WIDEST, _SHARE = 200, 0.8
 _SAME = 12
 
 #: Patterns of the words by which the function `context` decides whether a text explains an error or reports a failure.
-#: Words of a kind that ends in `-strongly` have a greater weight (_WEIGHTS).
 _SIGNS = {
     name: re.compile(pattern, re.VERBOSE | re.IGNORECASE | re.MULTILINE)
     for name, pattern in table(Path(__file__).with_name("explanations.toml")).items()
 }
 _WEIGHTS = {"": 1, "-strongly": 3}
-#: Limits of the function `context`. _PAGE: maximum size (bytes) of a text that a person wrote. _BEFORE, _AFTER: numbers
-#: of lines before and after a line whose words decide, together with the line's own words, what the line is.
+#: The words _BEFORE lines before to _AFTER lines after a line decide what the line is, in texts of up to _PAGE bytes.
 _PAGE = 1 << 18
 _BEFORE, _AFTER = 30, 20
-#: If these lines have fewer than _PROSE bytes of words, one word that explains does not make them an explanation,
-#: because it may be a label or a title. Then the words that explain need at least the weight _EXPLAINS.
+#: In fewer than _PROSE bytes of words, one explaining word may be a label, so the weight must be at least _EXPLAINS.
 _PROSE, _EXPLAINS = 80, 2
 #: The output of a program at most _BESIDE lines away adds _OUTPUT to the weight of the words that report.
 _BESIDE, _OUTPUT = 3, 2
@@ -61,12 +55,10 @@ _BESIDE, _OUTPUT = 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-#: A line with at least _ENTRIES entries is a log that lost its line ends. The entries are searched after the first
-#: _SHIPPED characters, because a log shipper may have put a time there.
+#: A line with _ENTRIES entries after the first _SHIPPED characters (a shipper's time) is a log that lost its line ends.
 _ENTRIES, _SHIPPED = 2, 45
 #: Minimum length of a line that may be an unfinished sentence.
 _LONG = 40
-#: The patterns of `pastes.toml`. Its table `stacks` has the replacements for matches of some patterns.
 _FILE = table(Path(__file__).with_suffix(".toml"))
 _RE = {name: re.compile("".join(pieces)) for name, pieces in _FILE.items() if name != "stacks"}
 
@@ -107,11 +99,7 @@ def context(content: bytes) -> Callable[[int], Context]:
 
     @cache
     def weights(number: int) -> tuple[int, ...]:
-        """Return four numbers about a line's words outside quotations and code.
-
-        These numbers are the weight of words that explain, the weight of words that report, the size of all words in
-        bytes, and the number of common English words.
-        """
+        """Return (weight of explaining words, weight of reporting words, bytes of words, number of English words)."""
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):
             return _RE["command"].match(line) is not None, 0, 0, 0
@@ -232,11 +220,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Join a sentence with the indented lines that continue it.
-
-    Also join `… with correlation id N :` with the map on the next line. In a text of at most 64 KiB
-    (_EXCERPT), also join two lines that only together match a log pattern.
-    """
+    """Join a sentence with its indented lines, and `… with correlation id N :` with the next line's map."""
 
     @cache
     def patterns_in(line: str) -> frozenset[str]:

@@ -34,14 +34,11 @@ from clienthealth.read.logs.times import time_in_name, zone_between
 from clienthealth.read.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
 
-#: Maximum size (bytes) of a text that is examined as a whole. A larger text may be a recording (samples), JSON
-#: lines, a Prometheus exposition or JmxTool's CSV. Any other larger text is read as a log with dumps and metrics in it.
+#: Maximum size (bytes) of a text that is examined as a whole.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
-#: A file about Kafka clients contains at least one of these texts. LOG-END-OFFSET is a heading in the output of
-#: `kafka-consumer-groups`.
+#: A file about Kafka clients contains at least one of these texts.
 _MARKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-producer-network LOG-END-OFFSET".split()
-#: The beginning of JSON that is not a line of a log: an object, or a list of objects.
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
 #: A point of InfluxDB's line protocol: tags, then fields.
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
@@ -78,7 +75,7 @@ class Reader:
         self._anchors = {} if undated is None else undated
         self._undated: Timed = "file" if believable else "order"
         self._cut = False
-        #: `_found`: True if a thread dump or a JSON document was found; `_logs`: True if an entry of a log was found.
+        #: `_found`: a thread dump or a JSON document was found; `_logs`: an entry of a log was found.
         self._found = self._logs = self._beside_kafka = False
         self._context: Callable[[int], Context] = lambda _: "logged"
         service, instance = stream.process
@@ -143,8 +140,6 @@ class Reader:
         self._what("OTLP protobuf")
         self.input.read = 1
         yield self._document(0, b"".join(content))
-
-    # The methods below read texts of moderate size.
 
     def _whole(self, content: bytes) -> Iterator[Recorded]:
         lines = content.split(b"\n")
@@ -219,8 +214,8 @@ class Reader:
     def _documents(self, text: str) -> Generator[Recorded, None, set[int]]:
         """Yield records for the text's JSON documents; return the numbers of these documents' lines.
 
-        If the text contains other lines, too, only documents with metrics or dumps are taken. JSON in no known format
-        becomes a record if the text contains nothing else, so that its reject reason is shown.
+        JSON in no known format becomes a record only if the text contains nothing else, so that a reject reason is
+        shown.
         """
         every = list(metrics.documents(text))
         alone = not metrics.between(text, every).strip(" \t\r\n,\ufeff")
@@ -242,7 +237,7 @@ class Reader:
         return taken
 
     def _listed(self, document: metrics.Document, alone: bool) -> list[Any]:
-        """Return the dumps or records in a JSON document; [] if it has none. `alone`: True if the text is only JSON."""
+        """Return the dumps or records in a JSON document; `alone`: the text is only JSON."""
         value = document.value
         if is_dump_document(document.text) and (dumps := dumps_of_document(value, len(document.lines))):
             return [_numbered(dump, document.lines) for dump in dumps]
@@ -264,7 +259,7 @@ class Reader:
                 yield number, line
 
     def _document(self, number: int, value: bytes) -> Recorded:
-        """Return a record that contains JSON. If the JSON contains no time, the record gets the time of its file."""
+        """Return a record that contains JSON, with the time of its file if the JSON contains no time."""
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
         # A document without samples and lines, such as a failed answer of Jolokia (404), needs no time.
         dated = self._decoded(value, self.now_ms) if timeless else None
@@ -276,7 +271,6 @@ class Reader:
         return bool(decoded.snapshots) or "missing-identity: client_id" in decoded.errors
 
     def _is_recognised(self, content: bytes) -> bool:
-        """True if the content is JSON and a record of a known format."""
         decoded = self._decoded(content)
         lacks = any(error.startswith(("missing-identity", "missing-timestamp")) for error in decoded.errors)
         return decoded.format not in (None, "plain_text") and bool(decoded.snapshots or decoded.lines or lacks)
@@ -329,7 +323,7 @@ class Reader:
         last_ms: int | None = None
         for dump in dumps:
             first = min(dump.taken, default=0)
-            # A dump without a time gets the time of the dated line or dump before it. The dump may be much newer.
+            # A dump without a time gets the time of the dated line or dump before it.
             last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms or self._time_in_name()
             self.input.span(ts_ms)
             if dump.complete is False:
@@ -339,10 +333,7 @@ class Reader:
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
-        """Note in the input that its times name no zone, and guess the zone from the file's time.
-
-        `last_ms`: the newest time in the input; 0 if there is none.
-        """
+        """Note that the input's times name no zone, and guess the zone from the file's time."""
         if last_ms:
             self.input.local = True
             dated = self._undated == "file"
@@ -354,10 +345,8 @@ class Reader:
         self.input.dated, self.input.named = False, "day" if named.dated else "clock"
         return named.ts_ms
 
-    # The methods below read large texts, and those parts of smaller texts that are logs.
-
     def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[Recorded]:
-        """Yield the records of a large text. `begin`: its first blocks, joined; `text`: all its blocks."""
+        """Yield the records of a large text, whose first blocks are also in `begin`."""
         sample = plain(begin[: begin.find(b"\n", _SAMPLE) + 1]).split(b"\n")[:-1]
         filled = [line for line in sample if line.strip()][:50]
 
@@ -448,15 +437,12 @@ class Reader:
             line.ts_ms = entry.ts_ms
         yield self._record("logs", entry.line, line, line.ts_ms, entry.key, entry.repeats)
 
-    # The methods below make a record, and note what kind of input this is.
-
     def _record(
         self, stream: _Topic, number: int, value: _Value, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
     ) -> Recorded:
         """Return a record with the content `value`.
 
-        `writer`: the pod or program that a log shipper's prefix names, or ''. `ts_ms`: the record's time; 0 if `value`
-        contains a time, None if the time is unknown.
+        `ts_ms`: the record's time; 0 if `value` contains a time, None if the time is unknown.
         """
         service, instance = self._stream.process
         if writer:
@@ -475,7 +461,7 @@ class Reader:
 
 
 def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
-    """Return the dump, with its lines numbered as in the file. `numbers[n]`: the number that line n has in the file."""
+    """Return the dump with its lines numbered as in the file, where line n has the number `numbers[n]`."""
     for thread in dump.threads:
         thread.line = numbers[thread.line]
     dump.taken = frozenset(numbers[at] for at in dump.taken)
@@ -483,7 +469,7 @@ def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
 
 
 def _is_reading(line: bytes) -> bool:
-    """True if the line is a sample of a recording: JSON with metrics that have names like `MBean/attribute`."""
+    """Return True if the line is a sample of a recording: JSON with metrics that have names like `MBean/attribute`."""
     document = mapping(parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None)
     values = document.get("metrics")
     if not isinstance(document.get("ts"), int) or not isinstance(values, dict):
@@ -492,7 +478,7 @@ def _is_reading(line: bytes) -> bool:
 
 
 def _is_by_line(lines: Sequence[bytes]) -> bool:
-    """True if at least 3/4 of these lines begin like JSON, and at least half are valid JSON (a line may be cut off)."""
+    """Return True if at least 3/4 of these lines begin like JSON, and at least half are valid JSON."""
     begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
     # Check the first characters before parsing: this is quick, and few lines of a log begin with a brace or a bracket.
     if not begun or len(lines) < (len(lines) - len(begun)) * 4:

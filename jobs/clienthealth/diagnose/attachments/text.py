@@ -26,10 +26,9 @@ from clienthealth.read.logs import lines
 from clienthealth.read.logs.times import Times
 
 BLOCK = 1 << 18
-#: A line that reaches this length (bytes) without a line end is split. Lines of logs are far shorter.
+#: A line that reaches this length (bytes) is split; lines of logs are far shorter.
 MAX_LINE = 1 << 23
 
-#: Colours, cursor movements and titles of terminals.
 ANSI = re.compile(
     rb"\x1b(?:\[[0-9;:?]{0,40}[ -/]?[@-~]|\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\)|[()][0-9A-B]|[=>78cDEHM])"
 )
@@ -169,12 +168,11 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         if lines:
             yield b"\n".join(lines) + b"\n"
     if entry and (last := _journal(entry)):
-        # The export is cut off in the middle of its last entry. Yield the part of this entry that is present.
+        # The export is cut off in the middle of its last entry, so yield the part that is present.
         yield last + (b"\n" if not rest else b"")
 
 
-#: _FITS: minimum share of the lines about Kafka that can be parsed without the prefixes. Below this share, the prefixes
-#: stay in the lines if more lines can be parsed with them. _SAMPLE: maximum number of lines that are examined.
+#: Prefixes stay in the lines if less than this share of the lines about Kafka can be parsed without the prefixes.
 _FITS = 0.5
 _SAMPLE = 2_000
 #: A line that belongs to the entry above: a frame, the value of an option, an exception.
@@ -252,7 +250,6 @@ _PREFIX_SHARE = 0.8
 _MOST_PREFIXES = 3
 _PREFIX_SAMPLE = 400
 
-#: Patterns of prefixes, by name.
 _PREFIXES = {
     name: re.compile(pattern.encode(), re.VERBOSE)
     for name, pattern in table(Path(__file__).with_name("prefixes.toml")).items()
@@ -260,7 +257,7 @@ _PREFIXES = {
 _TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
 #: A line that begins with a time or a level, whether the application or a shipper wrote it.
 _TIMED_OR_LEVELLED = re.compile(_TIMED_REST.pattern + rb"|[A-Z]{4,16}[ :]|[A-Z][a-z]{2}\.? [ \d]\d")
-#: Further lines of a stack trace or a list of options. An application writes no time before such lines.
+#: Further lines of a stack trace or a list of options, before which an application writes no time.
 _GOES_ON = re.compile(rb"\t|\}|[ ]+(?:at |\.\.\. \d|[\w.]+ = )|Caused by: |Suppressed: ")
 _BEGINS_OR_GOES_ON = re.compile(_TIMED_OR_LEVELLED.pattern + b"|" + _GOES_ON.pattern)
 
@@ -324,7 +321,7 @@ def _rest(match: re.Match[bytes]) -> bytes:
 
 
 def _count(pattern: re.Pattern[bytes], matches: Sequence[re.Match[bytes]]) -> int:
-    """Return the number of lines with `pattern` directly after the prefix. `matches`: the prefix in each line."""
+    """Return the number of lines with `pattern` directly after the prefix."""
     return sum(pattern.match(_rest(match)) is not None for match in matches)
 
 
@@ -335,10 +332,7 @@ def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if `docker compose` wrote the prefixes.
-
-    Some versions of `docker compose` pad all names to the same width, others write one blank after each name.
-    """
+    """Return True if `docker compose` wrote the prefixes; its versions pad names to one width, or write one blank."""
     keys = {match["key"].upper() for match in matches}
     levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}
     bars = {match.group().find(b"|") for match in matches}
@@ -351,17 +345,13 @@ def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
-    """True if the prefixes end with rising line numbers.
-
-    A number before a blank must rise by exactly 1 from line to line, because such a number may also be a time.
-    """
+    """Return True if the prefixes end with line numbers: rising, or before a blank rising by exactly 1."""
     numbers = [int(re.findall(rb"\d+", match.group())[-1]) for match in matches]
     most = 1 if matches[0].group().endswith(b" ") else 1 << 30
     return len(numbers) > 1 and all(0 < high - low <= most for low, high in pairwise(numbers))
 
 
-#: Prefixes that either a tool or the application may have written. Maps the name of such a prefix to a function that
-#: takes the matches of the prefix (one per line), and returns True if they show that a tool wrote it.
+#: Prefixes that a tool or the application may have written, each with a function that decides whether a tool wrote it.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
     # An application writes a time only before an entry's first line; a tool writes it also before the lines of a stack
     # trace.

@@ -27,7 +27,7 @@ from clienthealth.read.mbeans import RUNTIME
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 
 USER = "kafka-health"
-#: Time limit (s) of the launcher. The launcher itself gives up after some 10 s if the JVM does not answer.
+#: Time limit (s) of the launcher, which itself gives up after some 10 s if the JVM does not answer.
 LAUNCH_SECONDS = 30.0
 #: Time limit (s) from the launcher's end to the agent's first answer.
 ANSWER_SECONDS = 30.0
@@ -150,10 +150,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
 
 
 def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
-    """Return the password file that an earlier run of `watch` made for the agent of a process.
-
-    Returns None if the agent needs no password, or if it needs the password in the settings (`with_password`).
-    """
+    """Return the password file that an earlier `watch` made for a process's agent; None if none is needed."""
     if _NO_PASSWORD not in _refusal(agent.url):
         return None
     for password in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/password"):
@@ -178,7 +175,7 @@ def _refusal(url: str, user: str = "", password: str = "") -> str:
 
 
 def _is_abandoned(password: Path) -> bool:
-    """True if the run of `watch` that wrote this file has ended."""
+    """Return True if the run of `watch` that wrote this file has ended."""
     with password.open(encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -205,10 +202,7 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 
 
 def _launch(jar: Path, *arguments: str) -> str:
-    """Run the agent's launcher, and return its output.
-
-    The exit code is ignored: it also reports an error if the agent is loaded but has not answered yet.
-    """
+    """Return the launcher's output, but ignore the exit code, which is an error also before a late answer."""
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:
         done = output_of(command, LAUNCH_SECONDS)

@@ -24,7 +24,6 @@ from clienthealth_exporters.jvm.dumps import DumpBudget, DumpPlan, Reason, dump_
 PY_SPY_SECONDS = 10.0
 PAGE_SECONDS = 5.0
 PAGE_BYTES = 16 * 1024 * 1024
-#: The reason for every dump: only stacks show the state of a Python process without a statistics page.
 _ALWAYS = (Reason("a Python process shows its state only by its stacks"),)
 _REFUSED = ("permission denied", "operation not permitted")
 

@@ -21,13 +21,12 @@ from clienthealth.modes import modes
 from clienthealth.monitor.incidents import Transition
 
 _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
-#: A new finding is shown with at most this number of facts, the newest ones. The report at the end shows more.
+#: A new finding is shown with at most this number of facts, the newest ones.
 FACTS = 3
 #: The format of a row: 80 columns are enough for the longest verdict.
 ROW = "{:<32.32} {:<8.8} {}"
 HANGING = " " * 12
-#: THREADS: maximum number of threads shown with a stack per process. FRAMES: maximum number of frames per stack.
-#: `--verbose` lifts these two limits. IN_TABLE: maximum number of threads per process in the live table.
+#: Maximum numbers of threads with a stack per process, of frames per stack, and of threads in the live table.
 THREADS, FRAMES, IN_TABLE = 4, 4, 2
 
 
@@ -49,7 +48,7 @@ class Screen:
     def write(self, lines: Iterable[str]) -> None:
         """Write lines below the existing ones, wrapped on a terminal."""
         for line in lines:
-            # A terminal would break lines within words. A program that reads a pipe wants one line per fact.
+            # Break lines only for a terminal, because a program that reads a pipe wants one line per fact.
             wrapped = (textwrap.wrap(line, _columns(), subsequent_indent=HANGING) or [""]) if self._live else [line]
             self._stream.write("".join(f"{part}\n" for part in wrapped))
         self._stream.flush()

@@ -71,7 +71,7 @@ class Recorder:
             raise InputError(f"--record {self._folder}: cannot be written: {error.strerror}") from error
 
 
-#: Maximum number of dumps in memory. A watch may last for days, and a dump of thousands of threads takes megabytes.
+#: Maximum number of dumps in memory, because a dump of thousands of threads takes megabytes.
 KEPT_DUMPS = 20
 _encode = msgspec.json.Encoder().encode
 

@@ -120,8 +120,7 @@ FORMATS = tuple(
     Format(name, "logs", declared.order, declared.recognise, declared.lines, about=declared.about)
     for name, declared in _DECLARED.items()
 )
-#: The layouts of all formats merged, for JSON lines in an unknown format. Formats that carry another program's line are
-#: left out.
+#: For JSON lines in an unknown format; formats that carry another program's line are left out.
 ANY_LAYOUT = reduce(or_, (declared.layout for _, declared in sorted(_DECLARED.items()) if not declared.carries))
 
 

@@ -58,8 +58,7 @@ def _texts(values: list[Any]) -> list[str]:
     return [text for text in map(as_text, values) if text is not None]
 
 
-#: A time without a zone in a line is used only if it differs from the shipper's time by at most BELIEVED_MS (ms). A
-#: local time would be hours off.
+#: A time without a zone counts only if it is this near (ms) to the shipper's time; a local time is hours off.
 BELIEVED_MS = 600_000
 #: The text before a JSON line from stern (pod and container) or Docker Compose (service and a bar).
 _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")
@@ -85,7 +84,6 @@ def opened(line: LogLine) -> LogLine:
     if inside is not None and (inside.message is not None or inside.stack is not None):
         return named(_over(inside, line, line.ts_ms if inside.ts_ms is None else inside.ts_ms))
     entry = lines.entry(text)
-    # An entry's time without a zone counts only if it is near the shipper's time.
     written, shipped = time_ms(entry.time), line.ts_ms
     near = written is None or shipped is None or abs(written - shipped) <= BELIEVED_MS
     agreed = written if near or has_zone(entry.time or "") else shipped
@@ -96,10 +94,7 @@ def opened(line: LogLine) -> LogLine:
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
-    """Return the line with `dumps`, and with the rest of the text as its message.
-
-    The client's name is searched only in the rest, because a dump may name other clients of the process.
-    """
+    """Return the line with `dumps`; only the rest of its text can name the client, as dumps name others, too."""
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
     if rest:
@@ -113,7 +108,7 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
 
 
 def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
-    """Merge the line in a shipper's message with the shipper's record (`below`). Fields of the message win."""
+    """Merge the line in a shipper's message with the shipper's record (`below`); fields of the message win."""
     client = Identity(**_above(line.client, below.client, Identity.__struct_fields__))
     fields = _above(line, below, ("level", "logger", "thread", "message", "stack"))
     return msgspec.structs.replace(below, ts_ms=ts_ms, client=client, **fields)

@@ -26,9 +26,8 @@ from clienthealth.settings import IdentitySettings
 
 KIP714 = "org.apache.kafka."
 KIP714_INTERVAL_MS, AGENT_INTERVAL_MS = 300_000, 60_000
-#: Possible names of the attribute that contains a broker's id.
 NODES = ("node_id", "node-id", "node.id")
-#: Levels in order of OTLP's severity numbers. Each level has four numbers: TRACE 1 to 4, …, FATAL 21 to 24.
+#: Each level has four of OTLP's severity numbers: TRACE 1 to 4, …, FATAL 21 to 24.
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 
 _CLIENT_METRIC = re.compile(r"(?:org\.apache\.)?kafka\.(producer|consumer)\.")

@@ -69,7 +69,7 @@ def _fill(record: Record, data: bytes | memoryview) -> None:
 
 
 def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
-    """Decode `data` into `record`. Unless `data` is JSON, request schema `number` from the registry."""
+    """Decode `data` into `record`; unless `data` is JSON, request schema `number` from the registry."""
     if data[0] in b"{[":
         with suppress(PayloadError):
             _fill(record, data)

@@ -20,7 +20,7 @@ _NAMES = metric_names.spellings(metric_names.micrometer, metric_names.jmx_export
 _KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
 _PORT = re.compile(r":\d+$")
 
-#: Pairs of a label and its value. If a label occurs twice, the last value counts.
+#: Pairs of a label and its value, of which the last pair of a label counts.
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -42,7 +42,7 @@ def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | 
     instance = label(values, "instance")
     host, scraped = label(values, "host", "pod"), None
     if url := label(values, "url", "endpoint"):
-        # The label `url` or `endpoint` is the address of the scraped JVM. `host` may be the scraper's own host.
+        # The label `url` or `endpoint` is the address of the scraped JVM; `host` may be the scraper's own host.
         host, scraped = host_and_instance(url, host)
     process = Identity(
         service=label(values, "service", "application", "app", "job"),

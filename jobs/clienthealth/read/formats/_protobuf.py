@@ -158,7 +158,7 @@ def _pair(data: bytes) -> tuple[str, bytes]:
 
 
 def _message(name: str, data: bytes) -> Any:
-    """Parse an embedded message. Invalid bytes give an empty message, so that the rest of the record is still used."""
+    """Parse an embedded message, or return an empty message for invalid bytes, so that the rest is still used."""
     try:
         return message_of(name, data)
     except ValueError:

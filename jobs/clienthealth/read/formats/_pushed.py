@@ -19,7 +19,6 @@ from clienthealth.settings import IdentitySettings
 
 #: A header that every push through our broker plugin has and no other record has.
 INSTANCE = "client_instance_id"
-#: Headers of our broker plugin that are read, besides `format` and `client_id`.
 HEADERS = (
     *(INSTANCE, "client_address", "principal", "client_software_name", "client_software_version"),
     *("terminating", "broker_time_ms", "broker_id", "push_interval_ms"),

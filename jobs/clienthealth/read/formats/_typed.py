@@ -19,9 +19,8 @@ from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetric
 from clienthealth.model.values import EARLIEST_MS, MAX_INT, MAX_NAME, MIN_INT, interval, measurement, option, present
 from clienthealth.read.formats.canonical import INTERVAL_MS, METRIC_NAMES, options
 
-#: The value of a metric that a record lacks. It is always this object, so a comparison by `is` finds such metrics.
+#: The value of a metric that a record lacks: always this object, found by a comparison by `is`.
 UNKNOWN = float("nan")
-#: Maximum number of entries in each cache: the cache of clients, and the cache of option sets.
 REMEMBERED = 100_000
 
 #: Maximum size (bytes) of each of a record's fields `client` and `config`: four times the largest known size.
@@ -42,10 +41,7 @@ def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
 
 
 def _getter(every: Iterable[str], names: Iterable[str]) -> Callable[[Any], tuple[float | None, ...]]:
-    """Return a function that takes a struct and returns the values of `names`.
-
-    `every`: the metrics for which `_struct` created the struct's type.
-    """
+    """Return a function from a struct of `_struct(…, every)` to the values of `names`."""
     numbers = {name: n for n, name in enumerate(every)}
     fields = [f"f{numbers[name]}" for name in names]
     read: Callable[[Any], Any] = attrgetter(*fields)
@@ -121,7 +117,7 @@ class Fast(msgspec.Struct, gc=False):
 
 
 class _Record(msgspec.Struct, gc=False):
-    """A record in our own format (`canonical.py`). Times are floats, so that 1795208640123.0 is valid, too."""
+    """A record in our own format (`canonical.py`), with times as floats, so that 1795208640123.0 is valid."""
 
     ts: float
     client: msgspec.Raw
@@ -198,5 +194,5 @@ def _filled(values: Iterable[float | None]) -> Values:
 
 
 def _named(names: Iterable[str], values: Values) -> dict[str, float]:
-    """Return the known values by name. `values`: one value per name; an unknown value is NaN or negative."""
+    """Return the known values by name; an unknown value is NaN or negative."""
     return {name: value for name, value in zip(names, values, strict=True) if value >= 0}

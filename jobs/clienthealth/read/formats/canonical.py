@@ -17,7 +17,6 @@ from clienthealth.read.formats import Format, Record, having
 INTERVAL_MS = 10_000
 
 _MEMBER = Member.__struct_fields__
-#: The names of the metrics of all kinds of client, without duplicates.
 METRIC_NAMES: tuple[str, ...] = tuple(dict.fromkeys(name for names in CLIENT_METRICS.values() for name in names))
 
 

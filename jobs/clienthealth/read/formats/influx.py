@@ -62,10 +62,7 @@ def _key(head: str) -> tuple[str, Labels]:
 
 
 def _fields(written: str) -> dict[str, Any] | None:
-    """Return a line's fields; None if the text is invalid.
-
-    Numbers and booleans stay strings. A number loses its type suffix (`i`, `u`). Fields with quoted texts are left out.
-    """
+    """Return a line's fields as strings, without type suffixes and quoted texts; None if the text is invalid."""
     fields: dict[str, Any] = {}
     at = 0
     while (field := _FIELD.match(written, at)) is not None:

@@ -21,8 +21,7 @@ from clienthealth.read.formats import Format, Record, having
 KEYSPACE = re.compile(
     r"^(?:.*?\.)?([^.]+_\d+)\.kafka[._](producer|consumer)\.(.+)\.([a-z]+-[a-z-]*metrics)\.([^.]+)$", re.DOTALL
 )
-#: Splits the rest of the MBean's name (group 3 of KEYSPACE) if the MBean type (group 4) is
-#: consumer-fetch-manager-metrics. Groups of this pattern: 1 client id, 2 topic, 3 partition.
+#: Splits group 3 of KEYSPACE for consumer-fetch-manager-metrics: 1 client id, 2 topic, 3 partition.
 PARTITION = re.compile(r"(.+)\.([^.]+)\.(\d+)", re.DOTALL)
 PORT = re.compile(r"_(\d+)$")
 
@@ -31,10 +30,7 @@ _NAMES = metric_names.mbeans()
 
 @lru_cache(maxsize=16_384)
 def _parts(keyspace: str) -> tuple[str, Subject, str | None] | None:
-    """Return (`host_port`, subject, our name of the metric); None if no Kafka client has this metric.
-
-    Our name is None for a metric that is not read.
-    """
+    """Return (`host_port`, subject, our name of the metric or None); None if no Kafka client has this metric."""
     if (match := KEYSPACE.search(keyspace)) is None:
         return None
     at, kind, names, group, attribute = match.groups()

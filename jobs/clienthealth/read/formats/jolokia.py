@@ -16,7 +16,7 @@ from clienthealth.model.values import epoch, mapping, measurement
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import read
 
-#: Matches the name of an MBean. If the keys of a response's `value` match, the request was for a pattern of MBeans.
+#: If the keys of a response's `value` match, the request was for a pattern of MBeans.
 MBEAN = re.compile(r"[^=]+:.*=")
 
 
@@ -52,11 +52,7 @@ def _status(element: Any) -> float | None:
 
 
 def _read(process: Samples, request: Mapping[str, Any], value: Any) -> None:
-    """Add the values that answer a request to `process`.
-
-    `value`: for a request of a pattern, the attributes of each MBean; for one MBean, its attributes; for one attribute,
-    its value.
-    """
+    """Add the values that answer a request to `process`; `value` depends on what was requested."""
     if type(value) is dict and any(map(MBEAN.match, value)):
         for name, attributes in value.items():
             read(process, name, mapping(attributes))

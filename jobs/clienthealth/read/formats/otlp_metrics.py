@@ -19,8 +19,6 @@ from clienthealth.settings import IdentitySettings
 
 DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
 
-#: Maximum number of entries in each cache: one maps resources to processes, one maps a data
-#: point's attributes to what they describe.
 REMEMBERED = 16_384
 
 Attributes = tuple[tuple[str, str], ...]
@@ -61,7 +59,7 @@ def _subject(kind: str, attributes: Attributes, ids: tuple[str, ...]) -> Subject
 
 
 def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
-    """Add data points to `into`. `scopes`: the metrics of each scope. `ids`: the attributes that name a client."""
+    """Add data points of the metrics in `scopes` to `into`; `ids`: the attributes that name a client."""
     own: dict[str, dict[str, float]] = {}
     # Most data points of a record have the same times.
     last_end: Any = None

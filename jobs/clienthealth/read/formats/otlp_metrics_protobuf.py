@@ -45,7 +45,6 @@ _TIMES, _TAG, _VALUE = 1, 2, 3
 
 #: Names of attributes that may name a client, in the order in which they are tried.
 Ids = tuple[str, ...]
-#: The items into which the bytes of an instrumentation scope are unpacked.
 Parts = tuple[Any, ...]
 
 
@@ -91,11 +90,7 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The positions of the numbers in the bytes of an instrumentation scope, as a `struct` format (`form`).
-
-    `meanings`: a cache of the numbers' meanings. Its key consists of all bytes of a scope that are not numbers
-    (`_other_bytes`).
-    """
+    """The positions of the numbers in a scope's bytes; `meanings` is keyed by all other bytes (`_other_bytes`)."""
 
     def __init__(self, form: str) -> None:
         self.unpack = struct.Struct(form).unpack
@@ -149,7 +144,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add the numbers of a scope to `into` and return True. If a time is invalid, add nothing and return False."""
+    """Add the numbers of a scope to `into` and return True, or return False if a time is invalid."""
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
         if len(times) == _START_AND_END.size:
@@ -214,10 +209,7 @@ def _subject(kind: str, pairs: tuple[bytes, ...], ids: Ids) -> Subject:
 
 
 def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
-    """Return (positions of the numbers in a scope's bytes as a `struct` format, metric and client of each number).
-
-    Raises ValueError if the fields of a data point are in an unusual order.
-    """
+    """Return (`struct` format of a scope, its meaning); raise ValueError for fields in an unusual order."""
     form, behind, items = ["<"], 0, 0
     values: dict[Subject, list[tuple[int, str]]] = {}
     deltas: list[int] = []

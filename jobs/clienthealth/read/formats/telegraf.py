@@ -89,10 +89,7 @@ def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
 
 
 def _kind(name: str, fields: Iterable[str]) -> str | None:
-    """Return the kind of client from the measurement's name, else from its fields; None if unknown.
-
-    Users choose the names of measurements. A field shows the kind if only one kind of client has this metric.
-    """
+    """Return the kind of client from the measurement's name, else from a field that only one kind has."""
     for kind in ("producer", "consumer"):
         if kind in name:
             return kind

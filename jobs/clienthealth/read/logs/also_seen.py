@@ -79,12 +79,11 @@ _TABLES = table(Path(__file__).with_suffix(".toml"))
 #: For each library, the source files that define the classes (`named`) and the descriptions (`described`) of Kafka's
 #: protocol errors.
 _SOURCES = _TABLES.pop("sources")
-#: Characters that JSON may escape. Literals of patterns are searched in raw JSON records, so they contain none of these
-#: characters.
+#: Literals of patterns contain no character that JSON may escape, because raw JSON records are searched.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 #: The beginning of each word except the first, in the class name of an error.
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
-#: Text behind an error's class name in a stack trace or a log line. Source code that mentions the class does not match.
+#: Text behind an error's class name in a stack trace or a log line, but not in source code.
 _THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |, :message=>|\s*(?:\n|\Z))"
 
 
@@ -113,10 +112,7 @@ def _coded(error: str) -> dict[str, object]:
 
 
 def _described(library: str, text: str) -> dict[str, object]:
-    """Return the log pattern (as a TOML table) that recognises an error by a library's description of it (`text`).
-
-    A description by librdkafka or sarama begins with a text such as `Broker: `. This text is the pattern's `literal`.
-    """
+    """Return the log pattern (as a TOML table) that recognises an error by a library's description (`text`)."""
     shared = library in ("librdkafka", "sarama")
     return {
         "id": f"text-{text}",

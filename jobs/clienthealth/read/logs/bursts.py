@@ -14,13 +14,11 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
 
-#: For each log pattern, client, thread, address and goroutine, one event per SAMPLING_MS (ms) is kept. Its `repeats`
-#: counts all events of this time.
+#: One event per SAMPLING_MS (ms) is kept for each log pattern, client, thread, address and goroutine.
 SAMPLING_MS = 100
-#: Equal lines of thread dumps in a file are merged if they have equal slots and are in one interval of LINE_SAMPLING_MS
-#: (ms). A line's slot is its offset in the file, divided by SLOT_BYTES, modulo SLOTS. Therefore a thread dump of up to
-#: SLOT_BYTES × SLOTS bytes (256 KiB) loses hardly any frame. Of a burst of stack traces, at most SLOTS copies of a line
-#: are kept per half minute.
+#: Equal lines of thread dumps are merged if they are in one interval of LINE_SAMPLING_MS (ms) and in one slot: (offset
+#: / SLOT_BYTES) modulo SLOTS. So a dump of up to 256 KiB loses hardly any frame, while copies of a stack trace are
+#: limited.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")
@@ -100,10 +98,7 @@ def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
-    """Return the maximum number of items to keep per key (at least 1), so that at most `most` items are kept in all.
-
-    `sizes`: number of items by key.
-    """
+    """Return the maximum number of items per key (at least 1), so that at most `most` of all `sizes` are kept."""
     left = most
     for position, size in enumerate(sorted(sizes.values())):
         each = left // (len(sizes) - position)

@@ -18,14 +18,13 @@ from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, PRODUCER_T
 
 MAX_DUMPS = 64
 
-#: DUMP_LINE: the `signature` of log events that are lines of a dump; the `captures` of such events have `file` and
-#: `offset`. MAX_GAP: maximum number of bytes that may be missing in a file between two lines of one thread.
+#: MAX_GAP: maximum number of bytes that may be missing in a file between two lines of one thread.
 DUMP_LINE = "dump-line"
 MAX_GAP = 8_192
 
 _STAMP_LENGTH = 19
 _END = "JNI global ref"
-#: Failure modes use only frames that contain one of these texts. Other frames are dropped from dumps sent line by line.
+#: Failure modes use only frames with one of these texts, so others are dropped from dumps sent line by line.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
 #: Beginnings of a dump's lines that are neither a thread's header nor a frame: a thread's state, the line above the
 #: frames of a mounted virtual thread, the dump's title and end, and lines of the report of deadlocks.
@@ -105,16 +104,13 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
     return integer(line.captures.get("offset"), 64) or 0, line.ts_ms, line.text, where
 
 
-#: Frame of send() while it waits for metadata.
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
-#: Parts of frames that show the kind of a client. Kinds are tried in the order of this table.
+#: Parts of frames that show the kind of a client, in the order in which kinds are tried.
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
 #: Parts of frames in threads in which a framework polls a consumer, and calls the application's handler between two
 #: polls.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
-#: In some frameworks the name of a thread shows which consumer the thread polls. A row has: a pattern of the thread's
-#: name; a pattern of the client ids to which the row applies; the client id of the polled consumer, with {} for group 1
-#: of the thread's name. The rows are for Kafka Streams, which names all its consumers, and for Kafka Connect.
+#: (pattern of a thread's name, pattern of the client ids concerned, client id of the consumer that the thread polls).
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),

@@ -30,32 +30,26 @@ from clienthealth.read.logs.wordings import Catalogue
 MAX_TEXT = 500
 #: The values that an event's `kind` can have; `kind` is None for all other kinds of client.
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
-#: Assumed size (bytes) of a dump's line. For a line without an offset in a file, the offset is estimated as the Kafka
-#: offset of its record times this size.
+#: For a line without an offset in a file, the Kafka offset of its record times this size (bytes) is used.
 BYTES_PER_LINE = 64
 
-#: Pattern of the names of client libraries and their wrappers, as loggers and texts contain them. The first packages of
-#: a logger may be shortened (`o.a.k`).
+#: The first packages of a library's logger may be shortened (`o.a.k`).
 LIBRARIES = r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|confluent|sarama|\[thrd:|\b(?:kgo|franz-go|brod|faust|redpanda)\b"
 _LIBRARY = re.compile(LIBRARIES, re.ASCII | re.IGNORECASE)
-#: Prefix of lines that librdkafka itself writes. A logger that writes this prefix copies another program's line.
+#: A logger that writes librdkafka's own prefix copies another program's line.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: The prefix `[Producer clientId=…` of a Java client, or librdkafka's prefix. If an application's line has such a
-#: prefix before the match, the application copied a client's line.
+#: An application's line with a Java client's or librdkafka's prefix before the match copies a client's line.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
-#: The patterns of `quotations.toml`, for the text around a match.
 _RE = {name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__).with_name("quotations.toml")).items()}
 #: Maximum number of characters before a match that are searched for an exception's name or the log layout's fields.
 MAX_BEFORE = 500
-#: Maximum difference (ms) between the local times of two time zones: 26 hours. Two times without zones that are further
-#: apart are different moments.
+#: Two times without zones that are more than 26 hours (ms) apart are different moments, not one in two zones.
 FAR_MS = 26 * 3_600_000
 #: If a match ends more than MAX_SHOWN characters after the beginning of its line, the event's text begins MAX_LEFT
 #: characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
-#: Literal texts of whole dumps and of single lines of dumps (a tab may be written as `\t`). They can be searched in raw
-#: records: the texts are ASCII, and JSON encoders escape none of their characters except the tab.
+#: These texts can be searched in raw records, because JSON encoders escape none of their characters but the tab.
 _OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "JNI global", DEADLOCK, HOLDER)
 
 
@@ -98,7 +92,7 @@ def events_and_dumps(
         events.append(replace(event, own=own, copied=copied and bool(_RE["copied"].match(before))))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
-        # File and offset identify a line. For a line without them, use the topic, partition and offset of its record.
+        # For a line without file and offset, use the topic, partition and offset of its record.
         here = line.file is None or line.file_offset is None
         offset = source.offset * BYTES_PER_LINE if here else line.file_offset
         file = line.file[-MAX_NAME:] if line.file is not None else f"{source.topic}/{source.partition}"
@@ -107,10 +101,9 @@ def events_and_dumps(
 
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
-    """Return whether a client in the program that wrote the log wrote this line; None if the line is source code.
+    """Return whether a client in the logging program wrote this line; None if the line is source code.
 
-    True: the line has a library's logger or thread, or begins with a library's words or exception. False: the line
-    copies or quotes another program's line. `before`, `after`: the line's text before and after a match.
+    A line that copies or quotes another program's line gives False.
     """
     logger = line.logger or ""
     bare = _is_bare(line)
@@ -156,20 +149,13 @@ def _is_bare(line: LogLine) -> bool:
 
 
 def _of_another_time(before: str, ts_ms: int) -> bool:
-    """True if the text before a match contains another time than the line's own (`ts_ms`).
-
-    Then the line is a copy of a line that was written at another time.
-    """
+    """Return True if the text before a match contains a time far from `ts_ms`, so the line is a copy."""
     stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode())
     return stamp is not None and stamp.ts_ms is not None and abs(stamp.ts_ms - ts_ms) > FAR_MS
 
 
 def _is_reported(sentence: str, quotation: str, after: str) -> bool:
-    """True if a person reports what happened: the sentence quotes a whole message and is not a question.
-
-    `sentence`: the text before the quotation. `quotation`: the text from the opening quotation mark up to the text that
-    a log pattern matches. `after`: the text behind the match.
-    """
+    """Return True if a person reports what happened: the sentence quotes a whole message and is not a question."""
     whole = any(
         begin.search(quotation[1:])
         for begin in (_RE["beginning"], _RE["exception"], _RE["after_layout"], _RE["after_words"])
@@ -196,10 +182,7 @@ def _event(line: LogLine, text: str, source: Source, signature: str, captures: M
 
 
 def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]) -> tuple[str, Source]:
-    """Return (text, input record) of the line in which a match begins.
-
-    A long line is cut to the text around the match; a prefix `[Producer clientId=…]` is kept.
-    """
+    """Return (text, input record) of the line in which a match begins; a long line is cut around the match."""
     begin, below = body.rfind("\n", 0, match.start()) + 1, body.count("\n", 0, match.start())
     if 0 < below < len(line.numbers):
         source = Source(source.topic, source.partition, line.numbers[below])

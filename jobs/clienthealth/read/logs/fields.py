@@ -7,7 +7,7 @@ import re
 from clienthealth.model.telemetry import LogLine
 from clienthealth.model.values import present
 
-#: Name of a producer's I/O thread. In a thread's full name, ` | ` and the client id follow.
+#: Name of a producer's I/O thread, in full followed by ` | ` and the client id.
 NETWORK_THREAD = "kafka-producer-network-thread"
 PRODUCER_THREAD = f"{NETWORK_THREAD} | "
 ADMIN_THREAD = "kafka-admin-client-thread | "
@@ -27,8 +27,7 @@ _SYSLOG = dict(zip("01234567", ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INF
 _BUNYAN = {"10": "TRACE", "20": "DEBUG", "30": "INFO", "40": "WARN", "50": "ERROR", "60": "FATAL"}
 _NUMBERED = {**_SYSLOG, **_BUNYAN}
 
-#: Prefix of log lines of Java clients; group 1 is the client id. A client id may contain commas and brackets, so the id
-#: ends where the next field begins, or where the prefix ends.
+#: Group 1, the client id, may contain commas and brackets, so it ends at the next field or the prefix's end.
 KAFKA_PREFIX = re.compile(
     r"\[\w{1,40} (?:[^\[\]\n]{0,400}?, )?clientId="
     r"([^,\]\n]{1,400}(?:[^\n]{0,400}?(?=, [a-zA-Z]{2,30}=|\](?:[ :]|$)))?+)",
@@ -82,11 +81,7 @@ def _client_in(message: str) -> str | None:
 
 
 def _client_of(thread: str) -> str | None:
-    """Return the client id in a thread's name; None if the name contains none.
-
-    A log layout may keep only a name's last 15 characters. These may still contain the client id and the end of the
-    text before it (`ad | x-1`).
-    """
+    """Return the client id in a thread's name, of which a log layout may keep only the last 15 characters."""
     before, separator, name = thread.partition("| ")
     if not separator or not any(prefix.endswith(f"{before}| ") for prefix in THREAD_PREFIXES):
         return None

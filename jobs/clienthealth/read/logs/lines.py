@@ -20,7 +20,7 @@ _LEVEL = r"(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|INFORMATIO
 _THREAD = r"\[ *+([^\]]{0,300})\]"
 _LOGGER = r"([^\s:]{1,300})"
 
-#: Layouts of the text after the time. A layout is (regular expression, names of the fields in its groups).
+#: Layouts of the text after the time: (regular expression, names of the fields in its groups).
 _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         rf"{_LEVEL} ++(?:\[[^\]]{{0,300}}\] ++)??{_THREAD} ++{_LOGGER} *+[-:](?: (.*))?",
@@ -48,21 +48,18 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Maps each group of _PATTERN to the fields of the group's layout (name of a field → number of its group). The last
-#: group that matches a line shows the line's layout.
+#: Maps each group of _PATTERN to the fields of its layout (name of a field → number of its group).
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}
     _GROUPS |= dict.fromkeys(_numbers.values(), _numbers)
 _LEVELS = _LEVEL[1:-1]
-#: A logger, perhaps in brackets, and the message. A word counts as a logger only if it is in brackets, contains a
-#: package, or is followed by a colon, bar or hyphen. Any other word is the beginning of the message.
+#: A word counts as a logger only if it is in brackets, contains a package, or is followed by a colon, bar or hyphen.
 _TAIL = (
     r"(?:(?=[\[({<]\s*[^\])}>\s]{0,300}\s*[\])}>]|[^\s\[({<]{1,300}(?<=[:|-])\s|[^\s\[({<]{1,300}\s+[-:|]+\s"
     r"|[\w$]{1,100}\.[\w.$]{1,200}\s)[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*)?(.*)"
 )
-#: Patterns that are tried if no layout of _LAYOUTS finds a level. They find a level and a thread in brackets of any
-#: kind, in either order, or only a level.
+#: These patterns are tried if no layout of _LAYOUTS finds a level.
 _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (
         re.compile(rf"[\[(<|]?\s*({_LEVELS})\s*[\])>|]?\s*[-:|]?\s*[\[({{<]([^\])}}>\n]{{0,300}})[\])}}>]\s*{_TAIL}"),
@@ -75,11 +72,10 @@ _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(rf"[\[(<|]?\s*({_LEVELS})\b\s*[\])>|:]?\s*[-:|]?\s*(.*)"), ("level", "message")),
 )
 _COLUMNS = re.compile(r"[ ]*\t[ ]*")
-#: Level, thread, logger and message, separated by bars. A bar between blanks is part of the name of a Kafka thread.
+#: Between bars: level, thread (a Kafka thread's name may contain ` | `), logger and message.
 _BARS = re.compile(rf"({_LEVELS})\|((?:[^|\n]| \| ){{0,300}})\|([\w.$/-]{{1,300}})\|(.*)")
 _ONLY_LEVEL = re.compile(_LEVELS)
-#: A time of day in a date of any language, perhaps followed by the host and program that syslog writes. The line's
-#: fields come after that.
+#: A time of day in a date of any language, perhaps followed by the host and program that syslog writes.
 _CLOCK = re.compile(
     r"(?<!\d)(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
     r"(?: \S{1,255} [^\s:]{1,80}: | (?:\S{1,255} ){4}(?:-|\[[^\]\n]{0,500}\]) )?",

@@ -10,14 +10,11 @@ from clienthealth.model.tables import table
 from clienthealth.platform.secrecy import is_secret, shown
 from clienthealth.read.logs.wordings import Meaning, meanings
 
-#: The log events of `self_descriptions.toml`, by name.
 BY_NAME = meanings(table(Path(__file__).with_suffix(".toml")), Meaning, "logs/self_descriptions.toml: ")
 SELF_DESCRIPTIONS = tuple(BY_NAME.values())
-#: The ids of the log patterns for lines with a client's configuration.
 CONFIG_LOGGED = frozenset().union(*(line.ids for name, line in BY_NAME.items() if name.endswith("-config")))
 
 
-#: Maximum number of options kept per client, and maximum length of an option's value.
 MOST_OPTIONS, LONGEST_OPTION = 120, 200
 _OPTION = re.compile(r"^[ \t]+([a-z][a-z0-9._]{0,80}) = (\S[^\n]*)$", re.MULTILINE)
 

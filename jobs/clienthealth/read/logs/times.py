@@ -39,8 +39,7 @@ _MON = r"(?P<mon>[A-Z][a-z]{2})[a-z]{0,6}\.?"
 _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
 _SIX = r"(?P<hms>\d{6})(?:[.,](?P<f2>\d{1,9}))?"
 
-#: Maps the name of a time format to its regular expression. The groups are the parts of the time; `a`, `b` and `c` are
-#: the numbers of a date in unknown order.
+#: The groups are the parts of a time; `a`, `b` and `c` are the numbers of a date in unknown order.
 _FORMS: Mapping[str, str] = {
     "iso": rf"(?P<y>\d{{4}})[-/.](?P<m>\d\d)[-/.](?P<d>\d\d)[T _-]{_CLOCK}{_ZONE}",
     "compact": rf"(?P<y>20\d\d)(?P<m>\d\d)(?P<d>\d\d)[T _-]?(?:{_CLOCK}|{_SIX}){_ZONE}",
@@ -69,7 +68,7 @@ _WHOLE = (
     ),
     re.compile(_FORMS["compact"], re.ASCII),
 )
-#: A time in the name of a file: six digits together, or separated. A date may precede it.
+#: A time in the name of a file: six digits together or separated, perhaps after a date.
 _IN_NAME = re.compile(
     r"(?<!\d)(?:(?P<y>20\d\d)-?(?P<m>\d\d)-?(?P<d>\d\d)[T_.-]?)?(?P<h>[01]\d|2[0-3])(?P<sep>[-_:.h]?)(?P<mi>[0-5]\d)"
     r"(?P=sep)(?P<s>[0-5]\d)(?!\d)",
@@ -107,8 +106,7 @@ def has_zone(written: str) -> bool:
     return number(written) is not None or _written(written)[1]
 
 
-#: Time zones differ from UTC by a multiple of ZONE_MS (ms; half an hour), at most by MOST_ZONES × ZONE_MS (14 hours). A
-#: text usually arrives within SOON_MS (ms) of the time that the text contains.
+#: Time zones differ from UTC by a multiple of half an hour (ZONE_MS), at most by 14 hours.
 ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 
 
@@ -126,7 +124,7 @@ def zone_between(written_ms: int, there_ms: int) -> int | None:
 
 @lru_cache(maxsize=4_096)  # lines of a burst have the same few times
 def _written(text: str) -> tuple[int | None, bool]:
-    """Return (time in epoch ms, True if the text names a zone). The time is None if the text is not a time."""
+    """Return (time in epoch ms, True if the text names a zone); the time is None if the text is not a time."""
     match = next((match for pattern in _WHOLE if (match := pattern.fullmatch(text))), None)
     moment = _moment(match.groupdict(), None) if match is not None else None
     return _ms(moment), match is not None and match["z"] is not None
@@ -137,10 +135,10 @@ def _ms(moment: datetime | None) -> int | None:
 
 
 def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | None:
-    """Return the time with these `parts` (groups of a match: year, hour, …). `day`: the date if the parts have none.
+    """Return the time with these `parts` (groups of a match); None without a possible date.
 
-    A date without a year gets the year of `day`, else of today, or the year before if the date would be more than a day
-    later than `day` or today. Returns None for an impossible time, or if neither the parts nor `day` give a date.
+    A date without a year gets the year of `day` or today, or the year before if the date would be more than a day
+    later.
     """
     found = {name: part for name, part in parts.items() if part}
     six = found.get("hms", "")
@@ -260,11 +258,7 @@ class Times:
         return None
 
     def _followed(self, parts: dict[str, str]) -> datetime | None:
-        """Return the time of the file's next line, from the groups of a match (`parts`); None for an impossible time.
-
-        The first time without a date gets the date of the file's last modification, or the day before if it would
-        otherwise be later than the modification.
-        """
+        """Return the time of the file's next line, from the groups of a match; None for an impossible time."""
         if "a" in parts:
             parts |= zip(self.order, (parts["a"], parts["b"], parts["c"]), strict=True)
         if (moment := _moment(parts, self.day)) is None:
@@ -297,11 +291,7 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tuple[str, str, str]:
-    """Return the order of year, month and day in the dates of a file: the order that brings the dates closest together.
-
-    The last date should also be close to `day`, the date of the file's last modification (None if unknown). `parts`:
-    the three numbers of each date.
-    """
+    """Return the order of year, month and day that brings a file's dates (`parts`) closest together and to `day`."""
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:
         numbers = [dict(zip(order, map(int, part), strict=True)) for part in parts]
@@ -311,7 +301,7 @@ def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tup
             continue
         if not days or min(days).year < datetime.fromtimestamp(EARLIEST_MS / 1000, UTC).year:
             continue
-        # Entries of one file are close together in time. A wrong order of day, month and year spreads them over months.
+        # Entries of one file are close together in time; a wrong order of day, month and year spreads them.
         away = (abs((day - days[-1]).days) if day else 0.0) + (max(days) - min(days)).days
         if away < least:
             best, least = order, away

@@ -107,7 +107,6 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
         return frozenset(wording.id for wording in self.wordings)
 
     def __contains__(self, event: LogEvent) -> bool:
-        """True if `event` matched one of the log patterns of this log event."""
         return event.signature in self.ids
 
 
@@ -191,20 +190,14 @@ class Catalogue:
 
 
 def _finder(pattern: re.Pattern[str]) -> _Find:
-    """Return a function that finds a text's first match.
-
-    If the pattern has a group `minutes`, the function finds the match with the most minutes.
-    """
+    """Return a function that finds a text's first match, or the match with the most minutes (group `minutes`)."""
     if "minutes" not in pattern.groupindex:
         return pattern.search
     return lambda text: max(pattern.finditer(text), key=lambda match: int(match["minutes"] or 0), default=None)
 
 
 def _abbreviated(logger: str) -> re.Pattern[str]:
-    """Return a pattern for a logger's name; each package may be shortened to its first letter (`o.a.k.clients`).
-
-    Spring Boot cuts a long name at its left, so the first package may be missing (`.apache.kafka.common.utils`).
-    """
+    """Return a pattern for a logger's name with shortened packages (`o.a.k.clients`) or without the first one."""
     *packages, last = logger.split(".")
     shortened = "".join(rf"{part[0]}(?:{part[1:]})?\." for part in packages[1:])
     return re.compile(

@@ -28,24 +28,21 @@ from clienthealth.read.logs.dump_formats.threads import (
 from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_THREAD
 from clienthealth.read.logs.times import time_ms
 
-#: Every dump inside a log, in whatever format, contains at least one of these texts. Text with none of them is skipped.
+#: Text with none of these literals is skipped, because every dump inside a log contains one.
 LITERALS: tuple[str, ...] = tuple(TABLES["literals"]["amid_a_log"])
 #: Every dump in whatever format contains at least one of these texts, even if the dump is a string within JSON.
 SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TABLES["literals"]["shipped"])
-#: MAX_ABOVE: maximum number of lines of a dump above its first thread (a javacore has many such lines). MAX_DUMPS:
-#: maximum number of dumps that are read from a text.
+#: Maximum numbers of lines above a dump's first thread (many in a javacore), and of dumps in a text.
 MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
-#: A line of the surrounding log, or the first line of an exception. Frames below such a line do not belong to the
-#: thread above the line.
+#: Frames below a line of the surrounding log, or below an exception, do not belong to the thread above.
 _ENTRY = pattern(TABLES["lines"]["entry"])
 
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
-#: Texts in reports of deadlocks. Such a report names the deadlocked threads and repeats their frames. In the JVM's own
-#: dumps the report is below the threads; in dumps of `jstack -F` and OpenJ9 it is above the threads.
+#: The JVM writes the report of deadlocks below the threads, but `jstack -F` and OpenJ9 above the threads.
 DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
 _REPORT_FIRST = "Deadlock Detection:"
 _SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
@@ -87,7 +84,7 @@ class _Scan:
         self.closed: list[_Open] = []
         self.dump: _Open | None = None
         self.block: Block | None = None
-        #: True after a line that belongs to no dump. The next blank line then ends the thread that is being read.
+        #: True after a line that belongs to no dump, so that the next blank line ends the current thread.
         self.foreign = False
         #: Names of deadlocked threads, from a report of deadlocks that is above the threads of the same dump.
         self.announced: list[str] = []
@@ -107,10 +104,7 @@ class _Scan:
         return [self._made(dump) for dump in self.closed]
 
     def _passed_by(self, number: int) -> int:
-        """Skip the thread that begins at line `number` if it runs only the JVM's code: return its last line's number.
-
-        If the thread runs other code, or if no thread begins there, return `number`.
-        """
+        """Return the last line of the thread at line `number` if it runs only the JVM's code, else `number`."""
         dump, block = self.dump, self.block
         if dump is None or dump.shape is not HOTSPOT or block is None or block.line != number or block.name == EXITING:
             return number
@@ -211,10 +205,7 @@ class _Scan:
             block.cpu_ms = float(cpu) * (1000 if seconds else 1)
 
     def _above(self, number: int, shape: Shape) -> list[int]:
-        """Return the line numbers of a dump's lines above the first thread, from bottom to top; [] if there are none.
-
-        `number`: number of the first thread's first line.
-        """
+        """Return the numbers of a dump's lines above its first thread (at line `number`), from bottom to top."""
         above = []
         for at in range(number - 1, max(-1, number - 1 - MAX_ABOVE), -1):
             line = self.lines[at]
@@ -252,7 +243,7 @@ class _Scan:
 
 
 MIN_FRAMES = 3
-#: The first line of an exception. The frames below it show where the exception was thrown, not where a thread is now.
+#: Frames below an exception show where the exception was thrown, not where a thread is now.
 _THROWN = pattern(TABLES["lines"]["thrown"])
 _KAFKA_NAME = pattern(TABLES["lines"]["named"])
 _LOCK = re.compile(r"[ \t]*- ", re.ASCII)

@@ -49,8 +49,6 @@ _BY_NAME = converted(
 )
 SHAPES = tuple(_BY_NAME.values())
 HOTSPOT, _TO_FILE = _BY_NAME["hotspot"], _BY_NAME["to-file"]
-#: Every dump of any shape contains at least one of these texts. `Thread.dump_to_file` writes no typical text, so the
-#: beginning of a thread's header ("\n#") is listed for it.
+#: Every dump contains one of these texts: of `Thread.dump_to_file`, the beginning of a thread's header ("\n#").
 HINTS = (*dict.fromkeys(hint for shape in SHAPES if shape is not _TO_FILE for hint in shape.hints), "\n#")
-#: Maps a tool's name of a thread state to the JVM's name.
 STATES: Mapping[str, str] = TABLES["states"]

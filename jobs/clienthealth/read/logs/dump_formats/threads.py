@@ -19,7 +19,6 @@ from clienthealth.model.telemetry import Dump, DumpedThread, Frame
 from clienthealth.read.logs.fields import FETCHER_THREAD, JVM_FRAMES, NETWORK_THREAD
 from clienthealth.read.logs.times import time_ms
 
-#: The content of `shapes.toml`.
 TABLES = table(Path(__file__).with_name("shapes.toml"))
 _MODULE = re.compile(r"(?:.*[/\\])?((?:kafka|confluent_kafka|aiokafka)[/\\][\w/\\]+)\.py\Z", re.ASCII)
 
@@ -29,7 +28,7 @@ def _add_python(block: Block, match: re.Match[str]) -> None:
 
 
 def _add_function(block: Block, file: str, function: str, line: object) -> None:
-    """Add a frame of a Python function to a thread. py-spy may put the name of the class before `function`."""
+    """Add a frame of a Python function to a thread; py-spy may put the class's name before `function`."""
     if of_client := _MODULE.match(file):
         module = re.sub(r"[/\\]", ".", of_client[1])
         ported = TABLES["ported"].get(module, {}).get(function.rpartition(".")[2])
@@ -46,8 +45,7 @@ def _short(file: str) -> str:
 
 
 MAX_FRAMES = 1_024
-#: KAFKA: a method's name contains this text if the Java client's packages were relocated below another package
-#: (shaded). MAX_THREADS: maximum number of threads kept per dump. STATES: the JVM's names of thread states.
+#: KAFKA: a method's name contains this text even if the Java client's packages were relocated (shaded).
 KAFKA = ".org.apache.kafka."
 MAX_THREADS = 256
 STATES = ("NEW", "RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "TERMINATED")
@@ -176,7 +174,6 @@ def _add_j9(block: Block, match: re.Match[str]) -> None:
 
 
 _ADD: Mapping[str, Add] = {"java": _add_java, "forced": _add_forced, "j9": _add_j9, "python": _add_python}
-#: Maps the name of a frame format to its pattern, and to the function that adds a matching frame to a thread.
 FRAMES: Mapping[str, tuple[Pattern, Add]] = {
     name: (pattern(frame["pattern"]), _ADD[frame["added_as"]]) for name, frame in TABLES["frame"].items()
 }
