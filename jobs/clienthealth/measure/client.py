@@ -26,8 +26,7 @@ from clienthealth.measure.records_lag import lag_entries, lags
 from clienthealth.measure.view import Windows
 from clienthealth.settings import LagSettings
 
-#: (values, known): one value per window, and one flag per window, True if the value is known. `known` is None if all
-#: values are known.
+#: (one value per window, one flag per window: True if the value is known), or None for the flags if all are known.
 Column: TypeAlias = tuple[Sequence[Any], Bools | None]
 
 
@@ -136,10 +135,7 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return, for each window, the last value of each published counter.
-
-    Counters of clients that report deltas are unknown, because sums of deltas do not begin at the client's start.
-    """
+    """Return each window's last value per published counter; unknown for deltas, whose sums lack the beginning."""
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})
@@ -172,7 +168,6 @@ def _numbers(values: Floats) -> Column:
 
 
 def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
-    """Return one mapping (column name → value) per window, without unknown values."""
     reported = {name: column for name, column in columns.items() if column[1] is None or column[1].any()}
     row = dict.fromkeys(reported)
     rows: list[dict[str, Any]] = [row.copy() for _ in range(size)]
@@ -186,10 +181,7 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
 
 
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
-    """Return each window's greatest value (NaN without values), and the name of that value's topic.
-
-    `window` (number of the window), `values` and `topic` (index into `w.names`) have one element per value.
-    """
+    """Return each window's greatest value (NaN without values), and the name of that value's topic."""
     number, name = unknown(len(w)), np.full(len(w), np.nan, np.object_)
     if len(window):
         order = np.lexsort((ranks(w.names)[topic], np.nan_to_num(values, nan=-1.0), window))

@@ -14,8 +14,7 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: Events before a window may explain how it begins. So the rules also see log events and samples from this time (ms)
-#: before the window.
+#: The rules also see events and samples from this time (ms) before a window, because they may explain how it begins.
 LEAD_MS = 30_000
 
 

@@ -153,10 +153,7 @@ class Column:
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """Return the position of each span's last known value in the list of known values; -1 if there is none.
-
-        `back`: 0 for the last known value, 1 for the known value before it, and so on.
-        """
+        """Return the position of each span's last known value in the list of known values; -1 if there is none."""
         a, b = self.bounds(lo, hi)
         return np.where(b - a > back, b - 1 - back, -1)
 

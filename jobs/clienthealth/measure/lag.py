@@ -81,11 +81,9 @@ def seconds_behind(
     return max(0.0, now_ms - max(time, earliest)) / 1000, quality
 
 
-#: A partition: (topic, number of the partition).
 Partition = tuple[str, int]
 
-#: A sample of a partition: (time in epoch ms, committed offset, end offset, start offset, time of the commit in epoch
-#: ms). None means unknown.
+#: (time in epoch ms, committed offset, end offset, start offset, time of the commit in epoch ms); None means unknown.
 Observation = tuple[int, int | None, int | None, int | None, int | None]
 
 
@@ -151,7 +149,7 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """Return a partition's lag at the end of `history`. The fields `lag` and `idle` of `known` are computed here."""
+    """Return a partition's lag at the end of `history`; the fields `lag` and `idle` of `known` are computed here."""
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)

@@ -25,15 +25,14 @@ from clienthealth.settings import LagSettings
 
 State = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "UNKNOWN", "IDLE"]
 
-#: The states of a partition, from harmless to worst. A group has the worst state of its partitions.
+#: The states of a partition, from harmless to worst; a group has the worst state of its partitions.
 STATE_ORDER: tuple[State, ...] = ("IDLE", "OK", "UNKNOWN", "WARN", "REWIND", "STALL", "STOP")
 FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: The lag counts as climbing although it falls or stays equal in up to this share of all pairs of commits. A single
-#: outlier among ten commits is in a fifth of the pairs.
+#: A climbing lag may fall in up to this share of the pairs of commits: one outlier in ten is in a fifth of the pairs.
 FALLING_SHARE = 0.2
 
 

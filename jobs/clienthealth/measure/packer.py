@@ -33,8 +33,7 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: NEIGHBOURS: minimum number of records in a block of `topic_clock`. SKEW_MS: a client's clock counts as wrong
-#: if a record's time differs from the time of its block by more than this (ms).
+#: A clock counts as wrong if a record's time is more than SKEW_MS from the time of its block of NEIGHBOURS records.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
@@ -54,8 +53,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # Of an even number of times, take the lower median. With the higher one, a client could count as departed although
-    # it still reports.
+    # Take the lower median of an even number of times: with the higher one, a client that still reports could be
+    # departed.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
@@ -139,7 +138,6 @@ class Packer:
         count since the client's previous sample.
         """
         if slot.round != self._round:
-            # The open chunk has no entry for the client yet.
             chunk = self._open[slot.bucket]
             slot.round, slot.chunk, slot.at = self._round, chunk, len(chunk.all_clients)
             slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
@@ -248,10 +246,7 @@ _part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A chunk that is being filled.
-
-    configs  maps the `id()` of a configuration to (its index in the chunk's `configs`, the configuration)
-    """
+    """A chunk that is being filled."""
 
     rows: list[bytes] = field(default_factory=list)
     parts: list[bytes] = field(default_factory=list)
@@ -265,7 +260,6 @@ class _Open:
         return self.configs.setdefault(id(config), (len(self.configs), config))[0]
 
     def part(self, row: int, topic: str, partition: int | None, thread: str | None, values: Sequence[float]) -> None:
-        """Add the values (in the order of TOPIC_METRICS) of a topic, partition or thread to the sample `row`."""
         number = -1 if partition is None else partition
         at = -1 if thread is None else self.names[thread]
         self.parts.append(_part(row, self.names[topic], number, at, *values))

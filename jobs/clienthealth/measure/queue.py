@@ -73,7 +73,6 @@ def queues(w: Windows) -> Queues:
             share = np.fmax(share, _finite(most("queue-records") / limits(w, RECORDS, reporting)[which[first]]))
             kbytes = limits(w, KBYTES, reporting)[which[first]]
             share = np.fmax(share, _finite(summed("queue-bytes") / (kbytes * 1024)))
-    # Keep the order of topics in the sample.
     shown = np.argsort(first, kind="stable")
     shown = shown[~np.isnan(share[shown])]
     return Queues(window[shown], topic[first[shown]], share[shown], records[shown], most("records-lag")[shown])

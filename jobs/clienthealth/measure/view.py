@@ -130,8 +130,6 @@ class Windows:
         single._whole = self, at
         return single
 
-    # -- caches
-
     def once_for_rows(self, name: str, make: Callable[[], T]) -> T:
         """Return the result of `make`, which is cached per table: all `Windows` on this table share it.
 
@@ -159,8 +157,6 @@ class Windows:
         if isinstance(known, np.ndarray):
             return None if known.dtype == np.int64 else known[at : at + 1]
         return known.alone(at, int(whole.lo[at])) if hasattr(known, "alone") else None
-
-    # -- rows
 
     def column(self, name: str) -> Column:
         """Return the column of a metric over all rows; its values are NaN if this kind of client lacks the metric."""
@@ -218,8 +214,6 @@ class Windows:
         if skip_first:
             differences[self._starts] = 0.0
         return or_zero(self.reduced(np.add, differences))
-
-    # -- one metric over each window
 
     @cached_property
     def samples(self) -> Ints:
@@ -291,8 +285,6 @@ class Windows:
         rows = column.reported_rows
         first, last = rows[first], rows[last]
         return Runs(window, first, last, (self.ts[last] - self.ts[first]) / 1000)
-
-    # -- other facts of each window
 
     @cached_property
     def last_row(self) -> Ints:

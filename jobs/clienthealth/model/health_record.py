@@ -20,8 +20,7 @@ from clienthealth.model.errors import RecordError
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Standing, Status, Verdict, standing
 
-#: Schema number of a record. The number rises when old readers would misread new records; an added field does not
-#: change the number.
+#: The schema number rises when old readers would misread new records, but not for an added field.
 SCHEMA = 1
 _CLIENT_FIELDS = Client.__struct_fields__
 _NEVER_NONE = ("service", "host", "client_id")
@@ -92,7 +91,7 @@ def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
 
 @functools.lru_cache(maxsize=1_000)
 def _bare(mode: str, status: Status) -> Verdict:
-    """Return a verdict without details. All clients share one object per mode and status."""
+    """Return a verdict without details, one shared object per mode and status."""
     return Verdict(mode, status)
 
 

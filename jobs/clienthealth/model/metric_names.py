@@ -15,16 +15,12 @@ from clienthealth.model.metrics import SPELLINGS
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
 #: Maps our name of a metric to the names that older Java clients use, with the same meaning and unit.
 FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
-#: Our names for the metrics of the network layer.
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
-#: Maps MBeans of the Scala consumer, `type/name/attribute`, to our names.
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
-#: Maps fields of Metricbeat's module `kafka` to our names.
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
 #: Maps our name of a metric to (path, factor): the path in librdkafka's statistics, and the factor to our unit.
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
-#: Maps our name of a metric to the path in librdkafka's statistics of a partition (`topics.*.partitions.*`). The units
-#: agree.
+#: Maps our name of a metric to the path in librdkafka's statistics of a partition (`topics.*.partitions.*`).
 LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 

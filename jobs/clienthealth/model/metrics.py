@@ -17,20 +17,18 @@ from clienthealth.model.values import LATEST_MS, MAX_INT
 TERMINATING = "terminating"
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
-#: Maps each kind of client to the metrics that windows keep (name → unit). All other metrics are dropped on reading.
+#: The metrics of each kind of client that windows keep (name → unit); all other metrics are dropped on reading.
 CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
-#: Metrics of one topic, partition or consuming thread that windows keep (name → unit).
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
-#: Metrics that some libraries report only per topic or partition. The client's value is the sum over its topics.
+#: Some libraries report these metrics only per topic or partition; the client's value is the sum over its topics.
 SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
-#: Metrics that show a producer's undelivered records. The monitor keeps their newest values longer than samples.
+#: The monitor keeps the newest values of these metrics of producers longer than samples.
 UNDELIVERED: tuple[str, ...] = tuple(_TABLES["of_producers"]["undelivered"])
-#: Tables with the names of the metrics in other tools and libraries (see `metric_names.py`).
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 
 #: A float holds every integer up to this limit exactly.
 _EXACT = 2.0**53
-#: The largest plausible value of each unit. A larger value is a mistake or an attack.
+#: A value above the limit of its unit is a mistake or an attack.
 LARGEST: Mapping[str, float] = {
     **dict.fromkeys(("1", "1/s", "records", "records/s", "bytes", "offset"), _EXACT),
     **dict.fromkeys(("chunks", "threads", "id of a broker"), MAX_INT),
@@ -43,12 +41,11 @@ LARGEST: Mapping[str, float] = {
 }
 #: A value below LEAST counts as 0, in any unit: a decaying meter reaches 5e-324, and a division by 5e-324 overflows.
 LEAST = 1e-9
-#: The largest plausible value of each metric.
 MOST: Mapping[str, float] = {
     name: LARGEST[unit] for metrics in (*CLIENT_METRICS.values(), TOPIC_METRICS) for name, unit in metrics.items()
 }
 
-#: Client options that the failure modes read. All are integers from 0 to 2³¹ − 1 (`values.option`).
+#: All these client options are integers from 0 to 2³¹ − 1 (`values.option`).
 CONFIG_OPTIONS: tuple[str, ...] = tuple(_TABLES["options"]["judged"])
 #: Defaults of the client options that limit the queue between a client and a topic, by the option's name.
 QUEUE_DEFAULTS: Mapping[str, float] = _TABLES["options"]["queue_defaults"]

@@ -50,13 +50,11 @@ def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
 
 #: Maps a client's metric to metrics of its topics: the client's value is the maximum of these metrics over its topics.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
-#: Metrics that a client reports for each broker.
 OF_NODES = ("request-latency-avg", "request-latency-max")
 
 _CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name in names)
 
-#: A part of a client: (topic, partition, thread). The partition is None if the part is not a single partition, and the
-#: thread is None if the part is not a single thread.
+#: A part of a client: (topic, partition, thread); partition or thread is None if the part has several or none.
 Part = tuple[str, int | None, str | None]
 
 
@@ -214,10 +212,7 @@ def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str, float]:
-    """Return the largest broker's value of each metric in OF_NODES.
-
-    If `nodes` has all brokers (`whole`), the result also has id and latency of the slowest one.
-    """
+    """Return the largest broker's value per metric in OF_NODES, and the slowest broker if `nodes` has all brokers."""
     values = {name: [metrics[name] for metrics in nodes.values() if name in metrics] for name in OF_NODES}
     largest = {name: max(of_all) for name, of_all in values.items() if of_all}
     return largest | (slowest_node({node: of.get(OF_NODES[0]) for node, of in nodes.items()}) if whole else {})

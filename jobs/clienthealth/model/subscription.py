@@ -29,7 +29,7 @@ from clienthealth.model.metric_names import JAVA, kip714, spellings
 from clienthealth.model.metrics import SPELLINGS
 
 NAME = "kafka-client-health"
-#: The filter that selects Java clients: a list of conditions `key=regular expression`. A client must match all of them.
+#: A filter is a list of conditions `key=regular expression`; a client must match all of them.
 MATCH = "client_software_name=apache-kafka-java"
 NAME_LIBRDKAFKA = f"{NAME}-librdkafka"
 MATCH_LIBRDKAFKA = (
@@ -38,10 +38,9 @@ MATCH_LIBRDKAFKA = (
 )
 #: Prefixes of librdkafka's metric names: metrics that are read, and counters that show when a push's interval began.
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
-#: Interval (s) between a client's pushes. 60 s would halve the load, but each report could come 30 s later.
+#: An interval of 60 s between a client's pushes would halve the load, but each report could come 30 s later.
 INTERVAL_SECONDS = 30
 REPORTERS = "metric.reporters"
-#: Class name by which our plugin is listed in `metric.reporters`.
 PLUGIN = "clienthealth.ClientTelemetryToTopic"
 
 

@@ -16,7 +16,6 @@ Stream = Literal["metrics", "logs"]
 class _Named(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_too_long(self) -> bool:
-        """True if one of the texts in this object has more than MAX_NAME characters."""
         return any(text and len(text) > MAX_NAME for text in msgspec.structs.astuple(self))
 
 

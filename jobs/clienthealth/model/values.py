@@ -12,12 +12,10 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: Earliest plausible time: 2010-01-01, before Kafka existed. An earlier time has a wrong unit, or comes from a clock
-#: that was not set.
+#: 2010-01-01, before Kafka existed: an earlier time has a wrong unit, or comes from a clock that was not set.
 EARLIEST_MS = 1_262_304_000_000
 #: The largest time that Spark's timestamps and JavaScript's dates can both hold (year 9999).
 LATEST_MS = 253_402_300_799_999
-#: Shortest and longest plausible reporting interval of a client: 1 s and 1 h.
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 3_600_000
 #: Values from _LARGEST on mean unknown: older Java clients report _LARGEST as the minimum of no values.
 _LARGEST = sys.float_info.max
@@ -36,7 +34,7 @@ def measurement(value: Any) -> float | None:
     NaN and infinity (averages of no values) mean unknown. Negative numbers also mean unknown: -1 (never polled), -1001
     (no offset).
     """
-    # The check of the type excludes bool. The upper bound excludes infinity, and integers too large for a float.
+    # The check of the type excludes bool; the upper bound excludes infinity, and integers too large for a float.
     if type(value) is float:
         return value if 0 <= value < _LARGEST else None
     return float(value) if type(value) is int and 0 <= value < _LARGEST else None
@@ -131,7 +129,7 @@ def interval(reported_ms: float | None, usual: int) -> int:
     return int(reported_ms) if reported_ms is not None and MIN_INTERVAL_MS <= reported_ms <= MAX_INTERVAL_MS else usual
 
 
-#: _URL_HOST matches a URL's host, unless the host is a loopback address. _URL_PORT matches a URL's port.
+#: _URL_HOST matches a URL's host, unless the host is a loopback address.
 _URL_HOST = re.compile(r"^(?:[a-z]+://)?+(?:[^/@]*@)?+(?!localhost\b|127\.|0\.0\.0\.0|\[::1\])(\[[^\]]*\]|[^/:?\[]+)")
 _URL_PORT = re.compile(r"^(?:[a-z]+://)?[^/]*?:(\d+)(?:[/?]|$)")
 

@@ -12,7 +12,7 @@ from clienthealth.model.readings import Source
 
 Status = Literal["ok", "unknown", "suspected", "confirmed"]
 EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
-#: Overall state of a client. `partial`: no failure was found, but some modes could not be judged.
+#: `partial`: no failure was found, but some modes could not be judged.
 Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
 #: All statuses, the one that counts least first.

@@ -38,7 +38,6 @@ from clienthealth.read.logs.self_descriptions import SELF_DESCRIPTIONS
 from clienthealth.read.logs.wordings import Catalogue, Meaning
 from clienthealth.settings.fields import Checked
 
-#: The type of a mode's thresholds: a frozen dataclass of that mode.
 T = TypeVar("T", bound=Checked)
 
 FEW = f"fewer than {MIN_READINGS} readings"
@@ -189,7 +188,6 @@ class AbsenceMode(FailureMode[T]):
     doubt: Callable[[Look], str] = lambda look: ""
 
 
-#: Any failure mode, whatever the type of its thresholds.
 Mode = LiveMode[Any] | AbsenceMode[Any]
 
 

@@ -53,16 +53,14 @@ class Circumstance:
     name: str = ""
 
 
-#: The circumstance of a fact from a line that may be about another client. The fact can make a verdict suspected, but
-#: does not help to confirm it.
+#: A fact from a line that may be about another client can make a verdict suspected, but not confirmed.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
-#: Minimum time (ms) between two dumps that can show whether a thread moves. It is one second less than the ten seconds
-#: that people are asked to wait, because nobody waits exactly ten.
+#: Minimum time (ms) between two dumps that show whether a thread moves: people are asked to wait ten seconds, but
+#: nobody waits exactly ten.
 APART_MS = 9_000
 #: The circumstance of a fact about a goroutine that may have reached its frame only a moment before the dump.
 UNAGED = Circumstance(False, "one dump does not show how long the goroutine waits; a second, ten seconds later, would")
-#: Input with its own time, from which a fact can be made.
 Dated = LogEvent | Reading | ThreadDump | Sign
 
 

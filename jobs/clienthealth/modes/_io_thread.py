@@ -15,7 +15,7 @@ SENDING = ("clients.producer.KafkaProducer.doSend", "clients.producer.KafkaProdu
 #: Frames with these prefixes do not show what a thread does: they belong to the JVM, or to places where Python waits.
 _RUNTIME = (*JVM_FRAMES, "selectors.", "socket.", "ssl.", "threading.")
 _WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
-#: Frames of a thread that waits for the network or a disk. The JVM's state of such a thread is RUNNABLE.
+#: Frames of a thread that waits for the network or a disk, although its state in the JVM is RUNNABLE.
 _NATIVE_WAITS: tuple[str, ...] = tuple(TABLES["native_waits"]["frames"])
 
 

@@ -26,10 +26,8 @@ CLOSES = "terminating"
 #: From this version on, a Java client pushes again after its connection broke during a push. Older clients never push
 #: again (KAFKA-19747; measured with 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: Upper limits of two values. If both values are below their limits, the application did not poll between two samples.
-#: WAITING_SHARE (2 %): the share of time that the client waits in the selector; measured: 36 to 100 % with polls, at
-#: most 0.02 % without. MOST_SELECTS: calls of select() per second; measured: 10 to 11 without polls, more if an
-#: application polls without waiting.
+#: The application did not poll between two samples if both values are below their limits. Measured: a share of 36 to
+#: 100 % in the selector with polls, at most 0.02 % without; 10 to 11 calls of select() per second without polls.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between two heartbeats of a client that knows its coordinator: the usual interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
@@ -54,11 +52,7 @@ def seconds_since(w: Windows) -> Floats:
 
 
 def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats], Floats]) -> Floats:
-    """Return `reported` (one value per window), with each missing value (NaN) computed by `how`.
-
-    `how`: takes the windows, and for each sample the time (s) since the client last waited in the selector; returns one
-    value per window.
-    """
+    """Return `reported` (one value per window), with each missing value (NaN) computed by `how`."""
     some = np.flatnonzero(np.isnan(reported) & w.reported("io-wait-time-ns-total"))
     if not len(some):
         return reported

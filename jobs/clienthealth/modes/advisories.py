@@ -21,7 +21,7 @@ from clienthealth.model.errors import CatalogueError
 from clienthealth.model.tables import converted, table
 
 FILE = Path(__file__).with_suffix(".toml")
-#: The numbers of a version: 3.9.1 is (3, 9, 1). An unknown patch number is infinity, which is above every known one.
+#: The numbers of a version: 3.9.1 is (3, 9, 1), and an unknown patch number is infinity.
 Number = tuple[float, ...]
 _RELEASE = re.compile(r"v?(\d{1,4}(?:\.\d{1,6}){1,3})(.{0,80})", re.ASCII)
 _PLATFORM = ("-ccs", "-ce")

@@ -23,10 +23,9 @@ from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 #: When brokers answer again, a waiting call of a client returns within this time (ms): request.timeout.ms is 30 s by
 #: default.
 SETTLES_MS = LEAD_MS
-#: Maximum age (ms) of a broker's answer that counts as current. Heartbeats come every 3 to 5 s.
+#: A broker's answer counts as current up to this age (ms), because heartbeats come every 3 to 5 s.
 FRESH_MS = 15_000
-#: Maximum time (ms) until a healthy broker answers a request. By design it answers a fetch up to 0.5 s late, and a
-#: heartbeat at once.
+#: By design, a healthy broker answers a fetch up to 0.5 s late, and a heartbeat at once.
 ANSWER_MS = 10_000
 #: A thread with a frame that contains one of these texts is inside a call of a Java client.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
@@ -35,16 +34,12 @@ _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".Future
 STANDS_MS = 10_000
 
 
-#: READINGS: minimum number of samples that can be called evenly spaced. UNEVEN: maximum ratio of the longest to the
-#: shortest interval between such samples.
+#: At least READINGS samples are evenly spaced if their longest interval is at most UNEVEN times their shortest.
 READINGS, UNEVEN = 4, 3
 
 
 class _Sign(NamedTuple):
-    """Evidence of whether brokers served the client from `since_ms` to `ts_ms` (epoch ms).
-
-    `text` describes what went wrong; it is '' if brokers served the client.
-    """
+    """Evidence of whether brokers served the client from `since_ms` to `ts_ms` (epoch ms)."""
 
     since_ms: int
     ts_ms: int
@@ -184,7 +179,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
         asks |= asked
 
 
-#: Functions that check a circumstance, by its name in `mode.toml`. The arguments are a window and a moment (epoch ms).
+#: Functions that check a circumstance in a window at a moment (epoch ms), by the name in `mode.toml`.
 CIRCUMSTANCES: Mapping[str, Callable[[ClientWindow, int], Circumstance]] = {
     "brokers-answer": coordinator_answers,
     "io-thread-works": io_thread_works,

@@ -247,7 +247,7 @@ def mode_file(rules: str) -> ModeFile:
 
 
 def _lines(of: str) -> Mapping[str, Meaning]:
-    """Return the log events of `of` by name. `of`: the id of a mode, `also-seen` or `self-descriptions`."""
+    """Return the log events of a mode, of `also-seen` or of `self-descriptions`, by name."""
     others: Mapping[str, Mapping[str, Meaning]] = {"also-seen": BY_ID, "self-descriptions": BY_NAME}
     return others[of] if of in others else _read(Path(__file__).parent / of.replace("-", "_")).lines
 

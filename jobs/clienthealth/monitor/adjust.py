@@ -23,9 +23,7 @@ from clienthealth.modes._evidence import ANOTHERS, Circumstance
 from clienthealth.modes.circumstances import CIRCUMSTANCES
 from clienthealth.modes.facts import Confusion
 
-#: When an adjustment applies. "window": to the verdict on one window. "moment": to all verdicts on a client at one
-#: moment, merged over overlapping windows. "shown": to the verdicts that are published or printed, after the client's
-#: incidents have been updated.
+#: "window": the verdict on one window; "moment": verdicts merged over overlapping windows; "shown": published verdicts.
 Stage = Literal["window", "moment", "shown"]
 
 
@@ -146,8 +144,6 @@ def _adjustment(stage: Stage, why: str) -> Callable[[Change], Change]:
 
     return entered
 
-
-# ---- Stage "window": the verdict of one mode on one window ----
 
 REPEATS = "the samples are identical, times included: a gateway or collector keeps re-sending the last sample"
 REFUTED = (
@@ -274,7 +270,7 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # The wait for a sample begins at the first similar line. Otherwise each further line would delay the verdict.
+    # The wait for a sample begins at the first similar line, because each further line would delay the verdict.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])
@@ -283,8 +279,6 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
         return verdict
     return Verdict(verdict.mode, "unknown", reason=AWAITING_METRICS, evidence=verdict.evidence)
 
-
-# ---- Stage "moment": all verdicts on a client at one moment ----
 
 ALL_SILENT = "no client reports: perhaps the collectors or the topic have stopped"
 #: A failure in a recording counts as lasting until the end if it was last seen less than this time (ms) before the last
@@ -348,8 +342,6 @@ def _explained(verdict: Verdict, context: Context) -> Verdict:
     return Verdict(verdict.mode, "unknown", reason=f"{by} explains the evidence of this failure", detail=verdict.detail)
 
 
-# ---- Stage "shown": after the incidents have been updated ----
-
 LOOKED_AT = "records wait in the buffer, but the producer was running when its metrics were read: nothing shows its end"
 
 
@@ -385,7 +377,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
-    # A log line or a thread dump can show the end of a client. Verdicts with this evidence stay unchanged.
+    # A log line or a thread dump can show the end of a client, so verdicts with this evidence stay unchanged.
     if not kinds <= {"metric", "absence"}:
         return verdict
     topics = _topics(verdict, "metric")
@@ -419,8 +411,7 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: `diagnose` puts records without a time this far (ms) before all dated records. So no dump with a time is compared
-#: with a dump without a time.
+#: `diagnose` puts undated records this far (ms) before all dated records, so that their dumps are never compared.
 APART_MS = 10 * 86_400_000
 
 BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}

@@ -26,7 +26,6 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logg
 
 @cache
 def _troubles() -> Mapping[str, Trouble]:
-    """Map the id of each log pattern to the known issue that the pattern shows."""
     ids = {wording.id: wording.also for wording in catalogue().wordings if wording.also}
     own = {name: meaning for name, meaning in catalogue().by_id.items() if isinstance(meaning, Trouble)}
     return own | {name: BY_ID[trouble] for name, trouble in ids.items()}
@@ -59,11 +58,9 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: Maximum number of minutes for which the lines of an issue are counted minute by minute. With more minutes,
-#: the count of the oldest minute is dropped, and the lines of that minute are added to the next row of the history.
+#: The lines of an issue are counted minute by minute for at most this number of minutes.
 MINUTES = 60
-#: `Trouble.least` is the minimum number of lines with which an issue is reported. In an excerpt, which a person picked
-#: from a log, an issue with a `least` below EVERYDAY_LINES is reported even with fewer lines.
+#: A person picks the lines of an excerpt, so fewer lines show an issue with a `Trouble.least` below EVERYDAY_LINES.
 EVERYDAY_LINES = 8
 
 
@@ -100,7 +97,7 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
         if _concerns(state, run, client):
             one = _seen(run, kinds)
             if other := by_what.get((one.what, one.of_process)):
-                # Merge two runs of one issue. Keep the first line of the run that began earlier.
+                # Keep the first line of the run that began earlier.
                 first = min(one, other, key=lambda seen: seen.first_ms)
                 one = replace(first, lines=one.lines + other.lines, last_ms=max(one.last_ms, other.last_ms))
             by_what[one.what, one.of_process] = one

@@ -35,7 +35,7 @@ from clienthealth.read.logs.dumps import clients_of
 from clienthealth.read.logs.fields import KAFKA_PREFIX, PRODUCER_THREAD
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
-#: Maximum time (ms) between two compared dumps of a process: a week. A longer time means that a clock was wrong.
+#: Dumps of a process that are more than a week (ms) apart are not compared, because a clock was wrong.
 COMPARED_MS = 7 * 86_400_000
 #: A dump that is older than the client's first sample by more than this (ms) belongs to an earlier process.
 BEFORE_MS = 60_000
@@ -47,12 +47,10 @@ AROUND_MS = 35_000
 #: The application polls often enough if the time between two polls is below half of max.poll.interval.ms or below
 #: AWAY_SECONDS (s).
 AWAY_SECONDS = 5.0
-#: The only library with metrics that can contradict its log lines. Other libraries count differently, or log events
-#: that they do not count.
+#: The only library with metrics that can contradict its log lines, because other libraries count differently.
 COUNTS = "java"
 
-#: _NO_JVM: libraries that do not run in a JVM. _OF_JVM: texts that only a JVM logs. In the log of a process with only
-#: libraries of _NO_JVM, a text of _OF_JVM quotes another program.
+#: In the log of a process that runs only libraries of _NO_JVM, a text of _OF_JVM quotes another program.
 _NO_JVM = re.compile(r"rdkafka|kafka-python|aiokafka", re.ASCII)
 _OF_JVM = re.compile(
     r"(?:clients\.(?:consumer|producer)|common\.errors)\.\w{1,100}Exception\b"
@@ -205,10 +203,7 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Decide whether an entry belongs to `client` or to another client. For the results see the function `owner`.
-
-        If the log names the client's instance, entries of other instances belong to another client.
-        """
+        """Decide like `owner`, but entries of other instances are not the client's if the log names its instance."""
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)
@@ -234,7 +229,7 @@ class ProcessLog:
     def _named_by(
         self, instance: str | None, client_id: str | None, kind: str | None, clients: Iterable[Client]
     ) -> list[Client]:
-        """Select from `clients` the clients that a line may be about. The other arguments come from the line."""
+        """Select from `clients` the clients that a line with this instance, client id and kind may be about."""
         known = any(life.client.instance == instance for life in self.lives)
         named = (client for client in clients if client.kind == kind and client_id in (None, client.client_id))
         others = self.instances if instance else ()
@@ -257,11 +252,7 @@ class ProcessLog:
         return Client(*self.process, instance, name, kind)
 
     def _concerns(self, event: LogEvent, client: Client) -> bool:
-        """True if an event names the client, or names no client and fits the client's kind.
-
-        If several clients send no metrics, a line without a client id is about none of them, because nothing shows
-        which one is meant.
-        """
+        """Return True if an event names the client, or names no client and fits the client's kind."""
         if not _is_of(event, client):
             return False
         if event.client_id is not None:
@@ -400,7 +391,7 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
 
 
 def _polled(ts_ms: int, known: Known, config: Mapping[str, str]) -> bool:
-    """True if the samples around `ts_ms` show that the application polled often enough (see AWAY_SECONDS)."""
+    """Return True if the samples around `ts_ms` show that the application polled often enough (see AWAY_SECONDS)."""
     seconds = (option(config.get("max.poll.interval.ms")) or 0) / 1000
     for name, unit in (("last-poll-seconds-ago", 1.0), ("time-between-poll-max", 0.001)):
         times, values = known(name)

@@ -37,9 +37,8 @@ from clienthealth.monitor.readings import NEVER_MS, SHIFT, USUAL_INTERVAL_MS, sk
 from clienthealth.monitor.state import ProcessKey
 from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, merged, verdict
 
-#: Key and value of a record on the topic `client-health`. A value of None makes consumers of the topic drop the client.
+#: Key and value of a record on the topic `client-health`; the value None makes consumers drop the client.
 Record = tuple[str, bytes | None]
-#: A function that takes an index in a list of one client's windows, and returns this window.
 WindowAt = Callable[[int], ClientWindow]
 #: Clients with their verdicts in order of time: (end of the window in epoch ms, verdicts).
 OverTime = list[tuple[Client, list[tuple[int, list[Verdict]]]]]
@@ -95,10 +94,7 @@ class Content(NamedTuple):
 
 @lru_cache(maxsize=10_000)
 def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...], issues: tuple[Seen, ...] = ()) -> Content:
-    """Return the content of a client's record if no gate suspects a failure.
-
-    `live`: ids of the modes; `reasons`: why each mode is unknown, '' if it is ok; `issues`: the client's known issues.
-    """
+    """Return a record's content if no gate suspects a failure; `reasons`: why each mode is unknown, '' if ok."""
     return Content.of([_by_gate(mode, reason) for mode, reason in zip(live, reasons, strict=True)], issues)
 
 
@@ -225,7 +221,7 @@ class OfWindow(NamedTuple):
 
 class _Judgement:
     def __init__(self, bucket: Bucket, now_ms: int, collected: OverTime | None = None) -> None:
-        """`collected`: a list to which the verdicts are added. If the list is given, incidents stay unchanged."""
+        """If the list `collected` is given, verdicts are added to this list, and incidents stay unchanged."""
         self.collected = collected
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents
@@ -233,8 +229,7 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: Maps (client, start of a window) to ids of log patterns. The client's samples contradict the window's lines
-        #: that match these patterns.
+        #: Maps (client, start of a window) to the patterns of log lines that the client's samples contradict.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
@@ -272,10 +267,7 @@ class _Judgement:
         return client[still_open], start[still_open]
 
     def _window_logs(self, client: Ints, start: Ints, end: Ints) -> dict[int, WindowLog]:
-        """Map the index of a window to the log events and dumps in the window that are about the window's client.
-
-        Lines that the client's samples contradict are left out.
-        """
+        """Map the index of a window to log events and dumps about the window's client, without contradicted lines."""
         if not (logs := self.bucket.logs):
             return {}
         window_logs: dict[int, WindowLog] = {}
@@ -318,14 +310,12 @@ class _Judgement:
         return Gated(touched, w, live, gates, (number, begin, end, newest, seen, suspected))
 
     def _signatures(self, touched: Touched, at: int) -> frozenset[str]:
-        """Return the ids of the patterns that match log lines in a window. Contradicted lines are included."""
+        """Return the ids of the patterns that match log lines in a window, contradicted lines included."""
         contradicted = self.refuted.get((int(touched.client[at]), int(touched.start[at])), frozenset())
         return contradicted.union(event.signature for event in touched.logs.get(at, NO_LOG).logs)
 
     def _clients(self, gated: Gated) -> None:
-        """Judge the windows of all clients. Add a client's record if its content has changed, or `publish_seconds`
-        after the previous record.
-        """
+        """Judge all clients' windows; add a client's record if its content changed, or after `publish_seconds`."""
         clients, ids = self.state.clients, tuple(mode.id for mode in gated.live)
         number, _, _, newest, seen, _ = gated.clients
         reporters = list(map(Reporter, *(column.tolist() for column in gated.clients)))
@@ -346,11 +336,7 @@ class _Judgement:
             self.records.append(content[at].record(ref, span, samples, client.seen, figures, config))
 
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
-        """Return the content of a client's record.
-
-        The client's windows are judged only in three cases: a window is suspected, the client has an open incident, or
-        verdicts are collected (`self.collected`).
-        """
+        """Return a record's content, without judging the windows of a client that nothing suspects."""
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)
         if self.collected is not None or reporter.suspected or self.incidents.of_client(client.key):
@@ -358,7 +344,7 @@ class _Judgement:
         return _unsuspected(ids, tuple(reasons[reporter.newest] for _, reasons in gated.gates), tuple(issues))
 
     def _judged(self, gated: Gated, client: Client, reporter: Reporter) -> list[Verdict]:
-        """Judge all windows of a client, and update the client's incidents. Return the newest verdicts."""
+        """Judge all windows of a client, update the client's incidents, and return the newest verdicts."""
         clients, number, touched = self.state.clients, reporter.number, gated.touched
         every, last, last_seen = int(clients.every[number]), int(clients.last[number]), int(clients.last_seen[number])
         # A log line waits for the client's next sample, unless samples come too rarely or the data is complete.
@@ -384,9 +370,7 @@ class _Judgement:
         return self._entered(client, judged, reporter.seen, last_seen - last, lambda at: window(reporter.begin + at))
 
     def _known(self, client: Client, reports: Reporting | None = None) -> Context:
-        """Return what is known about a client beside its windows: its logged starts and open incidents. `reports`: how
-        the client reports samples; None if log lines do not wait for the client's next sample.
-        """
+        """Return a client's starts and incidents; `reports` is None if log lines do not wait for the next sample."""
         starts = (s for s in self.bucket.starts.get(client.process, ()) if s.client_id == client.client_id)
         own = [start.ts_ms for start in starts if start.instance in ("", client.instance)]
         return Context(starts=own, reporting=reports, incidents=self.incidents.verdicts(client.key))
@@ -396,8 +380,7 @@ class _Judgement:
     ) -> list[Verdict]:
         """Update a client's incidents from its verdicts, and return the verdicts to publish.
 
-        `seen`: time of the client's newest data (epoch ms, its own clock). `offset`: watermark minus the client's own
-        clock (ms). `window_at`: returns the window with an index in `judged`.
+        `seen`: time of the client's newest data (epoch ms); `offset`: watermark minus the client's clock (ms).
         """
         if self.collected is not None:
             self.collected.append((client, list(overlapped(judged))))
@@ -447,10 +430,7 @@ class _Judgement:
             self.records.append(Content.of(visible, also).record(client, window, 0, last, indicators))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
-        """Judge a window of a client without metrics by its log entries.
-
-        For a mode that judges a client's end, the time of the last line counts as the time of the departure.
-        """
+        """Judge a client without metrics by its log; the last line's time counts as the time of a departure."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window, known)

@@ -95,11 +95,9 @@ def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[R
 def _left_open(
     bucket: Bucket, number: int, seen: ClientWindow, of_end: Sequence[Verdict], silent: Sequence[Verdict], offset: int
 ) -> list[Transition]:
-    """Update a departed client's open incidents, and return the changes. The incidents close if the client's end is
-    proved.
+    """Update a departed client's open incidents, and return the changes.
 
-    `of_end`: verdicts on the client's end. `silent`: verdicts on the client's missing data, used only while its process
-    lives. `offset`: watermark minus the client's own clock (ms).
+    `silent`: verdicts on the client's missing data, used only while its process lives.
     """
     state, client, key = bucket.state, bucket.state.all_clients[number], seen.client.key
     departed_ms = int(state.clients.last[number])
@@ -110,7 +108,7 @@ def _left_open(
     over = terminating or confirmed or ends.has_ended(bucket, client, departed_ms, alone)
     changes: list[Transition] = []
     if lived_ms and not over:
-        # The client no longer reports metrics, but its process lives. So its missing data is a symptom.
+        # The client no longer reports metrics, but its process lives, so the missing data is a symptom.
         changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
     about_its_end = {verdict.mode for verdict in of_end}
     left = [one for mode, one in state.incidents.of_client(key).items() if mode not in about_its_end]
@@ -129,12 +127,8 @@ def _left_open(
 
 
 def _record(client: Client, content: Content, start_ms: int, departed_ms: int, settings: Settings) -> Record:
-    """Return the record to publish for a departed client.
-
-    `start_ms`: the start of the record's window (epoch ms).
-    """
-    # The last window with a sample of the client can begin at that sample. So the record's window ends one window
-    # length after the sample.
+    """Return the record to publish for a departed client, with a window that begins at `start_ms` (epoch ms)."""
+    # The last window with a sample can begin at the sample, so the record's window ends one window length later.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
     return content.record(client, window, 1, departed_ms, departed=True)
 

@@ -48,14 +48,13 @@ def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...
     since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
     later = [entry for entry in bucket.log_entries[client.process] if entry.ts_ms > since]
     if ends:
-        # A process may go on after its client has ended. So only later lines that name the client show that the client
-        # has not ended.
+        # A process may go on after its client has ended, so only later lines that name the client are used.
         later = [entry for entry in later if entry.event is not None and entry.event.client_id == client.client_id]
     return logs, [entry for entry in later if _goes_on(bucket, entry, silent)]
 
 
 def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
-    """True if an entry shows that the process of a client without data still runs."""
+    """Return True if an entry shows that the process of a client without data still runs."""
     event, client = entry.event, silent.client
     lives = bucket.lives[client.process]
     name = event.client_id if event is not None else None
@@ -65,8 +64,7 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
     named = name == client.client_id or (bool(entry.instance) and entry.instance == client.instance)
     if not named and any(life.at(entry.ts_ms) for life in lives if life.client.instance != client.instance):
         return False
-    # After a later start, an entry may come from the next process. For an entry that names the client, look only at
-    # later starts of this client.
+    # After a later start, an entry may come from the next process.
     later = (start for start in bucket.starts[client.process] if start.ts_ms > silent.settled_ms)
     counting = (start.ts_ms for start in later if not named or start.client_id == client.client_id)
     return entry.ts_ms < min(counting, default=EVER)
@@ -90,15 +88,13 @@ def _of_its_end(
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
     closes = [event.ts_ms for _, event in own_lines if event.signature in close and event.ts_ms >= (begun or 0)]
-    # True if the only logged close comes after a successor's start. If lines name no instance, this close may still be
-    # the client's own.
+    # True if the only logged close comes after a successor's start.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
 
     def alone(ts_ms: float) -> bool:
         return not any(life.at(ts_ms) for life in rivals)
 
-    # True if a line shows that one of several clients with this name lost records. Then a logged close that names no
-    # instance may be another client's.
+    # True if a line shows that one of several clients with this name lost records.
     unclear = any(e.signature in lose and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in own_lines)
 
     def counts(named: bool, event: LogEvent) -> bool:
@@ -113,8 +109,7 @@ def _of_its_end(
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # A killed client no longer reports. So a kill that was logged more than 5 s (START_MS) before this client's
-        # last sample hit another process on the host.
+        # A killed client no longer reports, so a kill over 5 s (START_MS) before the last sample hit another process.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))

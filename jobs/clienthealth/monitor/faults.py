@@ -28,12 +28,10 @@ T = TypeVar("T")
 
 REASON = "step-failed"
 MAX_REASON = 300
-#: The unit of isolation: a process, as (service, host). A consumer group belongs to no process, so it is a unit of its
-#: own, identified by `Client.home`.
+#: The unit of isolation: a process as (service, host), or a consumer group, which belongs to no process.
 Home = tuple[str, str]
-#: A state and chunks as bytes. Each run decodes them again, because a failed run may have changed its input.
+#: Each run decodes state and chunks again, because a failed run may have changed its input.
 Packed = tuple[bytes | bytearray, Sequence[bytes]]
-#: The work on a bucket: a function that takes the state and the chunks, and that may raise any error.
 Run = Callable[[BucketState, list[Chunk]], T]
 
 
@@ -92,10 +90,7 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Find, by bisection, the processes for which `run` raises an error even without data of other processes.
-
-    Yields (process, error). `mistake`: the error that `run` raised with the data of all the processes `homes`.
-    """
+    """Yield (process, error), found by bisection, for each process of which the data alone makes `run` fail."""
     if len(homes) == 1:
         yield homes[0], mistake
         return
@@ -118,10 +113,7 @@ def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
 def _part(
     packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
 ) -> tuple[BucketState, list[Chunk]]:
-    """Return (state, chunks) with only the data of the processes `homes`.
-
-    `incidents`: other processes; of their data, only the open incidents are kept.
-    """
+    """Return (state, chunks) with the data of the processes `homes`, and open incidents of those in `incidents`."""
     state, chunks = _unpacked(packed, buckets)
     readings.forget(state, [number for number, client in enumerate(state.all_clients) if client.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]
@@ -147,7 +139,7 @@ def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
 
 
 def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
-    """Return a Fault for the process `home`. `state` and `chunks` contain only this process."""
+    """Return a Fault for the process `home`, the only process in `state` and `chunks`."""
     parts: list[BucketState | Chunk] = [state, *chunks]
     inputs: list[tuple[int, Client, Source | None]] = [(0, Client(*home, home[1], "", None), None)]
     for part in parts:

@@ -79,10 +79,7 @@ def window_start(ts_ms: int, limits: LagSettings) -> int:
 
 
 def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record:
-    """Return the group's record, and append the rows of its finished minutes to `minutes`.
-
-    Each minute is judged at its last sample, over the lag window that ends with this sample.
-    """
+    """Return the group's record, and append the rows of its finished minutes, each judged at its last sample."""
     data = _observations(group)
     times = np.unique(data[:, 0])
     running = group.minute["minute"] if group.minute else group.unwritten_ms
@@ -104,18 +101,14 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
 def _histories(
     group: GroupState, data: Matrix, last_ms: int
 ) -> tuple[dict[Partition, list[Observation]], dict[Partition, dict[str, Any] | None]]:
-    """Return each partition's observations in order of time, and each partition's owner.
-
-    Only partitions in the newest sample, at `last_ms`, are included. An owner is a dict of the member's
-    fields; None if the owner is unknown.
-    """
+    """Return observations (in order of time) and owner of each partition in the newest sample, at `last_ms`."""
     present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
     data = data[np.argsort(data[:, 1], kind="stable")]
     begins, ends = (np.searchsorted(data[:, 1], present, side).tolist() for side in ("left", "right"))
     by_position: dict[int, list[Observation]] = {}
     for position, begin, end in zip(present, begins, ends, strict=True):
         times, *offsets = (data[begin:end, column] for column in (0, 2, 3, 4, 5))
-        # Convert a whole column at once, which is fast. Only a column with unknown (negative) values needs a loop.
+        # Convert a whole column at once, which is fast, unless the column has unknown (negative) values.
         columns = [
             [None if number < 0 else number for number in column.tolist()] if (column < 0).any() else column.tolist()
             for column in offsets

@@ -40,12 +40,11 @@ AHEAD_MS = 60_000
 #: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
 
-#: Maximum time (ms) for which the watermark waits, in a backlog, for the task that is furthest behind. The limit bounds
-#: the samples and log entries that the state keeps meanwhile.
+#: In a backlog, the watermark waits for the slowest task for at most this time (ms), which bounds the kept data.
 HELD_MS = 900_000
 #: If the watermark jumps by more than this (ms) in one step, the data of all clients has a gap.
 SHARED_MS = 60_000
-#: Maximum time (ms) between two steps of a running monitor without input. A longer gap means that the machine slept.
+#: A running monitor takes a step at least this often (ms), so a longer gap means that the machine slept.
 AWAKE_MS = 20_000
 
 
@@ -121,7 +120,7 @@ def due(
     all_near = all(entry.ts_ms <= state.time_ms + AHEAD_MS for entry in every)
     if all_near or not readings_arrived or waited_ms >= LONGEST_MS:
         return every
-    # newest: per client, the time of its newest sample. reached: per process, the newest of these times.
+    # newest: per client, the time of its newest sample; reached: per process, the newest of these times.
     newest = np.zeros(len(state.all_clients), np.int64)
     np.maximum.at(newest, state.readings.client, state.readings.ts)
     reached: dict[ProcessKey, int] = {}
@@ -142,11 +141,9 @@ def due(
     return now
 
 
-#: Maximum number of remembered clients in all buckets together. A client that was left out at its first report is
-#: remembered until its second report.
+#: A client that was left out at its first report is remembered until its second report, within this limit.
 REPORTED_ONCE = 2_000_000
-#: Minimum distance (ms) of two samples that count as two reports. Closer samples may be one report, because some
-#: formats split a sample.
+#: Samples closer than this (ms) may be one report, because some formats split a sample.
 APART_MS = 1000
 
 
@@ -200,7 +197,6 @@ def without_room(
     left_out.update(refused.values())
     once = [identity for identity, limit in refused.items() if limit == "new-clients"]
     if not once:
-        # All new clients were taken in at their first report, so no first report has to be remembered.
         state.reported_once = Memory()
     for identity in once:
         state.reported_once.remember(mark(identity), None, state.time_ms)

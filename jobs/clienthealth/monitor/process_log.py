@@ -24,14 +24,11 @@ from clienthealth.settings import MonitorSettings
 
 #: Log lines on the start and end of a process's clients are kept for this time (ms) after the process's last data.
 LIFECYCLE_MS = 900_000
-#: Number of thread dumps kept per process after no window needs them. A comparison with a new dump shows which threads
-#: have not moved.
+#: Old dumps are kept per process, because a comparison with a new dump shows which threads have not moved.
 EARLIER_DUMPS = 4
-#: For each log pattern on a client's start or end, the first line and this number of newest lines are kept. Clients
-#: with equal client ids may follow each other within minutes.
+#: The newest lines per log pattern are kept, because clients with equal client ids may follow each other in minutes.
 LAST_KEPT = 16
-#: Number of reporting intervals without a sample after which a client is overdue. A log line after this time shows that
-#: the process still lives.
+#: A log line after this number of reporting intervals without a sample shows that the process still lives.
 OVERDUE = 1.5
 #: Maximum time (ms) from the first to the last of the lines that a client logs while it starts.
 START_MS = 5_000
@@ -132,12 +129,9 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 
 
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
-    """Drop from new thread dumps the threads that show no Kafka client.
+    """Drop from new thread dumps the threads that show no Kafka client, now or in an earlier dump.
 
-    A thread that an earlier dump of the process shows inside poll() is kept.
-
-    `new`: `id()` of each new entry. `in_poll`: processes with a client that reports only inside poll(). The dumps of
-    these processes keep the dropped threads in `others`.
+    Dumps of the processes `in_poll`, with clients that report only inside poll(), keep the threads in `others`.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -163,7 +157,7 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     instance = entry.instance or ""
     for at in same if event.signature in CONFIG_LOGGED else ():
         if kept[at][0] == instance:
-            # Drop the client options that earlier starts logged. Only the name of an option contains a dot.
+            # Drop the client options that earlier starts logged: only the name of an option contains a dot.
             few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
             kept[at] = instance, replace(kept[at][1], captures=few)
     if len(same) > LAST_KEPT:

@@ -23,23 +23,20 @@ from clienthealth.monitor.state import BucketState, Clients
 from clienthealth.settings import MonitorSettings
 
 T = TypeVar("T")
-#: Identity: `Client.identity`. Numbers: maps a client's identity to its index in the state.
+#: Numbers: maps a client's identity (`Client.identity`) to its index in the state.
 Identity = tuple[str, str, str, str]
 Numbers = dict[Identity, int]
 
 #: Client and time make one sortable number: the lower 48 bits are the time (epoch ms), the bits above are the client's
 #: number.
 SHIFT = 48
-#: Minimum number of reporting intervals in a window. Intervals above MAX_INTERVAL_MS (ms) count as MAX_INTERVAL_MS.
+#: A window has at least this number of reporting intervals, which count with at most MAX_INTERVAL_MS (ms).
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
-#: Maximum reporting interval (ms) of a client with windows of `window_seconds`. The monitor measures longer intervals,
-#: because a client may report a wrong interval.
+#: The monitor measures longer reporting intervals (ms), because a client may report a wrong interval.
 USUAL_INTERVAL_MS = 15_000
-#: A client's clock may be set back from the right time. SET_BACK_MS: largest step back (ms) that the monitor accepts.
-#: STANDS_MS: minimum time (ms) without a newer sample before the monitor accepts the step.
+#: A clock may be set back by up to SET_BACK_MS, which is accepted after STANDS_MS without a newer sample.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
-#: A time (ms) before all others, and a time after all others.
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
 
 _UNDELIVERED = [list(CLIENT_METRICS["producer"]).index(name) for name in UNDELIVERED]
@@ -69,7 +66,6 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
         np.maximum.at(state.clients.last_seen, numbered, chunk.last_seen)
     _set_back(state, [(numbered[new.client], new.ts) for _, new, numbered in entering])
     horizon, grid = horizons(state, settings), grid_of(state, settings)
-    # Each new name gets the next index in the list of names.
     names = defaultdict(count(len(state.names)).__next__, zip(state.names, count(), strict=False))
     readings, parts, rows = [state.readings], [state.parts], len(state.readings)
     for chunk, new, numbered in entering:
@@ -99,10 +95,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
-    """Adapt to clients' clocks that were set back. Otherwise the new samples of these clients would count as late.
-
-    `new`: for each chunk, the client numbers and times (epoch ms) of its samples.
-    """
+    """Adapt to clients' clocks that were set back, because the new samples would otherwise count as late."""
     clients = state.clients
     newest = np.full(len(clients), NEVER_MS)
     for client, ts in new:
@@ -271,10 +264,7 @@ def compact(state: BucketState) -> None:
 
 
 def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
-    """Return the texts that are still used, and an array that maps each old index to the new one.
-
-    An additional last element is -1, because the index -1 means no text.
-    """
+    """Return the texts that are still used, and an array from old to new index, with -1 at the end for no text."""
     used = np.zeros(len(texts) + 1, bool)
     for column in positions:
         used[column] = True

@@ -21,8 +21,7 @@ from clienthealth.monitor.incidents import Change, Incidents, Transition
 #: If a mode's function `recovered` returns False, the failure is over after this time (ms) in which no window showed
 #: the failure or a symptom.
 NO_SYMPTOM_MS = 600_000
-#: If `recovered` returns True, the failure is over after this time (ms) in which no window showed the failure. If a log
-#: line shows the end of the failure, the failure is over at once.
+#: If `recovered` returns True, the failure is over after this time (ms) in which no window showed the failure.
 CALM_MS = 60_000
 #: If the client never reported, or if the failure makes the process log all the time (`logs_on`), the process counts as
 #: gone after this time (ms) without data.

@@ -26,8 +26,7 @@ from clienthealth.monitor.state import BucketState
 
 #: Only a client that has reported for less than this time (ms) can be the continuation of another client.
 NEW_MS = 120_000
-#: FASTER: maximum growth rate of the counters in the gap between the two clients, as a multiple of the rate before.
-#: LONGER: minimum time for which the first client has reported, as a multiple of this gap.
+#: In the gap, counters may grow FASTER times as fast as before; the first client must have reported LONGER gaps.
 FASTER, LONGER = 3.0, 3.0
 
 
@@ -72,8 +71,7 @@ def assign(bucket: Bucket) -> list[Transition]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # Move an incident only if all its evidence is log lines or thread dumps. Do not move an incident about the end
-        # of a client, because the reporting client has not ended.
+        # Move no incident with metrics as evidence, and none about a client's end, because the reporting client lives.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:

@@ -30,14 +30,13 @@ from clienthealth.monitor.incidents import Incidents, OpenIncident, Transition
 T = TypeVar("T", bound=Table)
 K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
-#: A process: (service, host). Several instances on one host share this key.
+#: A process: (service, host), shared by all instances on the host.
 ProcessKey = tuple[str, str]
-#: ClientKey: service, host, instance, client id, kind (`Client.names`). RunKey: a ClientKey, then the id of a known
-#: issue.
+#: ClientKey: service, host, instance, client id, kind; RunKey: a ClientKey, then the id of a known issue.
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
-#: VERSION: version of the format in which a state is saved. OLDEST: the oldest version that this program reads.
+#: OLDEST: the oldest version of a saved state's format that this program reads.
 VERSION, OLDEST = 5, 4
 _MAGIC = b"KCH"
 
@@ -287,7 +286,7 @@ class BucketState(Kept, kw_only=True):
 
 
 class _Saved(Kept, kw_only=True):
-    """A state as it is saved. The names of the metrics are saved, too, so that later releases can read the tables."""
+    """A saved state, with the names of the metrics, so that later releases can read the tables."""
 
     buckets: int
     vocabulary: dict[str, tuple[str, ...]]

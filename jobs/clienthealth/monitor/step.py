@@ -99,10 +99,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
 
 
 def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
-    """Drop data that no window needs any more, and the departed clients.
-
-    `gone`: indices of the departed clients.
-    """
+    """Drop data that no window needs any more, and the departed clients (`gone`: their indices)."""
     state, settings, grid = bucket.state, bucket.settings, bucket.grid
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
     process_log.evict(state, settings.monitor, longest, living := set(bucket.numbers))
@@ -131,7 +128,6 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     # Keep closed incidents for 15 minutes, until the history has the rows of all minutes in which they were open.
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
-    # Forget groups without data for a whole lag window.
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
     # Keep each span in which no client sent data, until every client has sent data again.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)

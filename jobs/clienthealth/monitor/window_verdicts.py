@@ -18,9 +18,9 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: An incident keeps separate counts for this number of newest half minutes. No window reaches back farther.
+#: An incident keeps separate counts for these newest half minutes, because no window reaches back farther.
 KEPT_SLOTS = 64
-#: Thresholds from the settings. Maps the id of a failure mode to the values of its thresholds by name.
+#: Thresholds from the settings: failure mode → threshold's name → value.
 Overrides = Mapping[str, Mapping[str, float]]
 NOTHING_MORE = Context()
 
@@ -151,7 +151,6 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
             }
             settled = max(before.settled, count.settled)
             whole[count.name, count.kind] = Count(count.name, count.kind, slots, settled, since)
-    # The newest half minutes stay separate. The counts of all earlier half minutes are added up.
     for key, count in whole.items():
         times = sorted(count.slots)
         old, kept = times[:-KEPT_SLOTS], times[-KEPT_SLOTS:]

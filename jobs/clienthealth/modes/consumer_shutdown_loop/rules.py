@@ -47,7 +47,7 @@ CONNECTOR_CONFIG = FILE.reads("self-descriptions.connector-config")
 
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
 STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
-#: A thread in one of these socket calls waits, although dumps show it as RUNNABLE. Other socket calls are not waits.
+#: A thread in one of these socket calls waits, although dumps show the thread as RUNNABLE.
 SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.SocketDispatcher.read")
 
 
@@ -142,7 +142,7 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         seconds = (max(times) - min(times)) / 1000 if times else 0.0
         measured = bool(storm) or (stay is not None and (stay.cpu_ms is not None or _moves(stay, limits)))
         marks = [e for e in events(window, BEGUN, COMPLETED, FAILED) if storm and e.ts_ms <= storm[0].ts_ms]
-        stopping = bool(marks) and marks[-1] in BEGUN  # a shutdown had begun and was not complete
+        stopping = bool(marks) and marks[-1] in BEGUN
         outage = not stopping and bool(events(window, OUTAGE))
         enough = limits.outage_seconds if outage else limits.suspect_seconds
         if seconds < enough and not stopping and not _is_excerpt(window, storm, stay, limits):
@@ -183,11 +183,7 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return the lines of a thread's longest series of bursts. `thread`: the name of the thread; '' for
-    lines that name no thread.
-
-    A log shipper that limits the rate of lines causes gaps between bursts. So short gaps count as time in the loop.
-    """
+    """Return the lines of a thread's longest series of bursts; log shippers cause short gaps between bursts."""
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
     return max(_rows(bursts, limits.gap_seconds), key=spanned, default=[])
@@ -224,7 +220,7 @@ def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
 
 
 def _moves(stay: Held, limits: Thresholds) -> bool:
-    """True if the thread's frames change between dumps: the thread loops, even if it gets little CPU time."""
+    """Return True if the thread's frames change between dumps: the thread loops, even if it gets little CPU time."""
     return len(stay.seen) >= limits.min_repeats and len({thread.frames for _, thread in stay.seen}) > 1
 
 

@@ -58,8 +58,7 @@ POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "com
 
 #: If a polling thread ended at most this long (ms) before or after the last poll, its end explains why polls stopped.
 SAME_END_MS = 5000
-#: Suffix in the names of the consumers with which Kafka Streams restores state. Streams polls such a consumer only
-#: while it restores; at other times the consumer has no partitions and a constant lag.
+#: Kafka Streams polls a consumer with this suffix only while restoring state; otherwise the consumer has no partitions.
 _RESTORES = "-restore-consumer"
 #: A client that does not report polls counts as inside poll() if it waited in its selector in the last WAITED_SECONDS.
 WAITED_SECONDS = 10.0
@@ -86,8 +85,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # One slow batch appears both in dumps and in metrics, so dumps and metrics are not two independent proofs.
-    # Therefore metrics (`_outside`) are used only if there is no other fact.
+    # One slow batch appears both in dumps and in metrics, so metrics (`_outside`) count only without another fact.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
@@ -103,9 +101,6 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         counted(window, "times_expired", "log", occurrences(window, POLL_EXPIRED)),
         counted(window, "commits_refused", "log", occurrences(window, COMMIT_REFUSED)),
     )
-
-
-# -- conditions on metrics, for many windows at once ------------------------------------------------------------------
 
 
 def interval(w: Windows) -> Floats:
@@ -218,9 +213,6 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- facts from metrics -----------------------------------------------------------------------------------------------
-
-
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     if not too_long(w, limits)[0]:
         return _circles(window, w, limits)
@@ -273,11 +265,7 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on missing polls or fetches.
-
-    The application may poll while all partitions are paused. So missing fetches are no fact if the client waited in its
-    selector.
-    """
+    """Return facts on missing polls, or on missing fetches of a client that did not wait in its selector."""
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
         most = number_or_none(interval(w)[0])
@@ -292,10 +280,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on a time outside poll() that is much longer than this consumer's earlier times outside poll().
-
-    Returns [] if max.poll.interval.ms is above its default, because then long times outside poll() are intended.
-    """
+    """Return facts on a time outside poll() that is much longer than this consumer's earlier times outside poll()."""
     spell = outside(window)
     if spell is None or not silent(w, limits)[0] or interval(w)[0] > limits.assumed_poll_interval_seconds:
         return []
@@ -321,8 +306,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
-    # A group does not remove a consumer that polls in time. So other members caused the rebalance before the commit,
-    # and the refused commit is no sign of this failure.
+    # A group does not remove a consumer that polls in time, so other members caused the rebalance before the commit.
     w = window.table
     if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
@@ -331,12 +315,7 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (entries for the verdict's detail, facts) on polling threads that stay at one place outside poll().
-
-    A polling thread is a thread that a framework runs to poll, or that an earlier dump found inside poll(). If another
-    polling thread moves and the client does not report polls, the thread that stays may belong to another consumer of
-    the process.
-    """
+    """Return (entries for the verdict's detail, facts) on polling threads that stay at one place outside poll()."""
     if idle(w, limits)[0]:
         return {}, []
     dumps = (*window.earlier_dumps, *window.dumps)

@@ -42,10 +42,7 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
 
 def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:
-    """Yield pairs: the time (s) between two polls, and a map from topic to the number of records of the first poll.
-
-    In the last pair, the time is the time since the last poll.
-    """
+    """Yield (time (s) from a poll to the next poll or to the last sample, number of the poll's records by topic)."""
     before: Mapping[str, float] = {}
     moved_by: Mapping[str, float] = {}
     away = 0.0

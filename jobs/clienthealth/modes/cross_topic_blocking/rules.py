@@ -56,9 +56,6 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     return _modern(window, w, thresholds)
 
 
-# -- conditions on metrics, for many windows at once ------------------------------------------------------------------
-
-
 def without_fetches(w: Windows, limits: Thresholds) -> Runs:
     """Return the stretches of at least `suspect_blocked_seconds` in which an old Scala consumer fetched nothing."""
     runs = w.still("fetch-requests-total")
@@ -148,23 +145,16 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
     return by_topic
 
 
-# --- the old Scala consumer -------------------------------------------------------------------------------------
-
-
 def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     facts, detail = _blockade(window, w, limits) or ([], {})
-    # Without samples, assume that the consumer reads several topics. Then dumps alone can show the failure.
+    # Without samples, assume that the consumer reads several topics, so that dumps alone can show the failure.
     several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
     return conclude(ID, facts, detail, GATE.reason(w, limits))
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Return (facts, detail) on a stretch without fetches, or None without a blockade.
-
-    In the stretch, one topic's queue stays full and the queue of another topic stays empty. If several stretches meet
-    this condition, the longest is used.
-    """
+    """Return (facts, detail) on the longest time without fetches in which one queue is full and another empty."""
     configured = option(window, CHUNKS)
     limit = configured or QUEUE_DEFAULTS[CHUNKS]
     runs = without_fetches(w, limits)
@@ -191,7 +181,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
 
 
 def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, limits: Thresholds) -> bool:
-    """True if the topic had records to consume before the sample `start`."""
+    """Return True if the topic had records to consume before the sample `start`."""
     totals = [_topics(r, "messages-total").get(topic) for r in window.readings if r.ts_ms <= start.ts_ms]
     counted = [total for total in totals if total is not None]
     if any(later > earlier for earlier, later in itertools.pairwise(counted)):
@@ -210,7 +200,7 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
     )
     for dump in window.dumps:
         every = [t for t in dump.threads if t.name.startswith(FETCHER_THREAD)]
-        # Use only fetchers with this client's id in their names. If there are none, use all fetchers.
+        # Use all fetchers if no fetcher has this client's id in its name.
         fetchers = [t for t in every if t.name.startswith(f"{FETCHER_THREAD}{window.client.client_id}_")] or every
         parked = [stay for stay in in_put if stay.dump is dump and stay.thread in fetchers]
         waiting = [t for t in dump.threads if has_frame(t, NEXT) and t.state.endswith("WAITING")]
@@ -231,9 +221,6 @@ def _connector(fetcher: Thread) -> str:
     return fetcher.name.removeprefix(FETCHER_THREAD).rsplit("-", 2)[0]
 
 
-# --- librdkafka and the Java consumer ---------------------------------------------------------------------------
-
-
 def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     symptom = _prefetched(window, w, limits) or _one_queue(window, w, limits) or _slow_poll(window, w, limits)
     if symptom is None:
@@ -244,7 +231,7 @@ def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a librdkafka client with one queue per topic. Returns (facts, detail), or None if there is no failure."""
+    """Judge a librdkafka client with one queue per topic; return (facts, detail), or None without a failure."""
     if not held_up(w, limits)[0]:
         return None
     over_time, now = queues(w.apart()), queues(w)
@@ -274,7 +261,7 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
 
 
 def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a librdkafka client with one shared queue. Returns (facts, detail), or None if there is no failure."""
+    """Judge a librdkafka client with one shared queue; return (facts, detail), or None without a failure."""
     runs = without_records(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         alone = handled_alone(window.readings[: runs.last[at] + 1], window.readings[runs.first[at]].ts_ms)
@@ -327,7 +314,7 @@ def _with_records(window: ClientWindow) -> list[str]:
 
 
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a Java client. Returns (facts, detail), or None if there is no failure."""
+    """Judge a Java client; return (facts, detail), or None without a failure."""
     if not stays_away(w, limits)[0]:
         return None
     away = float(seconds_away(w)[0])
@@ -338,9 +325,8 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
-    # An old client does not report its last poll. So use the longest time outside poll() that its selector metrics
-    # show. That time may be too long, because these metrics do not show a single poll between two long times outside
-    # poll().
+    # An old client does not report its last poll, so use the longest time outside poll() by its selector metrics,
+    # although a single poll within that time may be missed.
     reported = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):

@@ -40,13 +40,10 @@ CONNECTION_FAILED = FILE.reads("send-blocked-on-metadata.connection-failed")
 CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-failed-somewhere")
 AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tls"))
 
-#: Counters that rise while deliveries fail.
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
-#: Minimum number of lost connections per second that shows that brokers refuse connections. Connections that time out
-#: are lost less often.
+#: At this number of lost connections per second, brokers refuse connections; time-outs lose fewer connections.
 REFUSED_PER_SECOND = 0.2
-#: Ways in which log lines say that too few replicas are in sync: error code, exception, plain words. Only letters are
-#: compared.
+#: Ways in which log lines say that too few replicas are in sync, reduced to their letters.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
@@ -92,9 +89,6 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 def _delivers(w: Windows, limits: Thresholds) -> bool:
     return bool(stalls(w).seconds[0] < limits.min_stalled_seconds and net(w)[0] > 0)
-
-
-# -- conditions on metrics, for many windows at once ------------------------------------------------------------------
 
 
 def grown_since(w: Windows, name: str, since: Ints) -> Floats:
@@ -170,8 +164,7 @@ def frozen(w: Windows, limits: Thresholds) -> Bools:
     return w.last("select-total") - before < limits.min_select_growth
 
 
-#: NO_WAIT: no record waits too long. LIVING: records wait too long, and the I/O thread runs. STUCK: records wait too
-#: long, and the I/O thread does not run.
+#: Records wait too long in LIVING and in STUCK; the I/O thread runs only in LIVING.
 NO_WAIT, LIVING, STUCK = 0, 1, 2
 
 
@@ -215,9 +208,6 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- facts from metrics -----------------------------------------------------------------------------------------------
-
-
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     if not GATE.suspected(w, limits)[0]:
         return []
@@ -249,11 +239,7 @@ def _load(w: Windows) -> str:
 
 
 def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limits: Thresholds) -> list[Fact]:
-    """Return facts from the log.
-
-    Records that expire at times far apart prove a stall. Lines on failed attempts or on waiting records are indirect
-    facts: without other facts they only raise suspicion.
-    """
+    """Return facts from the log; lines on failed attempts or on waiting records only raise suspicion."""
     expired = events(window, EXPIRED)
     apart = spanned(expired) >= limits.expiries_apart_seconds
     shown = expired and (apart or stalls_by_metrics or not delivers)
@@ -264,8 +250,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     # The records of the first line had already waited for `waitMs` when the line was logged.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
-    # librdkafka times out a produce request only when the records in it expire. So lines on timed-out produce requests
-    # need not be spread over a minimum time.
+    # librdkafka times out a produce request only when its records expire, so these lines need no minimum time.
     lasting |= sum(event.repeats for event in failed if "request" in event.captures) >= limits.min_failed_lines
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} like {quoted(failed[-1].text)}"
@@ -274,10 +259,9 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return a lower bound (s) of a batch's wait; infinite if the client will not try to send the batch again.
+    """Return a lower bound (s) of a batch's wait; infinite if the client will not send the batch again.
 
-    Some lines state the number of remaining attempts. If `retries` has its default (ENDLESS), this number also shows
-    how many attempts were made. Attempts are at least 0.1 s apart (retry.backoff.ms).
+    The number of remaining attempts, at least 0.1 s apart, shows the attempts made if `retries` has its default.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):
@@ -288,10 +272,7 @@ def _tried_for(refused: Sequence[LogEvent]) -> float:
 
 
 def _batches(expired: Sequence[LogEvent]) -> Happened:
-    """Return (time in epoch ms, number of records) for each batch that expired according to the log.
-
-    Lines of several callbacks about the same batch count once.
-    """
+    """Return (time in epoch ms, number of records) for each batch that expired according to the log."""
     seen: set[tuple[str, ...]] = set()
     happened: list[tuple[int, float]] = []
     for event in expired:
@@ -327,10 +308,7 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
-    """Return log events of failed connections to brokers. Bootstrap brokers, which have negative ids, are left out.
-
-    If there are none, return the log events of failed connections that name no broker.
-    """
+    """Return failed connections to brokers other than bootstrap brokers, else those that name no broker."""
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
     return failed or events(window, CONNECTION_FAILED_SOMEWHERE)

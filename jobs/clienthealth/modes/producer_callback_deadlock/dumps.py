@@ -31,14 +31,11 @@ if TYPE_CHECKING:
 THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
-#: Minimum time (s) between two dumps that count as two. Closer dumps count as one: two exporters may each take a dump
-#: at almost the same time.
+#: Dumps closer than this (s) count as one, because two exporters may each take a dump at almost the same time.
 APART_SECONDS = 5.0
-#: If a thread's share of a CPU is at most LITTLE times `still_cpu_share`, the thread only wakes up now and then. A
-#: thread that runs short callbacks has a larger share.
+#: A thread with at most LITTLE times `still_cpu_share` of a CPU only wakes up now and then.
 LITTLE = 5
-#: Causes in which the I/O thread waits for something outside the client. In other causes the thread waits for a result
-#: that only this thread could deliver.
+#: Causes in which the I/O thread waits for something outside the client.
 HELD = ("callback-blocked", "io-thread-blocked")
 
 
@@ -72,10 +69,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 
 
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
-    """Return a fact on an I/O thread that the newest dumps show in one callback.
-
-    Returns [] if select-total is reported, because select-total then shows whether the thread returned.
-    """
+    """Return a fact on an I/O thread that the newest dumps show in one callback, unless select-total is known."""
 
     def callback(_: ThreadDump, thread: Thread) -> Hashable:
         entered = (at for at, frame in enumerate(thread.frames) if any(part in frame for part in CALLBACK_FRAMES))
@@ -95,8 +89,7 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
     """Return what a dump proves about a thread in foreign code; None if no data shows whether the thread returns.
 
-    A wait without a time limit counts as endless if it has lasted longer than `overdue_seconds`. CPU times or
-    select-total must show that the thread did not leave its place and come back between the dumps.
+    A wait without a time limit counts as endless if it has lasted longer than `overdue_seconds`.
     """
     thread, dump, meanwhile = stay.thread, stay.dump, _meanwhile(window, stay, limits)
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
@@ -114,8 +107,7 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
     if has_frame(thread, "java.lang.Runtime.exit"):
         return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
-    # A thread that sleeps in two dumps may have sent a batch between them. So for a sleeping thread only CPU times
-    # count: a thread that used no CPU time has sent no batch.
+    # A thread that sleeps in two dumps may have sent a batch between them, unless the thread used no CPU time.
     if meanwhile is not None and (meanwhile or not sleeps(thread)):
         sure = bool(meanwhile) or _is_unchanged(window, stay)
         direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
@@ -153,7 +145,7 @@ def _cause_of(thread: Thread) -> str | None:
 
 
 def _came_back(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if select-total rose after the dump: the I/O thread has returned to its selector."""
+    """Return True if select-total rose after the dump: the I/O thread has returned to its selector."""
     return _rises(window, dump.ts_ms + 1)
 
 
@@ -163,10 +155,7 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """True if at least three samples (MIN_READINGS) after the dump report select-total, or if no sample can follow.
-
-    The caller has left out dumps after which select-total rose (`_came_back`), so these samples report one value.
-    """
+    """Return True if MIN_READINGS samples after the dump report select-total, or if no sample can follow."""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS
@@ -188,11 +177,7 @@ def _around(window: ClientWindow, dump: ThreadDump) -> float:
 
 
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
-    """Return what the thread did between the dumps, in words that follow "at the same place".
-
-    '' if the dumps lack CPU times. None if the dumps are too close together, or if the thread may have been elsewhere
-    in between.
-    """
+    """Return what the thread did between the dumps; '' without CPU times, None if the thread may have moved."""
     if stay.seconds < APART_SECONDS or _rises(window, stay.since_ms):
         return None
     if stay.cpu_ms is None:
@@ -207,9 +192,7 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
 
 def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
-    """True if the client's samples ended before the first dump in `stay`, and two more samples were due before the
-    last dump.
-    """
+    """Return True if the client's samples ended before the dumps in `stay`, during which two samples were due."""
     times = [reading.ts_ms for reading in window.known_readings]
     due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)
     return bool(times) and times[-1] < stay.since_ms and stay.dump.ts_ms - times[-1] >= due_ms

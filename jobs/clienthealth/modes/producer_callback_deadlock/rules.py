@@ -126,9 +126,6 @@ def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
     return max(limits.min_overdue_seconds, timeout * limits.timeout_margin)
 
 
-# -- conditions on metrics, for many windows at once ------------------------------------------------------------------
-
-
 class Frozen(NamedTuple):
     """Stretches in which `select-total` did not change, although the I/O thread should have used its selector.
 
@@ -263,9 +260,6 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 GATE = Gate(blind, suspects)
 
 
-# -- facts from metrics -----------------------------------------------------------------------------------------------
-
-
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     if not GATE.suspected(w, limits)[0]:
         return []
@@ -322,7 +316,7 @@ def _standing(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _rises_again(window: ClientWindow, last: int) -> bool:
-    """True if select-total rose after the sample with index `last`, the last sample of a stretch without a rise."""
+    """Return True if select-total rose after the sample `last`, which ends a stretch without a rise."""
     return any(reading.get("select-total") is not None for reading in window.readings[last + 1 :])
 
 
@@ -418,10 +412,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 
 
 def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
-    """Judge a client that stopped pushing. Returns None if the client closed or ended, or had nothing to send.
-
-    A client pushes on its I/O thread, so a stuck thread ends the pushes.
-    """
+    """Judge a client that stopped pushing; return None if the client closed or ended, or had nothing to send."""
     before, last = window.readings[-2:] if window.readings[1:] else (window.readings[-1], window.readings[-1])
     if last.get(CLOSES) or events(window, CLOSING, CLOSED_PRODUCER, DIED):
         return None
@@ -453,7 +444,6 @@ SILENT = (
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 
-#: Why the mode cannot be ruled out if the only evidence is an exception about a full buffer.
 FULL = "send() found no room in the buffer; no metric or dump shows whether the I/O thread is stuck or brokers are slow"
 
 

@@ -20,8 +20,7 @@ FILE = mode_file(__file__)
 ID = FILE.id
 STARTED, PRODUCER_CONFIG, CLOSING = map(FILE.reads, ("started", "self-descriptions.producer-config", "closing"))
 CLOSED, FORCED = map(FILE.reads, ("closed", "forced"))
-#: Log events. CLOSED_INSIDE: a callback called close(), so close() does not wait, and drops all records after the
-#: current one. ABORTED: a close() gave up records.
+#: CLOSED_INSIDE: a callback called close(), which therefore does not wait, and drops all later records.
 CLOSED_INSIDE, ABORTED = map(FILE.reads, ("producer-callback-deadlock.closed-inside", "aborted"))
 TERMINATING, UNCLOSED, DIED = map(FILE.reads, ("terminating", "unclosed", "died"))
 
@@ -42,10 +41,7 @@ class Thresholds(Limits, of=FILE):
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """The undelivered records at one sample (see `_pending`): bytes, number, and used share of the buffer.
-
-    `bytes` and `records` are None if the client does not report them.
-    """
+    """The undelivered records at one sample; `bytes` and `records` are None if the client does not report them."""
 
     reading: Reading | None = None
     bytes: float | None = None
@@ -69,10 +65,7 @@ class _Pending:
         return by_bytes or (self.records or 0) >= limits.confirm_records
 
     def loss(self) -> dict[str, Any]:
-        """Return `lost_bytes` and `lost_records`, each as [minimum, maximum]. Unknown values are left out.
-
-        The minimum is 0, because all records may have been delivered after the sample.
-        """
+        """Return each loss as [0, maximum], because all records may have been delivered after the sample."""
         most = {"lost_bytes": self.bytes, "lost_records": self.records}
         return {name: [0, round(value)] for name, value in most.items() if value is not None}
 
@@ -135,10 +128,7 @@ def explicable(verdict: Verdict) -> bool:
 
 
 def _closing_at_the_end(pending: _Pending) -> Verdict:
-    """Return the verdict on a client that announced its close in its last push (`terminating`).
-
-    The client sends this push in close(), before close() delivers the remaining records.
-    """
+    """Return the verdict on a client that announced its close in a push, before the delivery of remaining records."""
     if not pending.known:
         return Verdict(ID, "unknown", reason=f"the producer's last push announced a close, and {BLIND}")
     if pending.none_left:
@@ -196,7 +186,7 @@ def _missed(
 
 
 def _may_live_on(window: ClientWindow) -> bool:
-    """True if the client may be alive although it pushes no more metrics."""
+    """Return True if the client may be alive although it pushes no more metrics."""
     if not pushes_on(window):
         return True
     sent = [reading.get("record-send-total") for reading in window.readings[-2:]]
@@ -204,11 +194,7 @@ def _may_live_on(window: ClientWindow) -> bool:
 
 
 def _pending(window: ClientWindow) -> _Pending:
-    """Return the undelivered records at the last sample or, if the log shows a forced close, at the last sample before
-    close() began.
-
-    Samples after a forced close no longer count these records.
-    """
+    """Return the undelivered records at the last sample or, for a forced close, at the last sample before close()."""
     ends = events(window, CLOSING, FORCED, ABORTED) if events(window, FORCED, ABORTED) else []
     before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms] or window.readings
     if not before:
@@ -222,10 +208,7 @@ def _pending(window: ClientWindow) -> _Pending:
 
 
 def _terminated(event: LogEvent) -> Verdict:
-    """Judge a log line in which a library or program reports that a producer ended with undelivered records.
-
-    The minimum of the loss is 0, because brokers may still store all records that are in flight.
-    """
+    """Judge a log line on a producer that ended with undelivered records, which brokers may still store."""
     numbers = {name: int(event.captures[name]) for name in ("records", "bytes") if name in event.captures}
     left = count_of(float(numbers["records"]), "record") if "records" in numbers else "records"
     text = f"the producer ended with {left} still in its queue or in flight: {quoted(event.text)}"
@@ -234,16 +217,13 @@ def _terminated(event: LogEvent) -> Verdict:
 
 
 def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits: Thresholds) -> Circumstance | None:
-    """Return whether the I/O thread worked while a long close() waited; None if records are lost in either case.
-
-    If a callback held up this thread, brokers may have stored the batch that still counts as pending.
-    """
+    """Return whether the I/O thread worked while a long close() waited; None if records are lost in either case."""
     short = any(0 <= forced.ts_ms - event.ts_ms < 1000 * limits.closing_seconds for event in events(window, CLOSING))
     return None if forced in ABORTED or short or pending.large(limits) else io_thread_works(window, forced.ts_ms)
 
 
 def _waited(window: ClientWindow) -> bool:
-    """True if a forced close waited before it gave up. A close() with a timeout of 0 logs the same line."""
+    """Return True if a forced close waited, because a close() with a timeout of 0 logs the same line."""
     limits = [e.captures.get("timeout") for e in events(window, FORCED, CLOSING)]
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 

@@ -101,11 +101,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return (time in epoch ms, number of failed sends) for each line.
-
-    Lines of one thread at almost the same time count as one line.
-    """
-    # Undated lines all have the same time. Then each repetition of a line counts as one more failed send.
+    """Return (time in epoch ms, number of failed sends) per line; simultaneous lines of one thread count once."""
+    # Undated lines all have the same time, so each repetition of a line counts as one more failed send.
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
@@ -117,10 +114,7 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return (time in epoch ms, number of failed sends) for each rise of `record-error-total`.
-
-    Returns [] if the failed records may have been in the buffer, because the send() of a buffered record succeeded.
-    """
+    """Return (time in epoch ms, number of failed sends) per rise of `record-error-total` with an empty buffer."""
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []
@@ -131,8 +125,7 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
     """Return the threads that wait for this client's metadata, according to thread dumps.
 
-    If a process has several producers, a dump does not show on which one a caller waits. Then samples or log lines must
-    show that this client may be waiting. A later dump without waiting threads ends all waits.
+    If the process has several producers, samples or log lines must show that this client may be waiting.
     """
     dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):
@@ -153,7 +146,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
 
 
 def _is_marked(window: ClientWindow, w: Windows) -> bool:
-    """True if log lines or samples of this client show that callers in a dump may wait in its send()."""
+    """Return True if log lines or samples of this client show that callers in a dump may wait in its send()."""
     own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
     marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
     return marked or bool(w.reported("record-send-total")[0])
@@ -164,9 +157,7 @@ def _is_waiting(thread: Thread) -> bool:
 
 
 def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alone: bool) -> bool:
-    """True if the client sent nothing around `ts_ms`, or if its records fail. `alone`: the process has no other
-    producer.
-    """
+    """Return True if the client sent nothing around `ts_ms`, or if its records fail."""
     if w.rose("record-error-total")[0]:
         return True
     if not (sent_totals := reported(window.known_readings, "record-send-total")):
@@ -179,26 +170,19 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """True if a send() may be waiting for metadata.
-
-    Any of these states is enough: metadata is new or unknown, no connection is open, a request is in flight.
-    """
+    """Return True if metadata is new or unknown, no connection is open, or a request is in flight."""
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
     return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
 
 
 def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
-    """True if the client logged its options less than `seconds` before `ts_ms`, so it may be in its first send()."""
+    """Return True if the client logged its options in the `seconds` before `ts_ms`, so may be in its first send()."""
     return any(event in PRODUCER_CONFIG and 0 <= ts_ms - event.ts_ms < 1000 * seconds for event in window.known_logs)
 
 
 def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
-    """Return facts that point to the failure but prove nothing.
-
-    A waiting caller may use another producer, or be in its first send(). Brokers may report an unknown topic while no
-    caller waits for that topic.
-    """
+    """Return facts that prove nothing: a waiting caller may use another producer, or be in a first send()."""
     waiting = [(dump, thread) for dump in window.dumps for thread in dump.threads if _is_waiting(thread)]
     for dump, thread in reversed(waiting):
         others = sum(map(is_network_thread, dump.threads)) > 1 and not _is_marked(window, window.table)
@@ -238,11 +222,7 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
 
 
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
-    """Return whether each caller in the dumps (`waits`) waited in one call of send(); None if no data shows that.
-
-    A caller may have been in several calls if sends failed between the first dump and the last. The result is False if
-    at least as many sends failed as a dump shows callers.
-    """
+    """Return whether each caller in the dumps (`waits`) waited in one call of send(); None if no data shows that."""
     if not waits:
         return None
     first, last = waits[0].dump.ts_ms, waits[-1].dump.ts_ms
@@ -270,7 +250,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Return the log lines of each topic that brokers keep refusing. LEADER_NOT_AVAILABLE (an outage) is left out."""
+    """Return the log lines of each topic that brokers keep refusing, without LEADER_NOT_AVAILABLE (an outage)."""
     by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines
@@ -300,10 +280,7 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     return []
 
 
-# -- conditions on metrics, for many windows at once ------------------------------------------------------------------
-
-#: What metrics show. NEVER: the client never received metadata. RENEWED: metadata was new in every sample, so it is
-#: requested again and again. DISCONNECTED: no sample shows a connection to a broker. 0: none of these states.
+#: RENEWED: metadata was new in every sample, so the client requests metadata again and again.
 NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
@@ -344,7 +321,7 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
         counts = since.column("record-error-total")
         took_ms = since.ts[counts.last_row(since.lo, since.hi)] - since.ts[counts.first_row(since.lo, since.hi)]
         why = _metadata(since, limits)
-        # A send() that waits for metadata puts nothing into the buffer. So buffered records do not wait for metadata.
+        # A send() that waits for metadata puts nothing into the buffer, so buffered records do not wait for metadata.
         why[(since.max(_used(since)) > 0) | (took_ms < 1000 * limits.min_unsent_seconds)] = 0
         why_failing[some] = np.where(_buffer_unchanged(since), why, 0)
     return why_failing
@@ -415,9 +392,6 @@ def _young(age: Floats) -> Column:
 
 
 GATE = Gate(blind, suspects)
-
-
-# -- facts from metrics -----------------------------------------------------------------------------------------------
 
 
 def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
