@@ -24,8 +24,6 @@ from clienthealth.settings.fields import complaint, keys
 
 _T = TypeVar("_T")
 PREFIX = "KAFKA_HEALTH_"
-#: Variables that begin with KAFKA_HEALTH_ but are not settings. CONFIG names the configuration file. CACHE and
-#: MAVEN_URL are for `platform/jars.py`, SERVICE and INSTANCE for applications with `python_client`.
 NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVEN_URL", "SERVICE", "INSTANCE"))
 
 
@@ -37,7 +35,6 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
     """
     chosen = path or environ.get(f"{PREFIX}CONFIG")
     values = _tables(chosen) if chosen else {}
-    #: Maps (section, key) to the environment variable that sets this key.
     variables: dict[tuple[str, str], str] = {}
     for variable, text in environ.items():
         if variable.startswith(PREFIX) and variable not in NOT_SETTINGS:
@@ -122,10 +119,7 @@ def _parse(section: str, name: str, text: str, variable: str) -> Any:
 
 
 def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable[[str, str], str]) -> dict[str, Any]:
-    """Return the values of a section, converted to the types of its keys.
-
-    Raises SettingsError for an unknown key or a wrong value; `where(section, key)` names the source of the value.
-    """
+    """Return a section's values, converted to the types of its keys; raise SettingsError for unknown or wrong ones."""
     fields = keys(section)
     for key in values:
         if key not in fields:
@@ -137,7 +131,7 @@ def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable
 
 
 def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
-    """Return `kind(**values)`. If the values contradict each other, raise a SettingsError that begins with `where`."""
+    """Return `kind(**values)`; a SettingsError about contradictory values begins with `where`."""
     try:
         return kind(**values)
     except SettingsError as error:

@@ -18,7 +18,6 @@ from clienthealth.settings import LinkSettings, PrometheusSettings, Settings
 UID_PREFIX = "kafka-client-health"
 #: Grafana's limit on the length of a uid.
 UID_LENGTH = 40
-#: Path of the runbooks on the status page.
 RUNBOOKS = "/runbooks"
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 #: Labels that our series or Prometheus already use.
@@ -113,5 +112,5 @@ def listed(labels: Sequence[str]) -> str:
     return ", ".join(labels)
 
 
-#: The default labels. In the templates of rules, routes and panels, the labels in force replace these labels.
+#: The templates of rules, routes and panels contain these default labels, which the labels in force replace.
 KEPT = kept_labels(Settings())

@@ -22,9 +22,8 @@ import msgspec
 from clienthealth.model.errors import DependencyError, SettingsError
 from clienthealth.platform.locations import written
 
-#: Labels that alerts get from an owner.
 OWNER_LABELS = ("team", "tier", "pager")
-#: Maximum number of cached services and groups. Names that change at every start must not fill the memory.
+#: Maximum number of cached services and groups, because names that change at every start must not fill the memory.
 _REMEMBERED = 50_000
 #: A team, tier or pager becomes the value of an alert's label, so it must be a single line.
 _Word = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -140,10 +139,7 @@ def _toml(file: str, text: str) -> Iterator[Row]:
 
 
 def _plain(error: str) -> tuple[str, str]:
-    """Rewrite msgspec's message about a wrong `[[owner]]` table as (key, reason).
-
-    The key is '' if the table as a whole is wrong.
-    """
+    """Return (key, reason) from msgspec's message on a wrong `[[owner]]` table; '' stands for the whole table."""
     why, _, path = error.partition(" - at `$.")
     key = re.split(r"\W", path)[0]
     if unknown := re.search(r"unknown field `(.*)`", why):
@@ -190,10 +186,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _codeowners(file: str, text: str) -> Iterator[Row]:
-    """Yield the rows of a CODEOWNERS file, such as `/services/orders-*/ @acme/team`.
-
-    The last part of a path is the glob of the services (`orders-*`).
-    """
+    """Yield the rows of a CODEOWNERS file, with the last part of a path (`/services/orders-*/`) as the glob."""
     for number, line in enumerate(text.splitlines(), 1):
         path, *owners = line.partition("#")[0].split()[:2] or [""]
         if not path:

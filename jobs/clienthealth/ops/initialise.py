@@ -24,15 +24,13 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: Maps a SASL mechanism to the options of its login module. Each option's name is mapped to the field of Answers that
-#: holds the option's value.
+#: Maps a SASL mechanism to the options of its login module, and each option to the field of Answers with its value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),
     "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},
     "GSSAPI": {"keyTab": "keytab", "principal": "username"},
     "AWS_MSK_IAM": {},
 }
-#: Maps the suffix of a file's name to the type of the key store or trust store in the file.
 STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 
 
@@ -192,8 +190,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
         with closing(_admin(settings)) as client:
             present = subscriptions(client)
     except KafkaError as error:
-        # A user who may not see subscriptions may not create them either. Return all, so that `kafka-health init`
-        # prints the commands with which an administrator creates them.
+        # A user who may not see subscriptions may not create them either, so an administrator must create all of them.
         return [*wanted], f"This user may not see subscriptions ({type(error).__name__})."
     if present is None:
         return [], "The brokers are older than 3.7: clients cannot push their metrics through these brokers."

@@ -22,8 +22,7 @@ from clienthealth.model.wording import by_reason
 SCRIPT_PATH = "/page.js"
 #: The x coordinates of a curve run from 0 (left edge of the plot) to _ACROSS (right edge).
 _ACROSS = 1000
-#: Beyond this position (per cent of the width), the name of a mark on the time axis is written to the left of the
-#: mark's line. A narrow plot has no room on the right.
+#: Beyond this position (per cent of the width), a narrow plot has no room for a mark's name on the right.
 _LATE = 88
 
 

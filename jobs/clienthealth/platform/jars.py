@@ -33,7 +33,7 @@ from clienthealth.platform import locations
 CENTRAL = "https://repo1.maven.org/maven2"
 RESOLVE_SECONDS = 1200
 DOWNLOAD_SECONDS = 60
-#: Ivy's input files. _SETTINGS names the repository and the folder for the jars; _MODULE names the modules to download.
+#: _SETTINGS names Ivy's repository and its folder for the jars; _MODULE names the modules to download.
 _SETTINGS = (
     '<ivysettings><settings defaultResolver="central"/><property name="ivy.checksums" value="sha1"/>'
     "<caches defaultCacheDir={cache}/>"
@@ -78,7 +78,6 @@ def classpath(name: str) -> list[Path]:
     listing = folder / "classpath" / f"{name}-{fingerprint}"
     if (paths := _read(listing)) is None:
         listing.parent.mkdir(parents=True, exist_ok=True)
-        # Only one process at a time may fill the cache.
         with (listing.parent / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if (paths := _read(listing)) is None:
@@ -133,7 +132,7 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a hash of the Java and the class path. A JVM refuses an archive of another Java or class path."""
+    """Return a hash of Java and class path, because a JVM refuses an archive of another Java or class path."""
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
     # On macOS, /usr/bin/java is a launcher, without a file lib/modules beside it.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]
@@ -236,7 +235,7 @@ def _read(listing: Path) -> list[Path] | None:
 
 
 def _downloaded(module: str, folder: Path) -> Path:
-    """Download a module's jar, but not its dependencies. Needs no Java."""
+    """Download a module's jar, but not its dependencies."""
     group, artifact, version, *classifier = module.split(":")
     name = "-".join((artifact, version, *classifier)) + ".jar"
     url = f"{repository()}{group.replace('.', '/')}/{artifact}/{version}/{name}"

@@ -31,17 +31,14 @@ _Client = TypeVar("_Client")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-#: Errors that concern all items of a request. After one of these errors the caller needs a new client, because
-#: kafka-python looks up a coordinator only once.
+#: After one of these errors the caller needs a new client, because kafka-python looks up a coordinator only once.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
-#: The topic in which brokers keep groups and their committed offsets. While a partition of this topic has no leader,
-#: brokers do not list the groups that this partition holds.
+#: While a partition of this topic has no leader, brokers do not list the groups that this partition holds.
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
-#: Parts of error messages that do not show the reason of a failure, the most informative first. A broker gives the
-#: reason only for the first connection that it refuses; later connections fail with these errors.
+#: These errors show no reason, because a broker gives a reason only for the first connection that it refuses.
 _VAGUE = ("socket disconnected", "Connection reset", "timed out")
 #: Maps parts of kafka-python's error messages to the reasons that are shown in their place.
 _WORDS: Mapping[str, str] = table(Path(__file__).with_suffix(".toml"))

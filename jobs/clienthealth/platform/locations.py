@@ -17,7 +17,6 @@ from clienthealth.model.errors import DependencyError, HealthError, SettingsErro
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
-#: Beginning of the URLs for Hadoop's S3 client.
 S3 = "s3a://"
 
 

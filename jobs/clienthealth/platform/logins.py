@@ -32,8 +32,7 @@ from clienthealth.model.tables import converted, table
 from clienthealth.platform.jars import java
 from clienthealth.platform.secrecy import basic_auth, redacted
 
-#: The options that all clients of kafka-python have; maps an option's name to its default. The option's Java name has
-#: `.` in place of `_`.
+#: Maps an option that all clients of kafka-python have to its default; the Java name has `.` in place of `_`.
 _SAME = {
     name: default
     for name, default in KafkaAdminClient.DEFAULT_CONFIG.items()
@@ -95,7 +94,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
     translated |= _tls(options)
     if login is None:
         return translated
-    # kafka-python has no mechanism AWS_MSK_IAM. On MSK, an OAUTHBEARER token from Amazon's library replaces it.
+    # kafka-python has no mechanism AWS_MSK_IAM, which an OAUTHBEARER token from Amazon's library replaces on MSK.
     if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
         fetch = partial(_token, options[_TOKEN_URL], jaas) if mechanism == "OAUTHBEARER" else _aws(jaas)
         return translated | {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": _Tokens(fetch, jaas)}
@@ -187,7 +186,7 @@ def _typed(name: str, value: str) -> bool | int | str:
 
 
 def _tls(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return kafka-python's TLS options. It reads only PEM, so Java key stores are converted to PEM."""
+    """Return kafka-python's TLS options, with Java key stores converted to PEM, which kafka-python reads."""
     checked = options.get("ssl.endpoint.identification.algorithm")
     translated: dict[str, Any] = {} if checked is None else {"ssl_check_hostname": checked != ""}
     kinds = {
@@ -235,7 +234,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
 
 
 def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
-    """Return a key store as PEM. Like Java, accept a JKS store if the configured type is PKCS12, and vice versa."""
+    """Return a key store as PEM; like Java, accept a JKS store if the configured type is PKCS12, and vice versa."""
     data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
     if kind == "PEM":
         return data
@@ -261,7 +260,7 @@ def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """Token provider for OAUTHBEARER. `fetch` returns (token, epoch second at which the token must be renewed)."""
+    """Token provider for OAUTHBEARER; `fetch` returns (token, epoch second at which the token must be renewed)."""
 
     def __init__(self, fetch: Callable[[], tuple[str, float]], jaas: Mapping[str, str]) -> None:
         self._fetch, self._lock, self._token, self._until = fetch, threading.Lock(), "", 0.0
@@ -270,7 +269,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
         }
 
     def token(self) -> str:
-        """Return a valid token. Raises ServiceError if there is none; kafka-python then retries the connection."""
+        """Return a valid token, or raise ServiceError, after which kafka-python retries the connection."""
         with self._lock:
             if time.time() >= self._until:
                 try:
@@ -285,10 +284,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
-    """Return (token, epoch second at which the token must be renewed).
-
-    For a token in a file the second is 0, so that the file is read for each connection.
-    """
+    """Return (token, epoch second of its renewal), 0 for a token in a file, which is read for each connection."""
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})

@@ -25,8 +25,7 @@ from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)
 
-#: UNKNOWN_SECONDS: time (s) until a schema that the registry did not have is requested again. _FIRST_PAUSE,
-#: _LONGEST_PAUSE: shortest and longest pause (s) before a failed request is repeated.
+#: UNKNOWN_SECONDS: time (s) until a schema that the registry did not have is requested again.
 UNKNOWN_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _SUBJECT_NOT_FOUND = 404
@@ -123,10 +122,7 @@ class _Client:
             fastavro.parse_schema(_plain(json.loads(other["schema"])), named_schemas=named)
 
     def _ask(self, path: str) -> Mapping[str, Any]:
-        """Return the registry's response for a path.
-
-        A failed request is repeated for up to `patience_seconds`, unless the registry refuses it or lacks the schema.
-        """
+        """Return the registry's response for a path; repeat a failed request for up to `patience_seconds`."""
         url, seconds = f"{self._settings.url.rstrip('/')}/{path}", self._settings.timeout_seconds
         deadline, pause = time.monotonic() + self._settings.patience_seconds, _FIRST_PAUSE
         while True:

@@ -13,13 +13,11 @@ from pathlib import Path
 from clienthealth.model.errors import SettingsError
 
 HIDDEN = "(hidden)"
-#: Pattern of the names of settings and options with secret values. Spark uses the same pattern to hide values, so its
-#: syntax must be valid in Java, too.
+#: Spark also hides values whose names match this pattern, so the syntax must be valid in Java, too.
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 
 _SECRET = re.compile(SECRET)
-#: Patterns that find private keys (_PRIVATE_KEY), logins in URLs (_USER), and values after the name of a secret, as in
-#: `password=…` (_GIVEN). Group 1 of _USER and _GIVEN is the text before the secret.
+#: Private keys, logins in URLs, and values after a secret's name; group 1 of _USER and _GIVEN is the text before.
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 _USER = re.compile(r"(://)[^/?#\s'\"]*@")
 _NAME = r"(?:passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key)[\w.-]{0,80}"

@@ -98,8 +98,5 @@ def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
 
 
 def _in_sync(replicas: int) -> Mapping[str, str]:
-    """Return the option `min.insync.replicas` as `replicas` - 1, so that writes succeed while one broker is down.
-
-    Returns {} if `replicas` is 1 or -1 (the brokers' default).
-    """
+    """Return the option that lets writes succeed while one broker is down; {} for one replica or the default."""
     return {"min.insync.replicas": str(replicas - 1)} if replicas > 1 else {}

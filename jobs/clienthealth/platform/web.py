@@ -39,14 +39,11 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-#: MAX_CONNECTIONS: maximum number of open connections, including idle connections. MAX_ANSWERS: maximum number of
-#: requests that are answered at the same time, not counting probes, which are always answered. RETRY_AFTER_SECONDS:
-#: time (s) after which a peer that got a 503 may try again.
+#: MAX_ANSWERS: maximum number of requests that are answered at one time, besides probes, which are always answered.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
-#: REQUEST_SECONDS: time (s) within which a whole request must arrive. ANSWER_SECONDS: time (s) within which the peer
-#: must read the response. MAX_HEADER_BYTES: maximum size of a request line and its headers together.
+#: Times (s) within which a request must arrive, and a response be read; maximum size of a request's head.
 REQUEST_SECONDS = 15.0
 ANSWER_SECONDS = 60.0
 MAX_HEADER_BYTES = 32_768
@@ -113,7 +110,7 @@ class Server(ThreadingHTTPServer):
         self.access = access(settings.web_config_file)
         self.places = threading.BoundedSemaphore(MAX_ANSWERS)
         self._deadlines: dict[socket.socket, float] = {}
-        #: Connections that have not sent a complete request yet. The connection that has waited longest is first.
+        #: Connections that have not sent a complete request yet; the connection that has waited longest is first.
         self._waiting: dict[socket.socket, None] = {}
         try:
             super().__init__((settings.host, settings.port), _Handler)

@@ -23,7 +23,7 @@ from clienthealth.model.errors import DependencyError, SettingsError
 _HASH = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
 #: Maximum length of a password in bytes: bcrypt ignores all bytes after the first 72.
 _MOST_BYTES = 72
-#: Maximum number of correct logins in the cache. Checking a password takes 0.1 s, too long for a scrape every 5 s.
+#: Correct logins are cached, because checking a password takes 0.1 s, too long for a scrape every 5 s.
 _REMEMBERED = 1000
 
 
@@ -84,7 +84,7 @@ class Access:
             return False
         if kind.lower() != "basic" or not colon or len(password) > _MOST_BYTES or b"\0" in password:
             return False
-        # Check a password even for an unknown user. Otherwise the response time would reveal which users exist.
+        # Check a password even for an unknown user, because the response time would reveal which users exist.
         user = named.decode("utf-8", "replace")
         stored = self._users.get(user) or next(iter(self._users.values()))
         if not bcrypt.checkpw(password, stored.encode()) or user not in self._users:

@@ -15,9 +15,7 @@ from clienthealth.review.model import Capacity, Distribution, LagTrend, of_row
 from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
-#: LEAST_PERIODS: minimum number of periods with known buffer use to compute a slope. BUFFER_CLASSES: number of equal
-#: classes of buffer use, besides the class of full buffers. TOP: maximum number of groups with growing lag that the
-#: review lists.
+#: LEAST_PERIODS: minimum number of periods with known buffer use to compute a slope.
 LEAST_PERIODS = 3
 BUFFER_CLASSES = 10
 TOP = 5

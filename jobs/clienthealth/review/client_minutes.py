@@ -24,7 +24,7 @@ from clienthealth.review.model import InputQuality, WrongClock, of_row
 from clienthealth.review.period import MINUTE, Period, utc
 from clienthealth.spark.history import CLIENT_KEY
 
-#: The highest class of lag. Classes are powers of ten, because lag ranges from none to millions of records.
+#: Classes of lag are powers of ten, because lag ranges from none to millions of records.
 LAG_CLASSES = 8
 
 
@@ -43,7 +43,7 @@ def _minute_of(period: Period) -> Column:
 
 
 def _index(periods: Sequence[Period]) -> Column:
-    """Return the index of a minute's period. All periods have the same length; the oldest has index 0."""
+    """Return the index of a minute's period, 0 for the oldest; all periods have one length."""
     length = periods[0].minutes
     return F.floor(_minute_of(periods[0]) / length).cast("int")
 

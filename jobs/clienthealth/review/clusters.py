@@ -16,7 +16,6 @@ from clienthealth.review.period import Period
 from clienthealth.review.render import title, write, write_files
 from clienthealth.review.slo import ServiceSlo, together
 
-#: The parts of a cluster's review that the JSON of all clusters contains.
 FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 
 

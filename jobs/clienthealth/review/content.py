@@ -18,7 +18,6 @@ from clienthealth.review.slo import Range, ServiceSlo, total
 NONE = "–"
 #: A no-break space, to keep a number and its unit on one line.
 NB = "\u00a0"
-#: Maps each state of a budget, a loss objective, a decision or a failure to the kind of badge that shows it.
 BADGES = {
     **{"within budget": "ok", "nearly spent": "warn", "overspent": "bad", "no data": "none"},
     **{"met": "ok", "not known": "warn", "missed": "bad"},
@@ -32,8 +31,7 @@ RANKINGS = (
     ("queue", "Fullest queues", "Peak"),
     ("lag", "Furthest behind", "Records"),
 )
-#: Maximum rows of each list on the page and in the text; the JSON has all rows. The limit `services`
-#: applies only to healthy services without a loss; the page shows all other services.
+#: Maximum rows of each list on the page and in the text; `services` limits only healthy services without a loss.
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
 #: If a buffer will not be full within this number of periods, the review shows `not in sight`.
 FAR = 104

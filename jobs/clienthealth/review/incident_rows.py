@@ -22,8 +22,7 @@ from clienthealth.spark.history import CLIENT_KEY
 INCIDENT_KEY = (*CLIENT_KEY, "mode")
 #: Columns that are equal for all incidents of a theme.
 THEME = ("mode", "cause", "topic")
-#: The bounds of a loss, each as (unit, 0 for the lower or 1 for the upper bound). If `detail` has no `lost_records`,
-#: `records_expired` is the lower bound.
+#: The bounds of a loss, each as (unit, 0 for the lower or 1 for the upper bound).
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
 #: Modes with incidents that lose records even if the number of lost records is unknown.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
@@ -61,8 +60,7 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.when(F.col("stop").isNotNull(), F.greatest(F.col("stop") - F.col("found"), F.lit(0))).alias("clear"),
         _detail("cause").alias("cause"),
         F.coalesce(_detail("culprit"), _detail("topic")).alias("topic"),
-        #: `lost_*_0`: lower bound of the loss, null if the loss was not counted. `lost_*_1`: upper bound, null if
-        #: unknown.
+        #: `lost_*_0` and `lost_*_1`: lower and upper bound of the loss, null if unknown.
         *(lost.get((what, n), _detail(f"lost_{what}[{n}]").cast("long")).alias(f"lost_{what}_{n}") for what, n in LOST),
         F.coalesce(F.col("start") - before < FLAP_SECONDS, F.lit(False)).alias("flaps"),
     )
@@ -130,10 +128,7 @@ def losses(touching: DataFrame) -> DataFrame:
 
 
 def _sums() -> list[Column]:
-    """Return the sums of the columns `lost_*`.
-
-    A sum of upper bounds, or of bytes, is null if this number is missing for any incident with a loss.
-    """
+    """Return the sums of `lost_*`; a sum is null if an incident with a loss lacks an upper bound or bytes."""
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
     has_bytes = lose == F.count("lost_bytes_1")

@@ -25,7 +25,6 @@ from clienthealth.review.slo import Range
 from clienthealth.settings import LinkSettings, ReviewSettings, Settings
 from clienthealth.spark.history import CLIENT_KEY
 
-#: Time that a dashboard shows before the onset and after the end of an incident.
 MARGIN = timedelta(minutes=15)
 
 
@@ -124,8 +123,7 @@ def cleared(touching: DataFrame, links: Links) -> list[Incident]:
     return [_incident(row.asDict(), links) for row in rows.collect()]
 
 
-#: An alert keeps firing for this long (s) after its condition has ended (`keep_firing_for` in the alert rules). A new
-#: failure within this time continues the alert.
+#: An alert fires this long (s) after its condition has ended, and a new failure then continues the alert.
 HOLD_SECONDS = 300
 #: If at least FLEET_SERVICES services begin to fail within FLEET_WITHIN, the alert rule sends one page for all of them,
 #: and the review counts one page.

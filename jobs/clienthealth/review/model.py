@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
-#: Format of the times in the JSON.
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 #: A page that ended within this time, without a loss, needed no action: it takes a person that long to log in and to
 #: read the page.
 BRIEF = 10 * MINUTE
-#: The questions that the three sentences of a headline answer.
 QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 
 

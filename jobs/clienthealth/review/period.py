@@ -121,7 +121,6 @@ def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
 
 
 def _months_later(day: date, months: int) -> date:
-    """Return the first day of the month this many months later."""
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
     return date(year, month + 1, 1)
 

@@ -70,7 +70,7 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
 
 
 def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> Column:
-    """Return a client's entry in the ranking by the column `what`. `topic`, `seconds`: columns to add to the entry."""
+    """Return a client's entry, with `topic` and `seconds`, in the ranking by the column `what`."""
     return F.struct(
         F.lit(what).alias("what"),
         F.col(what).cast("double").alias("value"),
@@ -80,10 +80,7 @@ def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> C
 
 
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
-    """Return, for each value of the column `kind`, the `most` rows with the highest values in the column `highest`.
-
-    `ties`: columns that order rows with equal values.
-    """
+    """Return, per value of `kind`, the `most` rows with the highest values in `highest`; `ties` order equal ones."""
     order = Window.partitionBy(kind).orderBy(F.desc(highest), *ties)
     return (
         rows.withColumn("rank", F.row_number().over(order))
@@ -147,7 +144,7 @@ def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
 
 
 def _versions(per_client: DataFrame, reviewed: int) -> tuple[tuple[Upgrade, ...], tuple[KnownBugs, ...]]:
-    """Return (upgrades, groups of clients with known bugs). The largest group comes first."""
+    """Return (upgrades, groups of clients with known bugs, the largest group first)."""
     is_now, is_before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     rows = (
         per_client.filter("version is not null")

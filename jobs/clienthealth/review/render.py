@@ -21,7 +21,6 @@ from clienthealth.review import content, plots
 from clienthealth.review.model import Review, as_json
 from clienthealth.review.period import DAY, Period, period_names
 
-#: The file with the details, to which review.html links.
 DETAILS = "review-details.html"
 _PACKAGE = "clienthealth.review"
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|#])")

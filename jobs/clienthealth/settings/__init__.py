@@ -15,7 +15,6 @@ from clienthealth.model.tables import table
 from clienthealth.settings.fields import DEFAULT, Section, Stated
 
 _FILE = "settings.toml"
-#: The sections of `settings.toml`, by name.
 STATED = {
     name: Section(f"settings/{_FILE}: {name}", rows) for name, rows in table(Path(__file__).with_name(_FILE)).items()
 }

@@ -97,8 +97,7 @@ class Section:
                 raise CatalogueError(f"{self.where}.{name}: unknown form {setting.form}; known are {', '.join(FORMS)}")
 
 
-#: Placeholder for a field's default in a settings class. The real default is in the TOML table that the class argument
-#: `of` names.
+#: Placeholder: a field's real default is in the TOML table that the class argument `of` names.
 DEFAULT: Any = None
 
 
@@ -240,14 +239,9 @@ def _shown(number: float | str | None) -> str:
 
 
 def _but(key: Key, value: Any) -> str:
-    """Return ", not VALUE" for an error message. Return '' if `key` takes no numbers or `value` is no number.
-
-    A value of 1e15 or more also gives ''.
-    """
+    """Return ", not VALUE" for an error message; '' unless `key` takes numbers and `value` is one below 1e15."""
     return f", not {_shown(value)}" if key.number and type(value) in (int, float) and abs(value) < 1e15 else ""
 
-
-# -- forms -------------------------------------------------------------------------------------------------------------
 
 _HOST = r"(?:[0-9A-Za-z._-]+|\[[0-9A-Fa-f:.]+\])"
 _URL = rf"https?://(?:[^\s/@?#]*@)?{_HOST}(?::[0-9]{{1,5}})?(?:[/?#]\S*)?"

@@ -94,7 +94,7 @@ class Batch:
             self.metrics.pause = time.monotonic() - begun
 
     def _work(self, batch: DataFrame, batch_id: int) -> int:
-        """Write the results of a batch. Return the number of records that the batch read."""
+        """Write the results of a batch, and return the number of records that the batch read."""
         rows = kept = batch.persist()
         try:
             spark = batch.sparkSession

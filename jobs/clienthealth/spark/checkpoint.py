@@ -15,14 +15,12 @@ from clienthealth.model.errors import StateError
 from clienthealth.settings import MonitorSettings
 from clienthealth.spark.files import Files
 
-#: The next offsets that one source will read, by topic and partition. The partition is a number as text, as in JSON.
+#: The next offsets that one source will read, by topic and partition (a number as text, as in JSON).
 Offsets = dict[str, dict[str, int]]
 Part = tuple[int, str, int]
-#: Spark's option for the number of shuffle partitions. Spark stores this number with each batch, and keeps the stored
-#: number after a restart.
+#: Spark stores the number of shuffle partitions with each batch, and keeps the stored number after a restart.
 PARTITIONS = "spark.sql.shuffle.partitions"
-#: FORM: name of the file that holds the version of the state's format (`state.VERSION`). SOURCES: number of the query's
-#: sources. TICKS: index of the tick source (Spark's rate source) among the query's sources.
+#: FORM: file with the version of the state's format; TICKS: index of Spark's rate source among the SOURCES.
 FORM, SOURCES, TICKS = "form", 3, 2
 
 
@@ -184,8 +182,7 @@ def _parts(offsets: Sequence[Offsets]) -> dict[Part, int]:
     }
 
 
-#: SPREAD: name of the file with the number of partitions for which the bucket numbers were chosen. SEED: the seed of
-#: Spark's hash of the bucket numbers.
+#: SPREAD: file with the number of partitions for which the bucket numbers were chosen; SEED: of Spark's hash.
 SPREAD, SEED = "spread", 42
 _WORD = 0xFFFFFFFF
 

@@ -23,24 +23,21 @@ if TYPE_CHECKING:
 
 DECODED = "bucket int, data binary"
 
-#: Columns of a raw record in a worker. Headers are JSON, because an array of structs would cost 15 µs per record, even
-#: if empty. `size` is set only for records that are too large to decode; the value of such a record is null.
+#: A record's headers are JSON, because an array of structs would cost 15 µs per record, even if empty. A record that is
+#: too large to decode has a `size` instead of a value.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Numbers of special buckets, which hold no processes. COUNTS: counts of the input. REJECTS: rejected records; a task
-#: uses REJECTS minus the number of a partition that it reads.
+#: Special buckets hold no processes; a task uses REJECTS minus the number of a partition that it reads.
 COUNTS = -1
 REJECTS = -2
 
-#: Number of records, or of samples and events, after which a worker passes its chunks on. The limit bounds the worker's
-#: memory.
+#: A worker passes its chunks on after this number of records, samples or events, which bounds its memory.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
-#: Number of literals in one regular expression. With all 841 literals in one expression, RE2 is a hundred times slower.
+#: With all 841 literals in one regular expression, RE2 is a hundred times slower.
 MOST = 250
 
-#: BURST: similar lines are looked for only in batches with at least this number of lines. READ: maximum number of
-#: similar lines that are decoded.
+#: In batches with at least BURST lines, at most READ similar lines are decoded.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
 #: Parts in which similar log lines without a Kafka key may differ: times (ISO 8601, its variants, epoch ms and longer),
@@ -257,8 +254,8 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # A producer may give a record any timestamp, even one that the history cannot store. So a timestamp in the
-        # future is replaced by the present time.
+        # A producer may give a record any timestamp, so a future one, which the history may be unable to store, is
+        # replaced.
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         minutes = arrived // MINUTE_MS * MINUTE_MS
         late = arrived - times > 1000 * self.settings.monitor.watermark_seconds
@@ -328,10 +325,7 @@ class _Records:
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
     def worth_decoding(self, patterns: Sequence[str]) -> np.ndarray:
-        """Return a mask of the log records to decode: True if a record matches one of the `patterns`.
-
-        It is also True for records that are empty, are not UTF-8, or contain control characters.
-        """
+        """Return a mask of the log records that match one of the `patterns`, or are empty or no clean UTF-8."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

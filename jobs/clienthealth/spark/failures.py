@@ -9,7 +9,7 @@ from clienthealth.model.errors import DependencyError, HealthError, ServiceError
 from clienthealth.model.tables import table
 from clienthealth.settings import Settings
 
-#: Maximum length (characters) of an unexplained error in our message. Spark logs the whole error.
+#: Maximum length (characters) of an unexplained error in our message; Spark logs the whole error.
 MOST = 2000
 ANOTHER = (
     "another monitor works on the checkpoint in {checkpoint}, which allows only one writer: stop one of the two, or "
@@ -18,7 +18,6 @@ ANOTHER = (
 _FAILED = "the streaming query failed: "
 _ANEW = "begin anew with another folder in [monitor] checkpoint: open incidents are taken over from the history"
 _MEANINGS = table(Path(__file__).with_suffix(".toml"))["meaning"]
-#: Matches Spark's message that a worker did not find a Python module.
 _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 
 

@@ -43,15 +43,14 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: Properties of our tables. At each commit Delta lists the folder of its log, so the log is kept for a day instead of
-#: 30 days. Unused files must not be kept longer than the log. Delta stores minimum and maximum only of the first four
-#: columns, which contain the times.
+#: At each commit Delta lists the folder of its log, so log and unused files are kept for a day, not 30 days. Delta
+#: stores minimum and maximum only of the first four columns, which contain the times.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
 
 def _schema(columns: Mapping[str, Any]) -> StructType:
-    """Return a table's schema. `columns`: name → type; for an array of rows, name → columns of these rows."""
+    """Return a table's schema from name → type, or name → columns for an array of rows."""
     schema = StructType()
     for name, kind in columns.items():
         schema.add(name, kind if isinstance(kind, str) else ArrayType(_schema(kind)))
@@ -63,9 +62,7 @@ TABLES: Mapping[str, StructType] = {
 }
 MINUTES, VERDICTS, QUALITY = (TABLES[name] for name in ("minutes", "verdicts", "quality"))
 
-#: Columns that identify a client in all tables.
 CLIENT_KEY = ("service", "instance", "client_id")
-#: Maps a table to the column with the event time of a row.
 TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "minute"}
 
 
@@ -149,7 +146,7 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 
 
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
-    """Return whether nothing was ever written to the table. The file names show this at once; a query takes seconds."""
+    """Return whether nothing was ever written to the table, by its file names, as a query takes seconds."""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
     # The first write after the creation adds 1.json, and only later writes make Delta delete old files such as 0.json.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
@@ -266,7 +263,7 @@ _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
 
 
 def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) -> bool:
-    """True if the table has a commit of this batch that was made at `after_ms` (epoch ms) or later."""
+    """Return True if the table has a commit of this batch that was made at `after_ms` (epoch ms) or later."""
     limit = COMMITS
     while True:
         newest = DeltaTable.forPath(spark, where).history(limit)
@@ -279,10 +276,7 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
 
 
 def _rows(name: str, written: DataFrame) -> DataFrame:
-    """Return rows for the table `name`.
-
-    `written`: the rows, as JSON in the column `value`. The JSON lacks the columns `schema_version` and `day`.
-    """
+    """Return rows for the table `name` from JSON in the column `value`, which lacks `schema_version` and `day`."""
     kinds = (f"`{f.name}` {_WRITTEN.get(f.name, f.dataType).simpleString()}" for f in TABLES[name])
     columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
     columns |= {f.name: f"timestamp_millis(row.{f.name})" for f in TABLES[name] if f.dataType == TimestampType()}
@@ -292,7 +286,6 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
     return parsed.selectExpr(*(f"{column} AS `{column_name}`" for column_name, column in columns.items()))
 
 
-#: Functions that return rows for the table `minutes` or `verdicts` from the step's output (`_rows`).
 minutes, verdicts = partial(_rows, "minutes"), partial(_rows, "verdicts")
 
 #: Types in the step's output that differ from the table's: times are in ms, and a lag is a float.
@@ -340,10 +333,9 @@ def _utc(epoch_ms: int) -> datetime:
     return datetime.fromtimestamp(epoch_ms / 1000, UTC)
 
 
-# Maintenance may run at any time, and be repeated after a crash. On S3 only one program may write a table, unless Delta
-# has a log store that coordinates several programs (`LOG_STORE`).
+# On S3 only one program may write a table, unless Delta has a log store for several programs (`LOG_STORE`).
 
-#: Spark's option for the log store on S3. Delta's default coordinates only writers in the same program.
+#: Delta's default log store on S3 coordinates only writers in the same program.
 LOG_STORE = "spark.delta.logStore.s3a.impl"
 
 
@@ -385,7 +377,7 @@ def maintain(
         if days := table.toDF().filter(past).select("day").distinct().count():
             table.delete(past)
         joined = table.optimize().executeCompaction().select("metrics.*").first()
-        # Vacuum lists folders in this number of tasks. The default is 10,000, even for few folders.
+        # Delta's vacuum lists folders in 10,000 tasks by default, far too many for few folders.
         tasks = str(4 * spark.sparkContext.defaultParallelism)
         with configured(spark, {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}):
             table.vacuum()

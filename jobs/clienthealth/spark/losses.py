@@ -157,7 +157,6 @@ class Listener(StreamingQueryListener):
     def __init__(self, spark: SparkSession, metrics: SelfMetrics) -> None:
         self._metrics = metrics
         self._names: dict[str, str] = {}
-        #: The next offset that the query will read, by topic and partition.
         self.positions: dict[tuple[str, int], int] = {}
         streaming = cast(Any, spark._jvm).org.apache.spark.sql.streaming
         self._jlistenerobj = streaming.PythonStreamingQueryListenerWrapper(self)

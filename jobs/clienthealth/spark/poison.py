@@ -42,11 +42,9 @@ REASON = "fatal"
 #: without such a sign (for example by kill -9). A narrowed batch counts as the cause if it has ended the monitor
 #: once with a sign, or DEATHS times without a sign.
 DEATHS, KILLS = 3, 20
-#: The monitor reads a faulty batch in SHARE parts. After CALM batches that succeed, it reads SHARE times as many
-#: records at a time.
+#: The monitor reads a faulty batch in SHARE parts, and after CALM good batches SHARE times as many records at a time.
 SHARE, CALM = 16, 20
-#: OF_RECORDS: parts of Spark's messages that are signs of a record's fault. NOT_OF_RECORDS: parts that show another
-#: cause, even beside such a sign.
+#: Parts of Spark's messages that are signs of a record's fault, or of another cause (NOT_OF_RECORDS).
 OF_RECORDS = (
     *("OutOfMemoryError", "MemoryError", "Python worker exited unexpectedly", "Received exception when fetching"),
     *("CorruptRecordException", "InvalidRecordException", "PythonException", "ArithmeticException"),

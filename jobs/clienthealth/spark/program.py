@@ -37,15 +37,13 @@ from clienthealth.spark.stepping import Quality
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 60
-#: JVM_SECONDS: time (s) to wait for the exit code of a JVM that does not respond. OUT_OF_MEMORY: the JVM's exit code if
-#: memory runs out.
+#: OUT_OF_MEMORY: the JVM's exit code if memory runs out; JVM_SECONDS: maximum time (s) to wait for an exit code.
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 #: Interval (s) at which the query's positions are compared with Kafka's offsets while no batch ends.
 LOOK_SECONDS = 10
 #: Number of batches after which a monitor begins to make the JVM's class data archive, with which JVMs start faster.
 ARCHIVE_AFTER = 10
-#: Time (s) from the start of the query in `main` until the JVM's classes are archived. By then the query has loaded
-#: most classes.
+#: The JVM's classes are archived this long (s) after the query's start, when most classes are loaded.
 STARTED_SECONDS = 10
 FIXED = (
     "the checkpoint spreads its state over %s partitions and keeps this number: [monitor] shuffle_partitions = %s "
@@ -181,10 +179,7 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 
 
 def _archivable(settings: Settings) -> bool:
-    """True if this JVM would use a class archive, but there is none yet.
-
-    False if `settings` change the class path, because `main` makes the archive with the default settings.
-    """
+    """Return True if a class archive would serve this JVM and is missing."""
     possible = not submitted() and settings.monitor.class_archive and os.access(jars.cache(), os.W_OK)
     return possible and (paths := class_path(settings)) == class_path(Settings()) and jars.class_archive(paths) is None
 

@@ -81,7 +81,7 @@ def start(
         .writeStream.queryName(QUERY)
         .outputMode("update")
         .option("checkpointLocation", checkpoint_of(settings))
-        # Spark looks for new records every second. After a batch with few records, `Batch` itself waits longer.
+        # Spark looks for new records every second; after a batch with few records, `Batch` itself waits longer.
         .trigger(processingTime="1 second")
         .foreachBatch(batch)
         .start()

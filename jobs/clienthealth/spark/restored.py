@@ -25,16 +25,13 @@ from clienthealth.spark.stepping import Quality, by_bucket
 
 log = logging.getLogger(__name__)
 
-#: File names of two notes beside the checkpoint. AGAIN describes rows that may arrive a second time (`ReplayGuard`).
-#: WRITTEN names the newest batch in the table `quality`.
+#: Files beside the checkpoint: AGAIN has rows that may arrive again, WRITTEN the newest batch in `quality`.
 AGAIN, WRITTEN = "again.json", "written"
-#: Name of a file beside the checkpoint. The file exists once all incidents that were open in the history are in the
-#: state.
+#: This file exists once all incidents that were open in the history are in the state.
 OPENED = "opened"
 #: The monitor looks for repeated rows for this long (ms) after the event time of the history's newest row.
 LASTING_MS = 2 * 86_400_000
-#: Number of seconds before the history's end from which records must be read again. A minute is written only after its
-#: windows are closed.
+#: Records this long (s) before the history's end are read again: a minute is written only after its windows close.
 MORE_SECONDS = 600
 
 

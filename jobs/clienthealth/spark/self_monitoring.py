@@ -39,8 +39,7 @@ LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process",
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
-#: The probes report that the monitor hangs if no batch has ended for this time (s). Before the end of the first batch,
-#: /healthz counts this time from the monitor's start.
+#: The probes report that the monitor hangs if no batch has ended for this time (s).
 HUNG_SECONDS = 600.0
 
 
@@ -71,7 +70,7 @@ class SelfMetrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        #: The gauges and the counters; the keys are the metrics' names without the prefix PREFIX.
+        #: The keys are the metrics' names without the prefix PREFIX.
         self.gauges = _made(Gauge, _TABLE["gauges"], registry)
         self.counters = _made(Counter, _TABLE["counters"], registry)
         self.latency = Histogram(
@@ -85,8 +84,7 @@ class SelfMetrics:
         self.counters["late_records"].labels(QUERY)
         self.gauges["query_up"].labels(QUERY)
         self.gauges["start_timestamp_seconds"].set(time.time())
-        #: `pause`: time (s) that the last batch waited at its end; it does not count as the batch's duration.
-        #: `batches`: number of batches since the start.
+        #: `pause`: time (s) that the last batch waited at its end, which does not count as the batch's duration.
         self.pause = 0.0
         self.batches = 0
         self._clients: dict[int, tuple[int, int]] = {}
@@ -146,8 +144,7 @@ class SelfMetrics:
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
                     self.gauges["input_lag_records"].labels(topic, query).set(max(0, behind))
-                # If a partition's end offset is below its start offset, the partition was deleted and created again.
-                # Spark skips the new records before the end offset, so they count as lost.
+                # An end offset below the start offset shows a new partition, of which Spark skips the first records.
                 start = source.get("startOffset") or {}
                 for topic, partitions in end.items():
                     for partition, offset in partitions.items():

@@ -33,8 +33,7 @@ _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 #: Spark options that do not depend on the settings, grouped by where they apply.
 OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
 _JVM = OPTIONS["jvm"]
-#: Memory that a process needs beside the JVM's heap: for threads, code and RocksDB of the JVM, and for Python. Without
-#: this memory the cluster manager would kill the process.
+#: Without this memory beside the heap, for threads, code, RocksDB and Python, the cluster manager kills the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -65,13 +64,12 @@ def session(name: str, settings: Settings) -> SparkSession:
             with suppress(PySparkRuntimeError):
                 SparkContext._ensure_initialized(conf=conf)
 
-        # Ctrl-C interrupts only the main thread. If Ctrl-C interrupted the start, the JVM would not end.
+        # If Ctrl-C, which interrupts only the main thread, interrupted the start of the JVM, the JVM would not end.
         starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
         starting.start()
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
-    # PySpark looks up Java classes for each column and each Java exception, and the JVM searches all jars at each
-    # lookup. So the classes are kept.
+    # Keep Java classes, because PySpark looks them up for each column, and the JVM searches all jars each time.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
@@ -132,8 +130,8 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
         **settings.spark.options,
         **{f"spark.{part}.memory": f"{settings.monitor.heap_mb}m" for part in _BESIDE_HEAP},
         _JAVA_OPTIONS: f"{log4j} {_jvm(settings)}",
-        # An executor starts before our logging configuration is on its machine. With this flag, Log4j's default
-        # configuration logs only warnings and errors.
+        # An executor starts before our logging configuration arrives; this flag lets Log4j log only warnings and
+        # errors.
         "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_jvm(settings)}",
     }
     return {**options, "spark.files": str(_LOG4J)} if cluster else options

@@ -27,21 +27,17 @@ if TYPE_CHECKING:
     from clienthealth.monitor.faults import Fault
     from clienthealth.monitor.step import Published
 
-#: Columns of the output rows. `kind` decides where a row goes: to a topic, to a history table, or to the driver. In a
-#: row for a topic, `key`, `value` and `headers` are those of the Kafka record.
+#: `kind` decides where an output row goes: to a topic, to a history table, or to the driver.
 ROWS = "kind string, key binary, value binary, headers string"
 STATE = "data binary"
 
-#: Kinds of rows. The driver collects only the kinds in DRIVER, which have few rows however many clients and failures
-#: there are.
+#: The driver collects only the kinds in DRIVER, which have few rows however many clients and failures there are.
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
-#: MAX_REASON: maximum number of characters in the reason of a rejected record. AROUND: overhead (bytes) of a Kafka
-#: record batch that contains one record. SENT_BYTES: a producer's limit on a record (bytes, `topics.SENDING`).
+#: AROUND: overhead (bytes) of a batch of one record; SENT_BYTES: a producer's limit on a record (`topics.SENDING`).
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
-#: Level of gzip. Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its
-#: size.
+#: Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its size.
 GZIP_LEVEL = 1
 
 Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]
@@ -204,7 +200,7 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
 
 
 def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[list[Row], Summary]:
-    """Return a step's output rows and their summary. `most`: maximum size (bytes) of a record on the output topics."""
+    """Return a step's output rows, of at most `most` bytes each on the output topics, and their summary."""
     from clienthealth.monitor.faults import REASON
 
     too_large = f"{REASON}: the record would take more than {most} bytes, [topics] max_message_bytes"
@@ -241,11 +237,7 @@ def fits(most: int, *parts: bytes | None) -> bool:
 
 
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
-    """Return a row for each rejected record, and a summary.
-
-    If a row exceeds `most` bytes, its value is left out. If the row is still too large, the key and the
-    record's own headers are left out, too.
-    """
+    """Return a row per rejected record, without value or headers if above `most` bytes, and a summary."""
     rows: list[Row] = []
     for reject in (reject for item in data for reject in _unpack_rejects(item)):
         source = Source(reject.topic, reject.partition, reject.offset)

@@ -33,8 +33,7 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # A poll also unpacks records after the end of the batch. Without this limit, such a record could exhaust the
-    # memory, and `poison`, which searches only the batch, would not find it.
+    # Without this limit, a poll would also unpack records after the batch, which `poison` does not search.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -58,20 +57,16 @@ def ticks(spark: SparkSession) -> DataFrame:
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
-#: Age (s) above which rows of the stream `ticks` are left out. Without this limit, a start after a pause of hours would
-#: bring thousands of rows.
+#: Without this maximum age (s) of ticks, a start after a pause of hours would bring thousands of rows.
 TICKS_SECONDS = 30
-#: SQL expression of the current time (epoch ms). For `current_timestamp()`, Spark would compile the code of each batch
-#: anew.
+#: For `current_timestamp()`, Spark would compile the code of each batch anew.
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
-#: Number of records that the Java client returns per poll. Spark seeks before each poll, so the rest of a fetch (1 MB)
-#: is fetched again. With 50 records per poll, this took half of the time to read a backlog.
+#: Spark seeks before each poll and so fetches records again, which with 50 records per poll took half of the time.
 POLLED = 2000
 
-#: Spark's options for writing large records. The record of a group with 10,000 partitions exceeds the default limits of
-#: the producer (uncompressed size) and the brokers (compressed size). Every reader can unpack gzip.
+#: The record of a group with 10,000 partitions exceeds the default limits of the producer and the brokers.
 SENDING = {
     "kafka.compression.type": "gzip",
     "kafka.compression.gzip.level": str(GZIP_LEVEL),

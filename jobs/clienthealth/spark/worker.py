@@ -22,8 +22,7 @@ if __name__ == "__main__":
 
     daemon.manager()
 
-# Spark already collects a worker's garbage after every task. `freeze` makes these collections skip the objects of the
-# imported modules.
+# Spark already collects a worker's garbage after every task; `freeze` lets collections skip imported modules.
 gc.collect()
 gc.freeze()
 gc.disable()

@@ -27,10 +27,9 @@ from clienthealth.platform.locations import of_checkout
 from clienthealth.platform.secrecy import redacted
 
 CONFIG = "settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
-#: Commands for developers, described in CONTRIBUTING. The help for users leaves these commands out.
+#: The help for users leaves out these commands for developers, which CONTRIBUTING describes.
 OF_THE_PROJECT = frozenset({"generate", "replay"})
-#: Maps each extra of the package to Python modules that it installs. A command that cannot import one of these
-#: modules names the extra to install.
+#: A command that cannot import one of these modules names the extra to install.
 EXTRAS = {
     "diagnose": ("numpy", "jinja2", "markupsafe", "kafka"),
     "exporters": ("prometheus_client", "markdown_it"),

@@ -10,9 +10,8 @@ from typing import TextIO
 
 from clienthealth.platform import secrecy
 
-#: Minimum time (s) between two similar log lines.
 REPEAT_SECONDS = 60.0
-#: FIRST_SECONDS: time until a progress bar appears. EVERY_SECONDS: time between two updates of the bar.
+#: Times (s) until a progress bar appears, and between two updates of the bar.
 FIRST_SECONDS, EVERY_SECONDS = 1.0, 0.2
 _ERASE = "\r\x1b[K"
 
@@ -30,17 +29,12 @@ def to_stderr(level: int = logging.INFO) -> None:
 
 
 class _Redacted(logging.Formatter):
-    """Hide secrets that a library puts into log lines or tracebacks."""
-
     def format(self, record: logging.LogRecord) -> str:
         return secrecy.redacted(super().format(record))
 
 
 class _Repeated(logging.Filter):
-    """Drop a library's log line if a similar line was logged less than a minute ago.
-
-    Similar lines differ only in numbers.
-    """
+    """Drop a library's log line if a line that differs only in numbers was logged less than a minute ago."""
 
     def __init__(self, library: str) -> None:
         super().__init__()

@@ -21,7 +21,6 @@ EXIT_CODES = (
     "exit codes: 0 all records can be read, 1 some are rejected, 2 wrong usage, or input that cannot be read "
     "or reached, 3 there are no records"
 )
-#: The partition number that is given to records from a file.
 NO_PARTITION = -1
 
 
@@ -69,10 +68,7 @@ def _of_topics(
 def _of_files(
     paths: Sequence[Path], args: argparse.Namespace
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield (file, its stream, its first records, '') for each file, in the form of `_of_topics`.
-
-    Without `--stream`, the stream is derived from the file's name.
-    """
+    """Yield (file, its stream, its first records, '') for each file, in the form of `_of_topics`."""
     if not paths:
         return
     from clienthealth.model.readings import Source

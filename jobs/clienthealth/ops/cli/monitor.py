@@ -18,7 +18,7 @@ from clienthealth.model.errors import HeapError, ServiceError, StateError
 
 #: Exit code of a failed job that may succeed after a restart (EX_TEMPFAIL).
 AGAIN = 75
-#: Exit code of a job that failed because its heap was full. The next job is then started with --heap-ran-out.
+#: Exit code of a job with a full heap; the next job is then started with --heap-ran-out.
 HEAP = 76
 #: Exit codes after which a restart would not help: success, wrong usage or environment, Ctrl-C.
 FINAL = (0, 2, 130)
@@ -55,10 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _alone(checkpoint: str) -> Iterator[None]:
-    """Lock the checkpoint's folder while the `with` block runs.
-
-    Without the lock, two monitors on the same checkpoint would fail later, when their writes conflict.
-    """
+    """Lock the checkpoint's folder, because two monitors on one checkpoint would fail when their writes conflict."""
     from clienthealth.platform.locations import is_url
     from clienthealth.spark.failures import ANOTHER
 

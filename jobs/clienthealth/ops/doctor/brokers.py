@@ -128,10 +128,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Report whether this user has the needed rights.
-
-    Yields nothing if the brokers do not report rights (before 2.3).
-    """
+    """Report whether this user has the needed rights; yield nothing if brokers report no rights (before 2.3)."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return
@@ -230,8 +227,6 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
             PUSHES, "failed", f"{text}. The broker's log names the wrong settings ('Client telemetry is not taken')."
         )
     if not (lacking or idle):
-        # From 4.2 on a broker accepts every push before it asks the plugin, so accepted pushes do not show whether the
-        # plugin's settings are right.
         text = f"All {len(nodes)} broker(s) have our plugin."
         yield Finding(
             PUSHES, "ok", f"{text} From Kafka 4.2 on, only a broker's log shows wrong settings of the plugin."

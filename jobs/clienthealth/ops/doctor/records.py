@@ -29,24 +29,21 @@ from clienthealth.settings.fields import LARGEST
 
 READ_SECONDS = 5.0
 TIMEOUT_MS = 10_000
-#: kafka-python options of every Kafka client that the doctor creates.
 CLIENT = {"client_id": "kafka-health-doctor", "bootstrap_timeout_ms": TIMEOUT_MS, "request_timeout_ms": TIMEOUT_MS}
 _DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = {
     "metrics": decode_metrics,
     "logs": decode_logs,
     None: decode_any,
 }
-#: State and text for an empty topic. Without metrics there are no verdicts, while logs only add evidence.
+#: Without metrics there are no verdicts, while logs only add evidence.
 _EMPTY: Mapping[Stream, tuple[State, str]] = {
     "metrics": ("warning", "The topic has no records yet; without client metrics no client can be judged."),
     "logs": ("skipped", "The topic has no records yet; failures that only logs show cannot be found."),
 }
 CLOCK = "clock"
-#: Maximum tolerated difference (s) between the time in a client's record and this machine's clock. A larger difference
-#: puts samples into wrong windows.
+#: A larger difference (s) between a record's time and this machine's clock puts samples into wrong windows.
 SKEW_WARNING_SECONDS = 5.0
-#: Maximum tolerated delay (s) from a client's measurement to the Kafka record. With a longer delay, the client's clock
-#: is slow or its collector is late.
+#: With a longer delay (s) from measurement to record, the client's clock is slow or its collector is late.
 DELAY_WARNING_SECONDS = 30.0
 
 
@@ -193,8 +190,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     """Check that no sample is in the future, and that no client sends all its samples more than 30 s late."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
-    # Seconds by client. `ahead`: the maximum by which a sample is ahead of this machine's clock. `behind`: the minimum
-    # by which a sample is older than its record.
+    # Seconds by client: the most that a sample is ahead of this clock, and the least that it is older than its record.
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
     for record in records:
