@@ -10,10 +10,8 @@ from grafana_foundation_sdk.models import dashboard as model
 from clienthealth.model.verdicts import STATUS_ORDER
 from clienthealth.modes import modes
 
-#: Grafana's names of the three colours, and in PALETTE an RGB value for each.
 GOOD, WARNING, CRITICAL = "blue", "yellow", "dark-red"
 PALETTE: Mapping[str, str] = {GOOD: "#5794F2", WARNING: "#FADE2A", CRITICAL: "#C4162A"}
-#: Colours for values that are neither good nor bad.
 NEUTRAL, CLEAR = "text", "transparent"
 UNKNOWN = "#50565e"
 BAND = "#8e959e"

@@ -26,7 +26,6 @@ from dashboards.annotations import Incident
 from dashboards.scope import TAG
 
 TOKEN_VARIABLE = "GRAFANA_TOKEN"
-#: Fields of a dashboard that Grafana sets itself. They are ignored when dashboards are compared.
 _GRAFANAS_OWN = frozenset({"id", "version", "schemaVersion"})
 
 Outcome = Literal["created", "updated", "unchanged"]

@@ -58,8 +58,7 @@ def keeping(text: str, settings: Settings) -> str:
     return text
 
 
-#: OF_…: label matchers for what is chosen on the dashboard: installation, clients, topics, groups or services.
-#: BY_…: labels to aggregate by. BY_CLIENT identifies a client, BY_SHARD a service in one shard of the exporter.
+#: OF_…: label matchers for what is chosen on the dashboard; BY_…: labels to aggregate by.
 OF_KEPT = matchers(KEPT)
 OF_CLIENT = f"{OF_KEPT}, {matchers(CLIENT)}"
 OF_TOPIC = f'{OF_KEPT}, topic=~"$topic"'
@@ -97,8 +96,7 @@ def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
         box = build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").description(_PATTERN)
         return box.default_value(".*")
     if name not in _FIXED:
-        # Labels that are not in _LISTS name an installation. Their values come from
-        # kafka_client_health_exporter_up, because this metric has few series, which load quickly.
+        # Use kafka_client_health_exporter_up, because this metric has few series, which load quickly.
         kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})")
         label, query = _LISTS.get(name, kept)
         return (

@@ -19,10 +19,7 @@ _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return queries for the worst clients, and for the best client of each of the worst services.
-
-    `pick`: topk if large values are bad, bottomk if small values are bad.
-    """
+    """Return queries for the worst clients, and for the best client of each of the worst services."""
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
         Query(worst_clients(metric, among, pick=pick, most=WORST - _BEST), LEGEND),

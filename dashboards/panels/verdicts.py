@@ -26,7 +26,6 @@ from dashboards.scope import (
 _MODE = "kafka_client_failure_mode"
 _SINCE = "kafka_client_failure_mode_since_timestamp_seconds"
 _BANDS = 100
-#: Query with the value 0 while an exporter answers.
 _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 
 
@@ -179,9 +178,6 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
-    """Return a query for the worst status of each series, as the status's position in STATUS_ORDER.
-
-    `of_status`: template of a query. The query is 1 for each series with the status that replaces {}.
-    """
+    """Return a query for each series' worst status, as a position in STATUS_ORDER."""
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)

@@ -15,7 +15,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.alerts.build import FILES, write
 from deploy.demo.processes import Process, port_or_free
 
-#: Possible names of Alertmanager's program; prometheus-alertmanager is its name in Debian's package.
+#: Debian's package calls Alertmanager's program prometheus-alertmanager.
 ALERTMANAGER = ("prometheus-alertmanager", "alertmanager")
 PROMETHEUS = ("prometheus",)
 INTERVAL = "5s"

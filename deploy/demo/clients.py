@@ -156,7 +156,7 @@ _LOOP = DemoClient(
     classpath="legacy",
     broker="legacy",
     topics=("events",),
-    # The failure (an endless loop) ends if the ZooKeeper session expires. The long timeout is for busy machines.
+    # The long timeout is for busy machines: the failure (an endless loop) ends if the ZooKeeper session expires.
     options={"end": "loop", "topic": "events", "seconds": "25", "c.zookeeper.session.timeout.ms": "30000"},
     nice=19,
 )
@@ -188,7 +188,7 @@ _STEADY = DemoClient(
 
 
 def _control(base: DemoClient, name: str, help: str, **options: str) -> DemoClient:
-    """Return a healthy client: `base` with these options. In an option's name, `_` stands for a dot."""
+    """Return a healthy client: `base` with these options (`_` in an option's name stands for a dot)."""
     changed = {key.replace("_", "."): value for key, value in options.items()}
     return replace(
         base,
@@ -313,7 +313,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """Return a client that stalls in a group because of `options`. `kind`: the group's type (share, …)."""
+    """Return a client that stalls in a group of the type `kind` (share, …) because of `options`."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 
@@ -362,7 +362,6 @@ def _rolled_python(library: str, service: str) -> DemoClient:
     )
 
 
-#: Why the demo reads the metrics of kafka-clients 3.9 through Jolokia instead of receiving pushes (KAFKA-19747).
 _FALLS_SILENT = "a client 3.9 stops pushing for good when its connection breaks during a push"
 _CONTROLS = (
     _STEADY,

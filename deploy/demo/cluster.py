@@ -21,12 +21,9 @@ from deploy.demo.processes import free_port
 
 NODES = 3
 SYNC_SECONDS = 300.0
-#: Time (s) for which a node is down or frozen. This time is shorter than delivery.timeout.ms (120 s), so that no record
-#: fails.
+#: This outage (s) of a node is shorter than delivery.timeout.ms (120 s), so that no record fails.
 AWAY_SECONDS = 40.0
-#: What `Cluster.roll` does to a node once all nodes are upgraded.
 FATES = ("restarted", "lost", "frozen")
-#: The set of jars to which nodes are upgraded.
 _NEWEST = "broker"
 _METADATA = "metadata.version"
 _OF_GROUPS = ("group.version", "share.version", "streams.version")
@@ -164,10 +161,7 @@ class Cluster:
             client.close()
 
     def _finalise(self) -> int:
-        """Upgrade the metadata version, then the group features, to the newest versions that all nodes support.
-
-        Return the new metadata version.
-        """
+        """Upgrade metadata version and group features as far as all nodes allow; return the metadata version."""
         client = admin(Settings(kafka=self.kafka))
         try:
             known = {name: feature["supported"][1] for name, feature in client.describe_features().items()}
@@ -205,10 +199,7 @@ class Cluster:
         self.kill()
 
     def _out_of_sync(self) -> list[str]:
-        """Return the partitions with replicas out of sync, as `topic-partition`.
-
-        If the brokers do not answer, the only item is the text of the error.
-        """
+        """Return the partitions with replicas out of sync (`topic-partition`), or an error if no broker answers."""
         try:
             client = admin(Settings(kafka=self.kafka), bootstrap_timeout_ms=2000, request_timeout_ms=5000)
         except (ServiceError, KafkaError) as error:

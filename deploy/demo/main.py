@@ -236,8 +236,6 @@ def _check_environment(options: Options) -> None:
 
 @contextmanager
 def _signals_interrupt() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end the demo as Ctrl-C does."""
-
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -253,7 +251,6 @@ def _signals_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _run_folder(options: Options) -> Iterator[Path]:
-    """Yield the folder of this run, locked until the run ends."""
     if options.folder is not None:
         folder = options.folder.resolve()
         if folder.exists() and any(folder.iterdir()):
@@ -285,5 +282,4 @@ def _remove_bulky(folder: Path) -> None:
 
 
 def _now() -> str:
-    """Return the time in the form that `kafka-health review` takes."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -39,13 +39,10 @@ from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 
-#: When thread dumps of every client are taken: seconds after its start.
+#: Thread dumps of every client are taken at these times (seconds after the client's start).
 DUMPS_BEFORE = (15.0,)
-#: When thread dumps of a failing client are taken: seconds after the onset.
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
-#: When additional thread dumps of a client without a failure are taken: seconds after its start.
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
-#: Patterns for the names of all MBeans of Kafka clients.
 WHOLE = ("kafka.producer:*", "kafka.consumer:*", "kafka.server:type=FetcherLagMetrics,*", "kafka.common:type=AppInfo,*")
 MOST_PUSHES = 10_000
 MAX_LOG_LINES = 20_000

@@ -20,7 +20,6 @@ from clienthealth.model.errors import HealthError, ServiceError
 from deploy.demo.processes import forget, spawn
 
 STOP_SECONDS = 5.0
-#: Log line with the client instance id that the broker assigned.
 _PUSHES_AS = re.compile(rb"Client telemetry registered with client instance id: (\S+)\n")
 
 

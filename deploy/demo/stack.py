@@ -31,9 +31,8 @@ from deploy.demo.webhook import Webhook
 #: Maximum time (s) to wait until the monitor's first batch has ended.
 MONITOR_SECONDS = 600.0
 STOP_SECONDS = 20.0
-#: Interval (s) at which JVMs are read, and at which clients push their metrics.
 INTERVAL_SECONDS = 5.0
-#: Options for all of Spark's JVMs. Without bytecode verification, a start takes 18 s of CPU time instead of 20 s.
+#: Without bytecode verification, a start of Spark takes 18 s of CPU time instead of 20 s.
 QUICK_START = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -162,7 +161,6 @@ class Stack:
                     pass
 
     def _prepare(self, clients: Sequence[DemoClient]) -> None:
-        """Start the brokers that the clients will need, while Spark starts."""
         if any(client.broker == "legacy" for client in clients):
             self.legacy()
         if any(client.broker == "cluster" for client in clients):

@@ -20,7 +20,6 @@ from clienthealth.settings.fields import keys
 from clienthealth_exporters.alerts.build import FILES, routes_of
 
 CHART = "deploy/helm/kafka-client-health"
-#: Names of values that the schema does not check, because Kubernetes checks them.
 _OF_KUBERNETES = frozenset({"resources"})
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
 Schema = dict[str, Any]
@@ -90,7 +89,7 @@ def _closed(properties: dict[str, Schema]) -> Schema:
 
 
 def _of_default(name: str, default: Any) -> Schema:
-    """Return the schema of a value with this default. An integer must be at least 1: it is a count or a port."""
+    """Return the schema of a value with this default; an integer is a count or a port, so at least 1."""
     if isinstance(default, dict):
         if not default or name in _OF_KUBERNETES:
             return {"type": "object"}

@@ -87,7 +87,7 @@ def _limits(expr: str, recorded: Mapping[str, str]) -> frozenset[str]:
     return named.union(*of_recordings)
 
 
-#: Label → its placeholder in the runbooks' commands. The placeholder of any other label is its name in capitals.
+#: Label → its placeholder in the runbooks' commands; any other label's placeholder is the label in capitals.
 PLACEHOLDERS = {
     "cluster": "C",
     "env": "E",

@@ -27,7 +27,6 @@ from deploy.reference import rooms
 PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", "jobs/clienthealth/read/formats/README.md")
 #: Type of a metric → the suffix that Prometheus' client library adds to the metric's name.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
-#: Column heading → function that returns a metric's name as the tools in the heading spell the name.
 RULES: Mapping[str, metric_names.Rule] = {
     "MBean attribute (Jolokia, Telegraf, jmxtrans, kafka-python)": metric_names.attribute,
     "KIP-714 (OTLP)": metric_names.kip714,
@@ -93,7 +92,6 @@ def _metric_names_table() -> str:
     return _table(" | ".join(header), map(" | ".join, rows))
 
 
-#: MBean groups with attributes of a topic or a partition.
 _OF_TOPICS = ("producer-topic-metrics", "consumer-fetch-manager-metrics")
 
 

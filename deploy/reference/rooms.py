@@ -15,7 +15,6 @@ from clienthealth.platform import locations
 
 PACKAGES = ("clienthealth", "clienthealth_exporters")
 ROOT = locations.checkout()
-#: Folders of source code.
 FOLDERS = ("jobs/clienthealth", "exporters/clienthealth_exporters", "dashboards", "deploy")
 
 

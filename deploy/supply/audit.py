@@ -14,7 +14,6 @@ from deploy.supply import osv
 from deploy.supply.jars import CVES, Jar, installed, judged, vulnerabilities
 from deploy.supply.sbom import requirements
 
-#: Texts in pip-audit's messages which show that the advisory service did not answer.
 _UNREACHABLE = (
     *("ConnectionError", "Connection refused", "NameResolutionError", "Max retries exceeded", "ProxyError"),
     *("ServiceError", "Could not connect", "Timeout", "403 Client Error", "404 Client Error", "503 Server Error"),

@@ -19,7 +19,6 @@ from clienthealth.platform.jars import cache
 from clienthealth.platform.locations import checkout
 from deploy.helm.build import project
 
-#: Files and folders from which a distribution is built.
 SOURCES = ("jobs", "exporters", "alerts", "pyproject.toml", "README.md", "LICENSE")
 BENCHMARK = "deploy/benchmark"
 #: A recording of a failed client, in which the installed `diagnose` must find the failure.

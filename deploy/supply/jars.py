@@ -94,7 +94,6 @@ def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[l
 
 
 def _parts(version: str) -> tuple[int, ...]:
-    """Return (4, 1, 118) for 4.1.118.Final."""
     numeric = re.match(r"\d+(?:\.\d+)*", version)
     assert numeric, version
     return tuple(map(int, numeric[0].split(".")))

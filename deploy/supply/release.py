@@ -24,7 +24,6 @@ from deploy.supply import dist, helm, plugin, sbom, site
 
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 SUMS, NOTES = "SHA256SUMS", "NOTES.md"
-#: The heading in CHANGELOG.md above the changes since the last release.
 UNRELEASED = "Unreleased"
 _OURS = re.compile(r'(name = "kafka-client-health"\nversion = )"[^"]*"')
 
@@ -149,7 +148,6 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _sections() -> dict[str, str]:
-    """Return the text below each heading of CHANGELOG.md, by the heading's first word: the version or Unreleased."""
     _, *parts = re.split(
         r"^## (\S+).*\n", (checkout() / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE
     )

@@ -21,7 +21,6 @@ from deploy.helm.build import project
 
 START, RUNBOOKS = "README.md", "alerts/runbooks"
 LINK = re.compile(r"(\]\()(?!\w+:|#)([^)#\s]+)((?:#[^)]*)?\))")
-#: Captions of the site's sections, by folder.
 SECTIONS = {
     "": "About",
     "deploy": "Running it",
@@ -123,10 +122,7 @@ def _section(page: str) -> str:
 
 
 def _as_in_site(root: Path, page: str, link: re.Match[str]) -> str:
-    """Return a page's link in the form that the site needs.
-
-    A link to a folder becomes a link to the repository. A link to a page gets the suffix `.md` if it has none.
-    """
+    """Return a page's link in the form that the site needs: to a folder in the repository, or to a page with `.md`."""
     there = (root / page).parent / link[2]
     if there.is_dir():
         return f"{link[1]}{project()['urls']['Source']}/{there.resolve().relative_to(root)}{link[3]}"

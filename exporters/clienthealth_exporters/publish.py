@@ -23,12 +23,9 @@ from clienthealth.settings import Settings
 log = logging.getLogger(__name__)
 
 CAPACITY = 20_000
-#: Minimum time (s) between two warnings of one kind.
 WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
-#: Maximum time (ms) for which the producer's send() waits for a topic's metadata.
 MAX_BLOCK_MS = 5_000
-#: Possible reasons why the brokers return no metadata of a topic.
 NO_METADATA = (
     "there is no such topic, or this user may not write to it, or the brokers do not answer; "
     "'kafka-health init' creates topics, 'kafka-health doctor' names the fault"
@@ -103,7 +100,6 @@ class Publisher:
         return self._under_way
 
     def _due(self, warning: str) -> bool:
-        """True if this warning was not logged in the last minute."""
         now = time.monotonic()
         if due := now - self._warned.get(warning, float("-inf")) >= WARNING_SECONDS:
             self._warned[warning] = now

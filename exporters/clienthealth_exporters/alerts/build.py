@@ -18,7 +18,6 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 
 FILES = Path(__file__).with_name("files")
-#: Address of Grafana in the rules if the setting `[links] dashboards` is empty.
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
 #: Evaluation interval of rules with alerts that page.
 PAGING = "10s"
@@ -87,10 +86,7 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return (severity, label matcher) for each alert rule on a condition of severity `level`.
-
-        There are two rules for "critical": one pages, the other opens a ticket for series with `quiet="yes"`.
-        """
+        """Return (severity, label matcher) per alert rule on a condition; series with `quiet="yes"` never page."""
         if level != "critical":
             return [(severity(level), "")]
         return [(severity(level), 'quiet=""'), (f'{severity("warning")}\n          quiet: ""', 'quiet="yes"')]
@@ -134,7 +130,6 @@ def _values(settings: Settings) -> dict[str, Any]:
         links.status_page.rstrip("/"), lambda name: "1" if name == "shard" else f"{{{{ $labels.{name} | urlquery }}}}"
     )
     topics = settings.topics.logs if settings.topics.logs != Settings().topics.logs else ()
-    # The monitors and exporters that must exist, each by its labels.
     clusters, shards = settings.prometheus.expect_clusters, settings.prometheus.expect_shards
     monitors = [{"cluster": cluster} for cluster in clusters]
     parts = [{"shard": f"{number + 1}/{shards}"} for number in range(shards)]

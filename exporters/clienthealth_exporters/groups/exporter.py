@@ -33,11 +33,8 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: Maximum pause (ms) between two attempts to reconnect to a broker.
 RECONNECT_MS = 1000
-#: Time (s) that is planned for delivering a reading's snapshots to their topic.
 DELIVERY_SECONDS = 1.0
-#: Intervals (s) at which `kafka-health watch` reads the offsets and the members of a group.
 WATCHED_SECONDS = 2.0
 WATCHED_MEMBERS_SECONDS = 10.0
 LEFT_OUT = "cluster %s: [groups] include and exclude leave %d groups out"
@@ -166,7 +163,6 @@ def serve(settings: Settings, stop: threading.Event) -> None:
             log.info("consumer groups of %s are read every %g s", each.kafka.bootstrap_servers, often)
         tasks = [threads.submit(GroupExporter(settings, cluster).run, stop) for cluster in all_clusters]
         wait(tasks, return_when=FIRST_EXCEPTION)
-        # An unexpected error has ended a thread, so end the other threads, too.
         stop.set()
     for task in tasks:
         task.result()
@@ -230,7 +226,7 @@ class GroupExporter:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """Count failures, and log each one that is new or over. `failing`: group, partition or cluster → reason."""
+        """Count failures (group, partition or cluster → reason), and log each failure that is new or over."""
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
             log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])

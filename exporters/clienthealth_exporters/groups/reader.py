@@ -42,12 +42,10 @@ def _message(name: str) -> Any:
 
 
 _MESSAGES: list[Any] = []
-#: The request for a group's members, by the group's type.
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 MEMBERLESS = ("Empty", "Dead")
-#: A group that is empty or cannot be read is read again after a pause. The pause is this share of the time since the
-#: group's last change.
+#: A group that is empty or unreadable is read again after this share of the time since the group's last change.
 SHARE = 0.1
 
 
@@ -253,10 +251,7 @@ class GroupReader:
         return self._asked(ask, names, attempt, attempt.groups)
 
     def _describe(self, attempt: _Attempt, names: Set[str], states: Mapping[str, str]) -> None:
-        """Read the members of the groups in `names` that are due.
-
-        A group is due when its state has changed, or `members_interval_seconds` after its members were last read.
-        """
+        """Read the members of groups with a new state, or last read `members_interval_seconds` ago."""
         now, every = self.clock(), self.settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
 
@@ -274,8 +269,7 @@ class GroupReader:
         failed: dict[str, str] = {}
         for name, row in self._asked(ask, {*filter(due, names)}, attempt, failed).items():
             by_member = sorted(_assigned(row), reverse=True)
-            # In a share group several members may have the same partition. Then the member with the smallest id counts
-            # as owner.
+            # In a share group several members may have one partition; the member with the smallest id counts as owner.
             owners = {tp: member for member, partitions in by_member for tp in partitions}
             members = [member for member, _ in reversed(by_member)]
             self._described[name] = _Description(members, owners, states[name], now)

@@ -33,7 +33,6 @@ from clienthealth_exporters.publish import Publisher
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of JVMs that are read at the same time, each in a thread.
 WORKERS = 256
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2

@@ -28,7 +28,6 @@ from clienthealth_exporters.prometheus.filters import FIELDS, Filters
 from clienthealth_exporters.prometheus.states import State, States
 
 PREFIX = "/api/v1/"
-#: Number of clients or incidents per answer: PAGE by default, at most MAX_PAGE.
 PAGE, MAX_PAGE = 60, 500
 
 
@@ -271,7 +270,6 @@ class Api:
         self._view = view
 
     def __call__(self, request: Request) -> Response:
-        """Return the answer to a request."""
         path, _, key = request.path.removeprefix(PREFIX).partition("/")
         key = unquote(key)
         route = ROUTES.get(f"{path}/{{key}}" if key else path)
@@ -378,10 +376,7 @@ def summary(view: View, state: State) -> ClientSummary:
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int = 2**53) -> int:
-    """Return the integer value of a query parameter.
-
-    Raises ValueError if the value is not an integer from 1 to `most`. 0 is valid, too, if `default` is 0.
-    """
+    """Return a query parameter as an integer from 1 to `most` (0 is valid if `default` is 0), else raise ValueError."""
     text = query.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) <= 17 and int(text) <= most) or (
         int(text) == 0 and default

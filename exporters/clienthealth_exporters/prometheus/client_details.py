@@ -40,11 +40,9 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
     if track is not None:
         plots = (plot(name, track.series(name, view.now - HOUR_SECONDS), view.now) for name in PLOTTED)
         drawn = [of_hour for of_hour in plots if of_hour]
-    # Open failures come from the record, and earlier changes of status from the exporter's history.
     lasting = ((v, since) for v in record.verdicts if v.unhealthy and (since := amount(v.since_ms)) is not None)
     incidents = [(since / 1000, f"{v.mode}: still {v.status}") for v, since in lasting]
     incidents += [(change.at, f"{change.mode}: {change.status}") for change in (track.changes() if track else ())]
-    # The evidence as plain text, to be copied into a ticket.
     client = record.client
     evidence = [f"{client.service} / {client.client_id} on {client.instance}, {wording.moment(view.now, view.now)}"]
     for verdict in record.verdicts:
@@ -69,10 +67,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """Return measurements that `lint` compares with the client's options, by name with the prefix MEASURED.
-
-    `full_poll_ms` estimates how long the application needs to process max.poll.records records.
-    """
+    """Return measurements that `lint` compares with the client's options, by name with the prefix MEASURED."""
     figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
     figures["waiting_threads"] = record.value("buffer", "waiting_threads")
     idle, rate = record.value("poll_idle_ratio"), record.value("records_consumed_rate")
@@ -104,7 +99,7 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
     top = 1.0 if name in ("Buffer", "Topic queue") else max(*values, 1e-9) * 1.05
     span = f"{words(min(values))} to {words(max(values))}"
     summary = f"{name}, last hour: {span}, last {words(values[-1])}, {len(values)} readings"
-    # Each stretch of points is drawn as one line. A gap or an unknown value ends a stretch.
+    # Each stretch of points is drawn as one line; a gap or an unknown value ends a stretch.
     stretches: list[list[tuple[float, float]]] = [[]]
     last = 0.0
     for at, value in points:

@@ -103,7 +103,8 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # Make the scrape fail. Otherwise Prometheus would end the series of clients that are not read yet.
+                # Make the scrape fail, because Prometheus would otherwise end the series of clients that are not read
+                # yet.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
@@ -191,10 +192,7 @@ class Exporter:
         return self._facets[2]
 
     def _client(self, request: Request) -> Response:
-        """Return the page of the client that the request names, or redirect to the exporter that serves this client.
-
-        A client that this exporter has dropped, or never served, also has a page, because an alert may link to it.
-        """
+        """Return a client's page, also if the client is dropped or unknown, or redirect to the client's exporter."""
         service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
         names = service, instance, client_id
         for state in self.states.live():

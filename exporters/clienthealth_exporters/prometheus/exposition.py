@@ -24,7 +24,6 @@ _BLOCK_CLIENTS = 1_000
 _NOTHING = ("",) * len(FAMILIES)
 
 
-#: The metrics that need an indicator, each with its position in FAMILIES, by the indicator's name.
 _BY_INDICATOR: defaultdict[str, list[tuple[int, Family]]] = defaultdict(list)
 for _position, _family in enumerate(FAMILIES):
     _BY_INDICATOR[_family.needs].append((_position, _family))
@@ -119,10 +118,7 @@ def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) ->
 def _each(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield at most `cap` lines of a metric, and add the number of lines left out to `dropped`.
-
-    `index`: the metric's position in FAMILIES.
-    """
+    """Yield at most `cap` lines of a metric, and add the number of lines left out to `dropped`."""
     block: list[str] = []
     for one in shown:
         of_record = one.lines
@@ -146,10 +142,7 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield a metric's lines of all partitions, at most one line per partition.
-
-    If several clients or groups report a partition, the line of the last of them in `shown` is used.
-    """
+    """Yield a metric's lines of all partitions; if several records have a partition, the last one in `shown` counts."""
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:
         for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:

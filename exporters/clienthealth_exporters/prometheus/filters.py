@@ -13,7 +13,6 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.client_card import owner_of
 from clienthealth_exporters.prometheus.states import State
 
-#: The fields to filter by, in the order of the form on the status page.
 FIELDS = ("cluster", "team", "service", "mode", "cause", "status", "library", "version")
 PAGE_SIZE = 60
 #: If a field has at most MAX_LISTED values, the form has a list to choose from, else a text box with at most

@@ -27,8 +27,7 @@ CLIENT_ID = "kafka-client-health-exporter"
 #: The metadata expires as often as the brokers are checked (CHECK_SECONDS), because the admin client looks for new
 #: brokers only when its metadata has expired.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
-#: kafka-python connects to a random broker first. If that broker is down, the timeout leaves time to try another
-#: broker.
+#: kafka-python connects to a random broker first; the timeout leaves time for another broker if that broker is down.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
 CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 

@@ -19,16 +19,15 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: The measurements of a client that are kept, each with the index of its value in `State.largest`. None: `State.lag`.
+#: The measurements that are kept of a client, each with its index in `State.largest` (None: `State.lag`).
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
-#: POINTS: maximum number of samples per client. MAX_CLIENTS: maximum number of clients with samples.
+#: Maximum numbers of samples per client (POINTS), and of clients with samples (MAX_CLIENTS).
 POINTS = 120
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40
 HOURS = 24
 MAX_SERVICES = 2000
-#: Maximum number of records that `Recall` keeps.
 MAX_RECALLED = 5_000
 Names = tuple[str, str, str]
 _WIDTH = 1 + len(PLOTTED)

@@ -19,11 +19,9 @@ CLIENT = ("service", "host", "instance", "client_id")
 #: Maximum number of healthy clients of a service and kind that are served for comparison with unhealthy clients.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
-#: Maps a scope to the labels that name the client, group or service of a series.
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
-    # group_type: classic, consumer, streams or share. A classic group without consumers has its protocol type instead,
-    # for example connect.
+    # A classic group without consumers has its protocol type, for example connect, as group_type.
     "group": ("cluster_name", "group", "group_type"),
     "partition": ("cluster_name",),
     "service": ("service",),

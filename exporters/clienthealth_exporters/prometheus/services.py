@@ -14,7 +14,6 @@ from clienthealth_exporters.prometheus.series import ALL_FAMILIES, METRICS, Fami
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: The states in which clients are counted.
 STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
 #: Maximum number of combinations of kind, library and version per service, because clients could report any number of
 #: them.
@@ -86,10 +85,7 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
 
 
 def _versions(clients: Iterable[State]) -> list[Sample]:
-    """Return the number of clients by service, kind, library, version and state.
-
-    A service's rare versions count together, as library '' and version "other".
-    """
+    """Return the number of clients by service, kind, library, version and state; rare versions count as "other"."""
     running: Counter[tuple[str, ...]] = Counter()
     by_service: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
     for state in clients:

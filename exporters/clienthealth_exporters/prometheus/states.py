@@ -32,15 +32,12 @@ _STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
 #: The threshold of each metric of `State.largest`; None if the metric has no threshold.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
 CLIENTS, GROUPS = "clients", "groups"
-#: The lag states that need attention, the most urgent last.
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: If no record about a client comes for this time (s), the client's state becomes unknown, because the monitor has
 #: stopped or gets no input.
 SILENT_SECONDS = 180
-#: Minimum time (s) between two log lines about unreadable records.
 COMPLAINT_SECONDS = 60
-#: ROOM_SECONDS: minimum time (s) between two searches for clients to evict. _ROOM_SHARE: maximum number of clients that
-#: a search finds, divided by `max_clients`.
+#: A search for clients to evict finds at most _ROOM_SHARE of `max_clients`; the next one follows after ROOM_SECONDS.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 
@@ -290,10 +287,7 @@ class States:
         return series
 
     def _room(self, new: State) -> bool:
-        """Return whether there is room for a new client.
-
-        If there are `max_clients` clients, first try to evict one of lower `worth`.
-        """
+        """Return whether there is room for a new client, if need be after the eviction of a client of lower `worth`."""
         most = self._settings.prometheus.max_clients
         if len(self._states) < most:
             return True
@@ -318,10 +312,7 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Process a record of a client that another exporter serves. `written`: when the monitor wrote it (epoch s).
-
-        Failing clients are kept for `recalled`, and consumer groups for `shown`.
-        """
+        """Process a record of another exporter's client: keep failing clients for `recalled`, groups for `shown`."""
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
@@ -377,10 +368,7 @@ class States:
 
 
 def _compared(states: Sequence[State]) -> set[str]:
-    """Return the keys of all failing clients, and of healthy clients to compare with them.
-
-    For each service and kind of client with a failing client, there are at most PEERS healthy clients.
-    """
+    """Return the keys of all failing clients, and of at most PEERS healthy clients per service and kind beside them."""
     ill = [state for state in states if state.failures]
     wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
     keys = {state.key for state in ill}
@@ -393,10 +381,7 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """True if the client needs series of its own, because a measurement calls for an alert.
-
-    `most`: the values of `State.largest`.
-    """
+    """Return True if a measurement calls for an alert, so that the client needs series of its own."""
     if "clock" in record.indicators:
         return True
     if record.client.kind == "group":

@@ -28,8 +28,7 @@ from clienthealth_exporters.prometheus.states import State
 __all__ = ["View", "client", "fleet", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-#: FULL_CARDS: maximum number of unhealthy clients with full cards. MAX_CAUSES: maximum number of causes above the
-#: cards. MAX_OWNED: maximum number of services above the cards.
+#: Maximum numbers of full cards of unhealthy clients, and of causes and services above the cards.
 FULL_CARDS = 10
 MAX_CAUSES = 12
 MAX_OWNED = 8
@@ -91,7 +90,6 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
     ill = [state for status in _ILL for state in matching[status]]
     summed_up = len(ill) >= SUMMED_UP_FROM and filters.page == 1
     services = _services(ill, ordered, view.owners) if summed_up else []
-    # Group the services by team, the worst service's team first.
     teams: dict[str, list[Service]] = {}
     for one in services[:MAX_OWNED]:
         teams.setdefault(one.owner.team if one.owner else "", []).append(one)

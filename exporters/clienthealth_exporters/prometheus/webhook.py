@@ -28,16 +28,13 @@ from clienthealth_exporters.prometheus.states import State
 
 log = logging.getLogger(__name__)
 
-#: MAX_WAITING: maximum number of waiting events. MAX_FACTS: maximum number of facts in an event. MAX_TEXT: maximum
-#: number of characters in a fact.
+#: Maximum numbers of waiting events, of facts in an event, and of characters in a fact.
 MAX_WAITING, MAX_FACTS, MAX_TEXT = 1_000, 5, 500
-#: PAUSES: pauses (s) after consecutive failed attempts to send. GIVE_UP_SECONDS: age (s) above which an event is
-#: dropped.
+#: Pauses (s) after consecutive failed attempts to send, and the age (s) above which an event is dropped.
 PAUSES, GIVE_UP_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0), 3_600.0
 ANSWER_SECONDS = 10.0
 #: HTTP statuses below 500 after which the event is sent again.
 LATER = frozenset({408, 425, 429})
-#: Minimum time (s) between two warnings about the same problem.
 WARNING_SECONDS = 60.0
 TYPES = {(False, True): "opened", (True, True): "changed", (True, False): "closed"}
 
@@ -95,10 +92,7 @@ class Webhook:
         self._thread.join(seconds)
 
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
-        """Yield an event for each failure that begins, changes or ends.
-
-        A failure also ends when its status becomes unknown.
-        """
+        """Yield an event for each failure that begins, changes or ends; the status unknown also ends a failure."""
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before
         changed = [mode for mode in sorted(was | now) if was.get(mode) != now.get(mode)]
@@ -151,7 +145,7 @@ class Webhook:
                 return
 
     def _sent(self, event: Mapping[str, Any]) -> bool:
-        """Send the event. Return False if it must be sent again, True if it was accepted or refused."""
+        """Send the event; return False only if the event must be sent again."""
         body, stamp = json.dumps(event, ensure_ascii=False).encode(errors="replace"), str(int(time.time()))
         headers = {
             "Content-Type": "application/cloudevents+json; charset=utf-8",

@@ -45,7 +45,6 @@ log = logging.getLogger(__name__)
 
 #: Top-level package of a client's class → the module in this folder that supports the client's library.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
-#: SERVICE: environment variables that may name the service. INSTANCE: environment variable that names the instance.
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
 #: Maximum number of log lines that wait for the next report.
 MAX_LINES = 1000
@@ -248,7 +247,6 @@ class Reporter:
                         # The client object was freed without a close(), so do not report the client any more.
                         self._forget(watched)
                 if not self._watched and not self._last:
-                    # No client is left, so end the thread.
                     self._thread = None
                     break
                 following = min((watched.due for watched in self._watched), default=now)
@@ -295,8 +293,8 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # If the application itself has no handler, write warnings to standard error. Without our handler, `logging`
-            # would write them.
+            # Write warnings to standard error if the application has no handler, as `logging` would do without our
+            # handler.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

@@ -34,7 +34,6 @@ _CONNECTION = (
     *("bootstrap.servers", "metadata.broker.list", "security.", "ssl.", "sasl.", "enable.ssl.", "oauth_cb"),
     *("client.dns.lookup", "broker.address.", "socket."),
 )
-#: Name of the attribute in which a client keeps `on_delivery` from its configuration.
 _ON_DELIVERY = "_kafka_health_on_delivery"
 #: Index of the callback in the positional arguments that follow the topic in a call of `produce()`.
 _POSITION = 3
@@ -214,7 +213,6 @@ def _polling(method: Any) -> Callable[..., Any]:
     return poll
 
 
-#: The methods to replace, by name, each with the function that makes the replacement.
 _CLOSING = {"close": closing, "__exit__": closing}
 _PRODUCER = {"produce": _producing, "produce_batch": _producing_batch, **_CLOSING}
 _CONSUMER = {"poll": _polling, "consume": _polling, **_CLOSING}

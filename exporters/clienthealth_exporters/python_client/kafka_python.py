@@ -28,7 +28,6 @@ from clienthealth_exporters.python_client.probes import (
 )
 
 log = logging.getLogger(__name__)
-#: Prefixes of the names of connection options.
 _CONNECTION = ("bootstrap_servers", "security_", "ssl_", "sasl_", "proxy_url", "socks5_proxy", "client_dns_lookup")
 #: kafka-python 3.0 reports these metrics in seconds, but documents milliseconds.
 _FACTORS = {"record-queue-time-avg": 1000.0, "record-queue-time-max": 1000.0}

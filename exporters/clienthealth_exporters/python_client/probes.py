@@ -17,9 +17,7 @@ from clienthealth.model.clients import Kind
 
 log = logging.getLogger(__name__)
 
-#: Name of the attribute in which a reported client holds its probe.
 ATTRIBUTE = "_kafka_health_probe"
-#: Maximum time (s) to wait for the acknowledgement of snapshots and log lines.
 DELIVERY_SECONDS = 5.0
 #: Maximum number of topics in a producer's snapshot, and of partitions in a consumer's snapshot.
 MAX_TOPICS = 500
