@@ -8,9 +8,7 @@ from clienthealth.model.wording import clock
 from deploy.demo.progress import Course, unexplained
 from deploy.demo.webhook import Page
 
-#: Maximum time (s) from a failure's onset to its page.
 DUE_SECONDS = 300.0
-#: Maximum time (s) from the start of the run to the onset of a client's failure.
 BEGIN_SECONDS = 900.0
 
 

@@ -28,7 +28,6 @@ from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 from deploy.demo.webhook import Webhook
 
-#: Maximum time (s) to wait until the monitor's first batch has ended.
 MONITOR_SECONDS = 600.0
 STOP_SECONDS = 20.0
 INTERVAL_SECONDS = 5.0

@@ -14,7 +14,6 @@ from typing import Any
 from deploy.demo import jars
 
 CVES = Path(__file__).with_name("known_cves.toml")
-#: Value of `Jar.used_by` for the jars that the package pyspark contains.
 PYSPARK = "pyspark"
 _ENTRY = re.compile(r"META-INF/maven/(?P<group>[^/]+)/(?P<name>[^/]+)/pom\.properties")
 _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")

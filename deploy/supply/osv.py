@@ -11,7 +11,6 @@ from typing import Any
 from deploy.supply.jars import Jar
 
 URL = "https://api.osv.dev/v1"
-#: Maximum number of queries that OSV accepts in one request.
 _AT_ONCE = 1000
 _TIMEOUT_SECONDS = 30
 

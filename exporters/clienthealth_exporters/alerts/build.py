@@ -19,9 +19,7 @@ from clienthealth_exporters.prometheus.limits import BURNS, LIMITS
 
 FILES = Path(__file__).with_name("files")
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
-#: Evaluation interval of rules with alerts that page.
 PAGING = "10s"
-#: Evaluation interval of rules that sum over hours and days.
 COUNTING = "1m"
 #: Regular expression for the names of log topics, used if `[topics] logs` has its default.
 LOG_TOPICS = "(.+[._-])?logs?([._-].+)?"

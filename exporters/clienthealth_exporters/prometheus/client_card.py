@@ -25,7 +25,6 @@ from clienthealth_exporters.prometheus.states import LAG_ALARMS, SILENT_SECONDS
 
 _PACKAGE = "clienthealth_exporters.prometheus"
 MAX_EVIDENCE = 12
-#: Number of a verdict's facts that a client's page shows first.
 DECIDING = 3
 MAX_PARTITIONS = 25
 

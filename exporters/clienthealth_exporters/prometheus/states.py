@@ -37,7 +37,7 @@ LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: stopped or gets no input.
 SILENT_SECONDS = 180
 COMPLAINT_SECONDS = 60
-#: A search for clients to evict finds at most _ROOM_SHARE of `max_clients`; the next one follows after ROOM_SECONDS.
+#: A search finds at most _ROOM_SHARE of `max_clients` to evict; the next search begins after ROOM_SECONDS.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 

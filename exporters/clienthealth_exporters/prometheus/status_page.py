@@ -38,8 +38,6 @@ SUMMED_UP_FROM = 3
 MAX_SERVICES = 200
 MAX_VERSIONS = 60
 MAX_SILENT = 100
-#: Levels for a service's unhealthy share in an hour: (minimum share, name of the colour, sign for readers who see no
-#: colours).
 LEVELS = ((0.0, "ok", ""), (1e-9, "some", "·"), (0.05, "warn", "!"), (0.25, "bad", "‼"))
 FOLDER = Path(__file__).parent / "runbooks"
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")

@@ -46,7 +46,6 @@ log = logging.getLogger(__name__)
 #: Top-level package of a client's class → the module in this folder that supports the client's library.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
-#: Maximum number of log lines that wait for the next report.
 MAX_LINES = 1000
 #: If the brokers accept none of the log lines of a report, no log lines are sent for this time (s).
 PAUSE_SECONDS = 60.0

@@ -154,7 +154,6 @@ class _Topic:
             self.sent += 1
 
     def not_taken(self) -> None:
-        """Count a record for which `send()` raised an error."""
         with self._lock:
             self.failed += 1
             self.refused += 1

@@ -29,8 +29,7 @@ PASTED = ("metrics (", "log", "JSON document")
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Metrics of a client with times at most this far (ms) apart belong to one sample.
 APART_MS = 500
-#: In more lines than this, a few log lines are not enough to suspect a mode: a whole log also has single error lines
-#: after a broker's restart.
+#: In more lines than this, a few log lines do not make a mode suspected: a whole log also has single error lines.
 MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 

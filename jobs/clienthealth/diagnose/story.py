@@ -36,7 +36,6 @@ def next_command(library: str, dumps: int) -> str:
     return str(next(of_library, _DUMPS["any"]))
 
 
-#: Maximum number of facts prepared per verdict; `report.FACTS` limits the short report further.
 MOST_FACTS = 6
 MOST_TITLES = 3
 #: Keys of `Verdict.detail` that are not shown separately, because `Explanation.cause` usually contains their values.

@@ -26,7 +26,7 @@ from clienthealth.measure.records_lag import lag_entries, lags
 from clienthealth.measure.view import Windows
 from clienthealth.settings import LagSettings
 
-#: (one value per window, one flag per window: True if the value is known), or None for the flags if all are known.
+#: One value per window, with flags that are True for known values, or None if all values are known.
 Column: TypeAlias = tuple[Sequence[Any], Bools | None]
 
 
@@ -135,7 +135,7 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return each window's last value per published counter; unknown for deltas, whose sums lack the beginning."""
+    """Return each window's last value of each counter, unknown if a client reports deltas since its last report."""
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})

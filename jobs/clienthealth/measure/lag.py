@@ -87,7 +87,6 @@ Partition = tuple[str, int]
 Observation = tuple[int, int | None, int | None, int | None, int | None]
 
 
-#: Observations of each partition, in order of time.
 Histories = Mapping[Partition, Sequence[Observation]]
 
 

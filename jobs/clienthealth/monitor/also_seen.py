@@ -97,7 +97,6 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
         if _concerns(state, run, client):
             one = _seen(run, kinds)
             if other := by_what.get((one.what, one.of_process)):
-                # Keep the first line of the run that began earlier.
                 first = min(one, other, key=lambda seen: seen.first_ms)
                 one = replace(first, lines=one.lines + other.lines, last_ms=max(one.last_ms, other.last_ms))
             by_what[one.what, one.of_process] = one

@@ -31,7 +31,6 @@ from clienthealth.monitor.readings import EVER_MS
 from clienthealth.monitor.window_verdicts import judge_windows, stale_verdicts
 from clienthealth.settings import Settings
 
-#: Keys in a verdict's detail: how many records and bytes a departed client may have lost.
 LOST = ("lost_records", "lost_bytes")
 #: While no client sends data, a client is reported as gone after OUTAGE_INTERVALS of its reporting intervals plus
 #: OUTAGE_MS (ms).
@@ -48,7 +47,6 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
     if not state.idle_ms:
         return []
     silent = np.maximum(0, state.time_ms - state.clients.last_seen)
-    # Per client, the time (ms) without any input after which the client is reported as gone.
     after = np.maximum(OUTAGE_MS, OUTAGE_INTERVALS * state.clients.every + OUTAGE_MS - silent)
     numbers = np.flatnonzero((after > before_ms) & (after <= state.idle_ms))
     state.clients.published[numbers] = 0

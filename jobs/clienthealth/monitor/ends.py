@@ -64,7 +64,6 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
     named = name == client.client_id or (bool(entry.instance) and entry.instance == client.instance)
     if not named and any(life.at(entry.ts_ms) for life in lives if life.client.instance != client.instance):
         return False
-    # After a later start, an entry may come from the next process.
     later = (start for start in bucket.starts[client.process] if start.ts_ms > silent.settled_ms)
     counting = (start.ts_ms for start in later if not named or start.client_id == client.client_id)
     return entry.ts_ms < min(counting, default=EVER)
@@ -88,13 +87,11 @@ def _of_its_end(
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
     closes = [event.ts_ms for _, event in own_lines if event.signature in close and event.ts_ms >= (begun or 0)]
-    # True if the only logged close comes after a successor's start.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
 
     def alone(ts_ms: float) -> bool:
         return not any(life.at(ts_ms) for life in rivals)
 
-    # True if a line shows that one of several clients with this name lost records.
     unclear = any(e.signature in lose and e.ts_ms >= last and not (named or alone(e.ts_ms)) for named, e in own_lines)
 
     def counts(named: bool, event: LogEvent) -> bool:

@@ -168,7 +168,6 @@ def without_room(
     arrived += [reading.client.identity for chunk in chunks for reading in chunk.groups]
     new = dict.fromkeys(one for one in arrived if one not in numbers and one not in groups)
     if not new:
-        # There is no new client, so no first report has to be remembered.
         state.reported_once = Memory()
         return frozenset()
     services = Counter(identity[0] for identity in (*numbers, *groups))

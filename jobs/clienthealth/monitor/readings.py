@@ -23,7 +23,6 @@ from clienthealth.monitor.state import BucketState, Clients
 from clienthealth.settings import MonitorSettings
 
 T = TypeVar("T")
-#: Numbers: maps a client's identity (`Client.identity`) to its index in the state.
 Identity = tuple[str, str, str, str]
 Numbers = dict[Identity, int]
 
@@ -112,7 +111,6 @@ def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
 
 
 def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: Numbers) -> Ints:
-    """Return each client's number in the state, and add new clients."""
     numbered = np.empty(len(all_clients), np.int64)
     for position, client in enumerate(all_clients):
         if (number := numbers.get(client.identity)) is None:

@@ -26,7 +26,7 @@ from clienthealth.monitor.state import BucketState
 
 #: Only a client that has reported for less than this time (ms) can be the continuation of another client.
 NEW_MS = 120_000
-#: In the gap, counters may grow FASTER times as fast as before; the first client must have reported LONGER gaps.
+#: In the gap between two clients, counters may grow FASTER times as fast; the first client reported LONGER gaps.
 FASTER, LONGER = 3.0, 3.0
 
 

@@ -20,7 +20,6 @@ from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repea
 
 #: An incident keeps separate counts for these newest half minutes, because no window reaches back farther.
 KEPT_SLOTS = 64
-#: Thresholds from the settings: failure mode → threshold's name → value.
 Overrides = Mapping[str, Mapping[str, float]]
 NOTHING_MORE = Context()
 

@@ -28,7 +28,6 @@ from clienthealth.read.formats import _prometheus
 from clienthealth.read.logs.times import Times
 from clienthealth.read.mbeans import snapshots
 
-#: Client id for metrics that do not name their client.
 UNNAMED = "unnamed"
 MAX_TEXT = 1 << 22
 _BRACES = 40

@@ -128,7 +128,6 @@ def own_processes(names: Sequence[str]) -> dict[str, str]:
 
 
 def _words(name: str) -> tuple[str, ...]:
-    """Return the words in a file's name that may name a process."""
     bare = re.sub(r"\.(gz|bz2|xz|zst|zip|tgz|tar)\b", "", _ROLLED.sub(".log", name), flags=re.IGNORECASE)
     words = tuple(word for word in re.split(r"[-_. ]+", bare.lower()) if word and not _GENERAL.fullmatch(word))
     return words if any(re.search("[a-z]", word) for word in words) else ()
@@ -277,7 +276,6 @@ class Opener(ExitStack):
         self, head: bytes, raw: Readable, shown: str, parent: _Parent, file_ms: int | None, size: int | None
     ) -> Iterator[Stream]:
         name = shown.rpartition("/")[2]
-        # A file that the user names is read whatever its name is.
         if what := archives.no_evidence("" if parent.given else name, head):
             self._input(shown, parent, what)
             return
@@ -348,8 +346,6 @@ class Opener(ExitStack):
 
 
 class _Joined:
-    """A stream made of the part that was already read and the rest."""
-
     def __init__(self, head: bytes, rest: Readable) -> None:
         self._head, self._rest = head, rest
 

@@ -51,13 +51,11 @@ _BEFORE, _AFTER = 30, 20
 _PROSE, _EXPLAINS = 80, 2
 #: The output of a program at most _BESIDE lines away adds _OUTPUT to the weight of the words that report.
 _BESIDE, _OUTPUT = 3, 2
-#: A text with at least this number of statements is source code.
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
 #: A line with _ENTRIES entries after the first _SHIPPED characters (a shipper's time) is a log that lost its line ends.
 _ENTRIES, _SHIPPED = 2, 45
-#: Minimum length of a line that may be an unfinished sentence.
 _LONG = 40
 _FILE = table(Path(__file__).with_suffix(".toml"))
 _RE = {name: re.compile("".join(pieces)) for name, pieces in _FILE.items() if name != "stacks"}
@@ -78,7 +76,6 @@ def restored(content: bytes) -> bytes:
         text = _RE["ticks"].sub("", _RE["fence"].sub("", text))
     text = _undecorated(text)
     text = "\n".join(_RE["entry"].sub("\n", line) if _is_log(line) else line for line in text.split("\n"))
-    # Split a stack on one line into one frame per line.
     text = "\n".join(_RE["inline"].sub("\n", line) if _is_stack(line) else line for line in text.split("\n"))
     return _indented(_reflowed(_unwrapped(text))).encode("utf-8", "surrogateescape")
 

@@ -34,13 +34,10 @@ from clienthealth.read.logs.times import time_in_name, zone_between
 from clienthealth.read.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
 
-#: Maximum size (bytes) of a text that is examined as a whole.
 WHOLE = 1 << 24
 _SAMPLE = 1 << 16
-#: A file about Kafka clients contains at least one of these texts.
 _MARKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-producer-network LOG-END-OFFSET".split()
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
-#: A point of InfluxDB's line protocol: tags, then fields.
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
 #: A time, or a stack frame below the first line: signs that a program wrote the entry, not a person who quotes it.
 _LOGGED = re.compile(r"\d\d:\d\d:\d\d|\|\d{10}\.\d|^\s+at |^\s+File \"|^#\d", re.MULTILINE)
@@ -75,7 +72,6 @@ class Reader:
         self._anchors = {} if undated is None else undated
         self._undated: Timed = "file" if believable else "order"
         self._cut = False
-        #: `_found`: a thread dump or a JSON document was found; `_logs`: an entry of a log was found.
         self._found = self._logs = self._beside_kafka = False
         self._context: Callable[[int], Context] = lambda _: "logged"
         service, instance = stream.process
@@ -123,7 +119,6 @@ class Reader:
             yield block
 
     def _begin(self, text: Iterator[bytes]) -> tuple[list[bytes], bool]:
-        """Return the first blocks, and True if these are the whole text."""
         read_blocks, size = [], 0
         for block in text:
             read_blocks.append(block)

@@ -136,7 +136,6 @@ def _journal(fields: Fields) -> bytes | None:
         message = bytes(n for n in message if isinstance(n, int) and 0 <= n < 256).decode("utf-8", "replace")
     if not isinstance(message, str) or not isinstance(stamp, str) or not stamp.isdigit():
         return None
-    # Write each line of a message in journald's own print format.
     at = datetime.fromtimestamp(int(stamp) / 1e6, UTC).isoformat(timespec="microseconds")
     host, tag = fields.get("_HOSTNAME") or "-", fields.get("SYSLOG_IDENTIFIER") or fields.get("_COMM") or "-"
     before = f"{at} {str(host).replace(' ', '_')} {str(tag).replace(' ', '_')}[{fields.get('_PID') or 0}]: "
@@ -172,7 +171,7 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield last + (b"\n" if not rest else b"")
 
 
-#: Prefixes stay in the lines if less than this share of the lines about Kafka can be parsed without the prefixes.
+#: Prefixes stay in the lines unless at least this share of the lines about Kafka can be parsed without prefixes.
 _FITS = 0.5
 _SAMPLE = 2_000
 #: A line that belongs to the entry above: a frame, the value of an option, an exception.
@@ -321,7 +320,6 @@ def _rest(match: re.Match[bytes]) -> bytes:
 
 
 def _count(pattern: re.Pattern[bytes], matches: Sequence[re.Match[bytes]]) -> int:
-    """Return the number of lines with `pattern` directly after the prefix."""
     return sum(pattern.match(_rest(match)) is not None for match in matches)
 
 

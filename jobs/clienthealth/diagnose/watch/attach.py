@@ -202,7 +202,7 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 
 
 def _launch(jar: Path, *arguments: str) -> str:
-    """Return the launcher's output, but ignore the exit code, which is an error also before a late answer."""
+    """Return the launcher's output; ignore the exit code, because the launcher fails if the agent answers late."""
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:
         done = output_of(command, LAUNCH_SECONDS)

@@ -21,7 +21,6 @@ from clienthealth.modes import modes
 from clienthealth.monitor.incidents import Transition
 
 _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
-#: A new finding is shown with at most this number of facts, the newest ones.
 FACTS = 3
 #: The format of a row: 80 columns are enough for the longest verdict.
 ROW = "{:<32.32} {:<8.8} {}"

@@ -223,7 +223,7 @@ def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits:
 
 
 def _waited(window: ClientWindow) -> bool:
-    """Return True if a forced close waited, because a close() with a timeout of 0 logs the same line."""
+    """Return True if a forced close waited; a close() with a timeout of 0 logs the same line."""
     limits = [e.captures.get("timeout") for e in events(window, FORCED, CLOSING)]
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 

@@ -75,7 +75,6 @@ def _of_files(
     from clienthealth.model.telemetry import RawRecord
     from clienthealth.read.recordings import read
 
-    # Records without a time get the present time.
     now_ms = int(time.time() * 1000)
     files: dict[tuple[str, str], tuple[Stream | None, list[RawRecord]]] = {}
     for record in read(paths):

@@ -101,10 +101,7 @@ def events_and_dumps(
 
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
-    """Return whether a client in the logging program wrote this line; None if the line is source code.
-
-    A line that copies or quotes another program's line gives False.
-    """
+    """Return whether a client in the logging program wrote this line; None if the line is source code."""
     logger = line.logger or ""
     bare = _is_bare(line)
     unlogged = bare and (_RE["asked"].match(after) or _RE["no_line"].match(before[:MAX_BEFORE]))
