@@ -130,7 +130,7 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        #: Entries that were yielded, each under two keys: the whole line, and (writer, text without time, tenth of a
+        #: Entries that were yielded, by the whole line or by (writer, text without time, tenth of a
         #: second).
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False

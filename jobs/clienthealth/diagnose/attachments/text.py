@@ -171,7 +171,6 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield last + (b"\n" if not rest else b"")
 
 
-#: Prefixes stay in the lines unless at least this share of the lines about Kafka can be parsed without prefixes.
 _FITS = 0.5
 _SAMPLE = 2_000
 #: A line that belongs to the entry above: a frame, the value of an option, an exception.
