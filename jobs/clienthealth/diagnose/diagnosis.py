@@ -259,7 +259,7 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """True if a client without an id has a failure that no named client of its process has, or if none is named there."""
+    """True if a client without an id has a failure that no named client of its process has, or if none is named."""
     place = client.service, client.host, client.kind
     beside = [of for one, of in judged_clients if one.client_id and (one.service, one.host, one.kind) == place]
     found = {verdict.mode for of_named in beside for verdict in of_named if verdict.unhealthy}

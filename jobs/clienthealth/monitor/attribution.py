@@ -203,7 +203,7 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Decide like `owner`, but if the log names the client's instance, entries of other instances are not the client's."""
+        """Decide like `owner`; if the log names the client's instance, entries of other instances are another's."""
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)

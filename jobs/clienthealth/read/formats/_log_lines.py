@@ -94,7 +94,7 @@ def opened(line: LogLine) -> LogLine:
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
-    """Return the line with `dumps`. Only text outside the dumps can name the client, because a dump names all clients."""
+    """Return the line with `dumps`. Only text outside the dumps can name the client: a dump names all clients."""
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
     if rest:
