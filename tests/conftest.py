@@ -67,7 +67,7 @@ def _claimed(place: Path) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest tests first; otherwise one process would run them at the end while the others are idle."""
+    """Run the longest tests first; otherwise one process would run them at the end while other processes are idle."""
     items.sort(key=lambda item: item.get_closest_marker("early") is None)
 
 

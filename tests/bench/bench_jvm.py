@@ -26,8 +26,7 @@ JVMS, SECONDS = 1000, 120
 INTERVAL_SECONDS, TIMEOUT_SECONDS = 10.0, 5.0
 DUMPS_PER_MINUTE = 60.0
 DEAD = range(7, 10)
-#: The reading of a JVM may come LATE_SECONDS after INTERVAL_SECONDS have passed, because all processes of the benchmark
-#: share two cores.
+#: All processes of the benchmark share two cores, so a JVM may be read LATE_SECONDS too late.
 LATE_SECONDS = 2.0
 
 

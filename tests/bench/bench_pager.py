@@ -43,9 +43,7 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """The share `abs(failing)` of the fleet fails; a negative value means that the client that failed first has
-    recovered.
-    """
+    """A negative `failing` means that the client that failed first has recovered."""
 
     minute: float
     failing: float

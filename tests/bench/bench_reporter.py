@@ -19,7 +19,7 @@ PAYLOAD = b"x" * 200
 
 
 def sends_per_second(servers: str, reported: bool, callback: Callable[[Any], None] | None) -> float:
-    """Return how many records are acknowledged per CPU second of this process."""
+    """Return how many records are acknowledged per CPU second."""
     producer = KafkaProducer(bootstrap_servers=servers, linger_ms=5)
     if reported:
         reporter = report(producer, service="bench")

@@ -14,9 +14,7 @@ PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressE
 
 @dataclass(frozen=True)
 class BatchTime:
-    """Times are in seconds; at least one stage runs during `busy`; `tasks`, `shuffle` and `state` are sums over all
-    tasks.
-    """
+    """All fields but `records` and `begin` are seconds, and at least one stage runs during `busy`."""
 
     records: int
     begin: float

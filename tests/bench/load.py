@@ -50,9 +50,7 @@ class Load:
 
 
 class Steady:
-    """All clients together send `rate` records a second; from `since_ms` on, the timestamps of each client are 10 s
-    apart.
-    """
+    """All clients together send `rate` records a second, with timestamps 10 s apart from `since_ms` on."""
 
     def __init__(
         self,

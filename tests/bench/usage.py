@@ -113,9 +113,7 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """A JVM shares all memory with a new child for a moment, so a new process is sampled only from the next
-        search on.
-        """
+        """A JVM shares all memory with a new child for a moment, so a new process is sampled one search later."""
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched
         before = self._pids.keys() | self._young
@@ -146,9 +144,7 @@ def _sessions() -> dict[int, int]:
 
 
 def _stat(pid: int) -> tuple[float, float, float, bool] | None:
-    """Return the process's CPU seconds, the CPU seconds of its ended children, its resident MB, and True for a JVM;
-    None for a process that is gone.
-    """
+    """Return CPU seconds of the process and of its ended children, resident MB, and True for a JVM."""
     stat = _fields(pid)
     if stat is None:
         return None

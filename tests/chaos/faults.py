@@ -24,8 +24,7 @@ from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
-#: A slice's records of the seconds [BEFORE, AFTER) are published during the slice's fault, all others before or after
-#: the fault.
+#: Only records of the seconds [BEFORE, AFTER) of a slice are published during the slice's fault.
 BEFORE, AFTER = 120, 240
 NOTICED_SECONDS = 180.0
 
@@ -47,9 +46,7 @@ Begin = Callable[[Scene], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Kind:
-    """`seconds` are the shortest and the longest duration, and a fault that `hides` loses the records published
-    meanwhile.
-    """
+    """`seconds` are the shortest and the longest duration, and a fault that `hides` loses records."""
 
     name: str
     help: str

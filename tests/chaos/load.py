@@ -20,8 +20,7 @@ from tests.support.fake_registry import framed
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360
 STEP = 10
-#: If a batch advances the watermark by more than a minute, the monitor assumes that the data of all clients was
-#: missing.
+#: After a jump of the watermark by more than a minute, the monitor assumes that all clients' data was missing.
 PORTION = 40
 MIB = 1 << 20
 FLEET = 16

@@ -39,7 +39,7 @@ def main(servers: str, what: str, count: int, checkpoints: Path) -> None:
             while pace and number / pace > time.time() - began:
                 to.poll(0.02)
             if pace and what == "lines" and time.time() - began > count / pace:
-                break  # this process is too slow for the flood's pace
+                break
             read.look()
             while not pace and number - read.count(topic) > floods.AHEAD:
                 to.poll(0.5)

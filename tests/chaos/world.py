@@ -248,8 +248,7 @@ class Run:
                 **self._more,
             },
             "registry": {"url": self.registry.url},
-            # Departed clients must be shown to the end of a run, because the moment of their removal would differ
-            # between runs.
+            # Departed clients are shown to the end, because the moment of their removal would differ between runs.
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.long
 HEAP_MB, PARTITIONS = 512, 4
 WAIT_SECONDS, NUDGE_SECONDS = 400.0, 5.0
 DEADLOCK = "producer-callback-deadlock"
-#: The limit keeps the first driver, while it hangs, from taking the cores of new workers.
+#: The limit of two cores keeps a hanging first driver from taking the cores of new workers.
 AT_FIRST = {"spark__cores__max": "2"}
 BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 

@@ -42,8 +42,7 @@ SECONDS = 60
 TURN = 15
 LINES = 20
 RED, YELLOW, BLUE = (look.PALETTE[name] for name in (look.CRITICAL, look.WARNING, look.GOOD))
-#: GREY is the colour of an unknown state in a timeline, GREEN is Grafana's default colour, and UNKNOWN is the
-#: background of an unknown number.
+#: GREY and UNKNOWN stand for an unknown state and an unknown number, and GREEN is Grafana's default.
 GREY, GREEN, UNKNOWN = look.BAND.upper(), "#73BF69", look.UNKNOWN.upper()
 PICTURES = ("overview", "producers", "consumers", "one client")
 PHONE = 390

@@ -431,7 +431,7 @@ def test_numbers_are_right(failing: Prometheus) -> None:
         for panel in panels(board)
         if panel["type"] == "stat"
     }
-    # Seven clients fail, three are healthy, and one client is suspected, although it no longer reports.
+    # Seven clients fail, three are healthy, and one suspected client no longer reports.
     assert (shown["Reporting"], shown["Confirmed"], shown["Suspected"], shown["Not judged"]) == ("10", "7", "1", "0")
 
 

@@ -70,7 +70,7 @@ class Lab:
     def create(self, partitions: int = 1) -> None:
         def made() -> bool:
             rows = self.admin.create_topics([NewTopic(self.topic, partitions, 1)], raise_errors=False)
-            return all(row["error_code"] in (0, 36) for row in rows["topics"])  # 36: the topic exists
+            return all(row["error_code"] in (0, 36) for row in rows["topics"])  # error code 36: the topic exists
 
         eventually(made)
         self.admin.wait_for_topics([self.topic])

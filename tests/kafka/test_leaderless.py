@@ -164,7 +164,7 @@ def test_the_exporter_goes_on_names_the_partitions_and_recovers(half: Half) -> N
     assert "kafka_client_health_exporter_up 0" in page
     assert gone.split(",")[0] in get(f"{half.exporter}/")[1]
 
-    # An exporter that starts now can read only the partitions with a leader, so it must not serve its data as complete.
+    # Only partitions with a leader can be read, so the exporter must not serve its data as complete.
     with program(half, "export", "prometheus", "--port", "0") as (process, log):
         eventually(lambda: "status page at" in log.read_text() or process.poll() is not None, "the second exporter")
         url = log.read_text().split("status page at ")[1].split("/,")[0]
@@ -227,7 +227,7 @@ def test_the_exporter_of_groups_goes_on(half: Half) -> None:
 
 
 def test_the_doctor_names_the_broker_and_the_partitions(half: Half, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark", None)  # as if Spark were not installed, to save its start
+    monkeypatch.setitem(sys.modules, "pyspark", None)  # pretend that Spark is missing, because its start takes long
     findings: list[Finding] = [finding for _, check in checks() for finding in check(half.settings)]
     failed = {finding.about: finding.text for finding in findings if finding.state == "failed"}
     assert failed["kafka"].endswith("answers, but of its 2 brokers these are down: 2. Start them.")

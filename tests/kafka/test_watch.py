@@ -32,8 +32,7 @@ for _ in range(2):
 print("up", flush=True)
 sys.stdin.read()
 """
-#: `watch` runs LEFT_SECONDS after the consumer began to hang, and the consumer leaves its group after 15 s without a
-#: poll.
+#: The consumer leaves its group after 15 s without a poll, and `watch` begins LEFT_SECONDS after the hang.
 HANGS_SOON = {"slow.after": "2", "c.max.poll.interval.ms": "15000", "c.group.id": "bills"}
 HANGS_SOON |= {"p.client.id": "bill-writer", "c.client.id": "bill-payer"}
 LEFT_SECONDS = 32.0

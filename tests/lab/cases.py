@@ -65,9 +65,7 @@ class Case:
 
 
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
-    """Two failures and a control (without a failure) alternate; `only` and `families` are parts of the permitted
-    names.
-    """
+    """Two failures and a healthy control alternate; `only` and `families` are parts of the permitted names."""
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]
     wanted = [one for one in named if any(one.suits(family) for family in of)]
@@ -151,8 +149,7 @@ def _options(dice: random.Random, family: Family, mechanism: Mechanism) -> dict[
         options |= {"c.max.poll.records": "500|50|5"} if dice.random() < 0.5 else {}
     options |= mechanism.options
     if role == "producer" and (mechanism.end or int(_digits(options["p.linger.ms"])) > 1000):
-        # With `sync` the program would wait for each record, and delivery.timeout.ms could expire records during
-        # linger.ms.
+        # With `sync` the program would wait for each record, and delivery.timeout.ms could end before linger.ms.
         options["sync"] = "false"
         options.pop("p.delivery.timeout.ms", None)
     return {**options, **family.options}

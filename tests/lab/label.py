@@ -196,7 +196,7 @@ def _deadlock(recorded: Recorded) -> Label:
 
 def _blocked(recorded: Recorded) -> Label:
     if recorded.case["mechanism"] == "topic-denied":
-        # If several threads request the topic's metadata, some of them wait; otherwise send() fails at once.
+        # If several threads request the topic's metadata, some threads wait; otherwise send() fails at once.
         waited = any(one["unknown"] for one in recorded.truth)
         logged_failure = recorded.log_seconds > 10
         return Label(

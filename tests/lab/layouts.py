@@ -16,9 +16,7 @@ _BOOT3 = "%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %5p 4711 --- [orders] [%15.15t] %-40.
 
 @dataclass(frozen=True)
 class Layout:
-    """`pattern` is in the backend's syntax, or names a template of log4j2 (`classpath:…`) or a class of a logback
-    encoder.
-    """
+    """`pattern` is in the backend's syntax, or names a template of log4j2 or a class of a logback encoder."""
 
     backend: Backend
     pattern: str

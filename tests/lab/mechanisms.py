@@ -19,9 +19,7 @@ _SYMPTOMS: Mapping[str, Level] = {BLOCKED: "suspected", STALLED: "suspected", NO
 
 @dataclass(frozen=True)
 class Mechanism:
-    """In options, `a..b` stands for a random value from a to b and `a|b` for a or b; `mode` is None for a healthy
-    client.
-    """
+    """In options, `a..b` stands for a random value from a to b; `mode` is None for a healthy client."""
 
     name: str
     mode: str | None

@@ -1,4 +1,4 @@
-"""Find the pages that people read, and the commands in them."""
+"""Find the repository's pages, and the commands in the pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Follow the pages on adding a failure mode and a format."""
+"""Add a failure mode and a format as the pages describe, and check the result."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_the_deadlock_is_reported_with_cause_and_numbers() -> None:
     assert verdict.detail["waiting_threads"] == 2
     texts = [evidence.text for evidence in verdict.evidence]
     assert "select-total stayed at 8328 for 42 s while the buffer filled from 31 % to 100 %" in texts
-    onset = 1795208567059  # 21:02:47.059, from truth.json
+    onset = 1795208567059  # truth.json says 21:02:47.059
     assert verdict.since_ms is not None and abs(verdict.since_ms - onset) < 2000
 
 
@@ -160,7 +160,7 @@ def test_the_missing_topic_is_named() -> None:
 
 def test_the_outage_is_suspected_with_its_address_and_clears() -> None:
     (client,) = (c for c in clients(EVIDENCE / "c2_outage31") if c.client.kind == "producer")
-    back = 1795210138248  # 21:28:58.2, from truth.json
+    back = 1795210138248  # truth.json says 21:28:58.2
     outage = client.windows[2]
     seen = dataclasses.replace(
         outage,
@@ -186,7 +186,7 @@ def test_the_blockade_begins_and_ends_when_it_did() -> None:
     (client,) = clients(EVIDENCE / "4_hol_blocking")
     judged = [modes()[BLOCKING].judge(w, modes()[BLOCKING].thresholds) for w in client.windows]
     assert [v.status for v in judged] == ["ok", "ok", "confirmed", "confirmed", "confirmed", "ok", "ok"]
-    onset = 1795209714900  # 21:21:54.9, from truth.json
+    onset = 1795209714900  # truth.json says 21:21:54.9
     assert abs(min(v.since_ms for v in judged if v.since_ms) - onset) < 2000
 
 
@@ -234,9 +234,9 @@ def test_a_reading_every_ten_seconds_and_no_dump_confirm_within_a_minute(name: s
 @pytest.mark.parametrize(
     ("name", "culprit", "victims"),
     [
-        ("slow-handler-3.7", "b2", {"b1", "b3"}),  # idle1 is no victim: it has no unread records
+        ("slow-handler-3.7", "b2", {"b1", "b3"}),  # idle1 has no unread records, so idle1 is no victim
         ("slow-handler-4.1", "payments", {"orders", "refunds"}),
-        ("slow-handler-librdkafka", "p3", {"p2", "p4"}),  # p2 is a victim: no more records are fetched from it
+        ("slow-handler-librdkafka", "p3", {"p2", "p4"}),  # no more records are fetched from p2, so p2 is a victim
         ("librdkafka-one-queue", "orders", {"mail", "audit"}),
         ("cross-topic-0.9", "lw4", {"lw1", "lw2", "lw3", "lw5", "lw6"}),
     ],

@@ -1,4 +1,4 @@
-"""Run these tests with the installed promtool and amtool, and with the versions that we build."""
+"""Run the tests of the alert rules with the installed promtool and amtool, and with self-built versions."""
 
 from __future__ import annotations
 

@@ -92,9 +92,7 @@ def window(
     earlier: Sequence[ThreadDump] = (),
     before: Sequence[Reading] = (),
 ) -> ClientWindow:
-    """A window lasts 60 s from T0; times of the samples `before` are moved back by 30 s, and `earlier` dumps lie
-    before T0.
-    """
+    """A window lasts 60 s from T0, and times of the samples `before` are moved back by 30 s."""
     return ClientWindow(
         client(kind),
         T0,

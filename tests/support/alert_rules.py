@@ -1,4 +1,4 @@
-"""Read the committed Prometheus rules, for tests that check all of them."""
+"""Read the committed Prometheus rules for tests."""
 
 from __future__ import annotations
 

@@ -30,9 +30,7 @@ FAR_MS = 10**13
 
 @dataclass(frozen=True)
 class Failure:
-    """`settled` and `log_settled` are seconds from the failure's onset to the repeated part of the metrics and of
-    the log.
-    """
+    """`settled` is the time (s) from the failure's onset to the part of the recording that is repeated."""
 
     recording: str
     mode: str

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from deploy.demo.processes import give_way
 
-#: The number is defined in <linux/prctl.h>.
+#: PR_SET_CHILD_SUBREAPER is 36 in <linux/prctl.h>.
 _SET_CHILD_SUBREAPER = 36
 GRACE_SECONDS = 10.0
 PAUSE_SECONDS = 0.05

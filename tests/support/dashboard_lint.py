@@ -303,7 +303,7 @@ def legend_labels(board: Board) -> Iterator[str]:
 
 @rule
 def thresholds_explicit(board: Board) -> Iterator[str]:
-    """By default, values above 80 are red, and missing values have the base colour."""
+    """By default, Grafana draws values above 80 red and missing values in the base colour."""
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:
             continue

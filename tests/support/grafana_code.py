@@ -23,9 +23,7 @@ NODE, NPM = shutil.which("node"), shutil.which("npm")
 
 @cache
 def modules(drawing: bool = False) -> Path:
-    """The packages for drawing (`devDependencies`) are three quarters of the total, and are installed only for
-    `drawing`.
-    """
+    """The packages for drawing (`devDependencies`) are large, so they are installed only for `drawing`."""
     if not (NODE and NPM):
         pytest.skip("needs node and npm")
     folder = jars.cache() / "npm-grafana"

@@ -1,4 +1,4 @@
-"""Convert consumer group samples, as tests write them, into the input of the lag computation."""
+"""Convert consumer group samples of tests into the input of the lag computation."""
 
 from __future__ import annotations
 

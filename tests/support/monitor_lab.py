@@ -133,9 +133,7 @@ def create(servers: str, *topics: str) -> None:
 
 
 def reading(ts_ms: int, selects: float, available: float, waiting: float = 0.0) -> bytes:
-    """`selects` is select-total, `available` the free bytes of the buffer, and `waiting` the number of waiting
-    threads.
-    """
+    """`available` is the number of free bytes of the buffer, and `waiting` the number of waiting threads."""
     client = ClientProcess("orders-api", "web-7", "web-7:31337").client("order-producer", "producer", "java", "3.9.1")
     metrics = {
         "select-total": selects, "buffer-total-bytes": BUFFER, "buffer-available-bytes": available,

@@ -100,7 +100,7 @@ class SparkCluster:
         return [path.read_text(encoding="utf-8") for path in self.folder.glob("*/app-*/*/stderr")]
 
     def _start(self, name: str, program: str, port: int, web: int, *options: str) -> Process:
-        # bin/spark-class would start another JVM only to compute this command.
+        # bin/spark-class would start another JVM only to compute the command below.
         command = [java(), *FRUGAL, "-cp", f"{SPARK_HOME}/jars/*", f"org.apache.spark.deploy.{program}"]
         command += ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web), *options]
         return Process(name, command, self.folder / f"{name}.log", environment=self.environment)
@@ -124,8 +124,7 @@ def submission(
     python = str(bare_python(folder / "python"))
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--deploy-mode", "client"]
     command += ["--properties-file", str(properties), "--jars", ",".join(map(str, jars.classpath("spark")))]
-    # Spark imports only from archives named .zip, and Python could import our other code beside the original
-    # monitor.py.
+    # Spark imports only from archives named .zip, and beside monitor.py Python could import our other code.
     archive, program = (
         Path(shutil.copy(file, folder / name))
         for file, name in ((package, "kafka_client_health.zip"), (ROOT / "jobs" / "monitor.py", "monitor.py"))

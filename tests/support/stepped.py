@@ -24,7 +24,7 @@ from tests.support.recorded import Recorded
 
 __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 
-START = 1_795_208_640_000  # a full minute
+START = 1_795_208_640_000  # START is a full minute
 #: A record is published after every batch, so that a test sees the effect of each sample.
 SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6
@@ -93,9 +93,7 @@ class Kept:
 def by_batch(
     inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
 ) -> dict[float, list[Snapshot | LogEntry]]:
-    """Without other input, LONGER consecutive batches are joined into one; the client `beside` only advances the
-    watermark.
-    """
+    """Without other input, LONGER batches are joined; the client `beside` only advances the watermark."""
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
         numbered.setdefault(int(((one.ts_ms or 0) - START) / 1000 // seconds), []).append(one)
@@ -145,9 +143,7 @@ class Stepped:
     def batch(
         self, inputs: Iterable[Snapshot | LogEntry], second: float = 10_000_000, others: float | None = None
     ) -> Published:
-        """The monitor's clock is `second` seconds after START, and `others` is the watermark of another decoding
-        task.
-        """
+        """The monitor's clock is `second` seconds after START, and `others` is another task's watermark."""
         chunks, now_ms = [self.chunk(inputs)], START + int(1000 * second)
         if others is not None:
             chunks.append(Chunk(clocks=[(START + int(1000 * others), 1)]))

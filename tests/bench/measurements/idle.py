@@ -1,4 +1,4 @@
-"""Measure what the monitor costs when it has little input: 20 clients, with all outputs enabled."""
+"""Measure what the monitor costs with 20 clients and all outputs."""
 
 from __future__ import annotations
 

@@ -29,8 +29,7 @@ FLEETS = (
     (100_000, 10, 0.70, None),
     (100_000, 30, 0.40, 1500.0),
 )
-#: The monitor may take RATIO times the CPU time per record of Kafka Streams, and 95 % of verdicts must come within
-#: ONSET_SECONDS.
+#: The monitor's CPU time per record may be RATIO times that of Kafka Streams.
 RATIO, ONSET_SECONDS = 1.5, 40.0
 KEEPS_UP = 0.9
 SPOKEN, OF_LIBRARY = 10, 100

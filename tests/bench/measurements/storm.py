@@ -25,8 +25,7 @@ from tests.bench.results import Figure, Result, Table
 TITLE = "All of 10,000 clients fail, and heal"
 CLIENTS, SERVICES = 10_000, 200
 SCRAPE = "15s"
-#: The four phases (s) come before the mass failure, during the failure, while clients recover one by one, and
-#: afterwards.
+#: During HEALING_SECONDS, clients recover one by one.
 BEFORE_SECONDS, ILL_SECONDS, HEALING_SECONDS, AFTER_SECONDS = 180.0, 600.0, 120.0, 1200.0
 LOOK_SECONDS = 5.0
 BUSY = 30

@@ -30,8 +30,7 @@ PARTS = {
     "compiler": ("C1 Compiler", "C2 Compiler"),
     "collector": ("GC ", "G1 "),
 }
-#: The pattern's groups are the seconds since the JVM's start and the pause (ns) in a line of `-Xlog:safepoint` (JDK
-#: 17).
+#: The groups of _PAUSE are the seconds since the JVM's start and the length of the pause (ns).
 _PAUSE = re.compile(r"\[([\d.]+)s\].*Total: +(\d+) ns")
 
 
