@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
-#: The stages unit and rules use spare CPU only, so that the demo's clients fail when expected.
+#: The stages unit and rules use spare CPU only, because the demo runs beside them: without CPU, its clients fail late.
 GIVES_WAY = 10
 OVER = 1.5
 CHECK, TEST, ALL = "check", "test", "test-all"

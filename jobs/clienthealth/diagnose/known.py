@@ -1,4 +1,4 @@
-"""Collect, for a post-mortem, the facts that can change a client's verdicts after judging."""
+"""For attached data, collect what the adjustments of verdicts need to know, and suspect failures that texts state."""
 
 from __future__ import annotations
 

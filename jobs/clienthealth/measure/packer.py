@@ -76,7 +76,8 @@ class Slot:
     """Where a client, its options and its last topic are in the open chunk.
 
     pack, pad  the function that packs a sample of the client into bytes, and the bytes to append to its result
-    round      number of calls of `Packer.chunks` when the slot was filled; the next call makes its indices invalid
+    round      how often `Packer.chunks` had been called when the slot was filled; the indices below are valid until the
+           next call
     at         index of the client in the chunk's `all_clients`
     config     the client's newest options; their index in the chunk's `configs` is `config_at`, -1 without options
     topic      the topic of the client's last record; its index in the chunk's `names` is `topic_at`

@@ -81,7 +81,7 @@ class Count:
 
     @property
     def total(self) -> float:
-        """The number of effects in all half minutes together."""
+        """The number of effects that the fields `slots` and `settled` count together."""
         return self.settled + sum(self.slots.values())
 
 

@@ -26,8 +26,9 @@ CLOSES = "terminating"
 #: From this version on, a Java client pushes again after its connection broke during a push. Older clients never push
 #: again (KAFKA-19747; measured with 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: The application did not poll between two samples if both values are below their limits. Measured: a share of 36 to
-#: 100 % in the selector with polls, at most 0.02 % without; 10 to 11 calls of select() per second without polls.
+#: The application did not poll between two samples if the share of time in the selector is below WAITING_SHARE, and the
+#: calls of select() per second are below MOST_SELECTS. Measured: a share of 36 to 100 % in the selector with polls, at
+#: most 0.02 % without; 10 to 11 calls of select() per second without polls.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between two heartbeats of a client that knows its coordinator: the usual interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0

@@ -123,7 +123,7 @@ def named(line: LogLine) -> LogLine:
     """Complete a parsed line.
 
     The client's name is taken from the message if the line lacks it. The level gets its usual name, and the stack trace
-    becomes one text. A line without message, stack trace and dumps gets an error. Never raises.
+    becomes one text. If a line has no message, no stack trace and no dump, its field `error` says so. Never raises.
     """
     client, message, thread = line.client, line.message, line.thread or None
     stack = (line.stack or "").rstrip("\r\n")
