@@ -60,7 +60,7 @@ class Run(msgspec.Struct):
     batch    number of the batch that was pending at the process's start; -1: none
     reading  True once the process has begun to read this batch
     deaths   number of processes that ended in this batch with a sign that one of its records was the cause
-    kills    number of processes that ended while they read this batch, without such a sign
+    kills    number of processes that ended while they read this batch, without a sign that a record was the cause
     fault    True if Spark's message on the query's failure shows a fault of a record
     limit    maximum number of records of each kind (metrics, logs) in a batch; 0: as in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
