@@ -433,6 +433,11 @@ LISTENER = (
 )
 FLUSHING = "2024-01-01 10:00:00 INFO app: flushing ... (kafka)\n"
 STOPPING = "2024-01-01 10:00:00 INFO app: Stopping kafka consumer\n"
+UNSERVED_PYTHON = (
+    "WARNING:kafka.coordinator:Marking the coordinator dead (node 2) for group g: Heartbeat session expired.\n"
+    "INFO:kafka.coordinator:Discovered coordinator 2 for group g\n"
+    "DEBUG:kafka.coordinator:Heartbeat poll expired, leaving group\n"
+)
 WAIT_EMPTY = "[2024-01-01 {},000] [7] [WARNING] [^--Consumer]: wait_empty: Waiting for tasks [(1, <ConsumerMessage>)]\n"
 #: Each row of a listing holds partition, committed offset, end offset, lag and owner.
 LISTING = "TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST  CLIENT-ID\n"
@@ -534,8 +539,17 @@ STATED = (
     ("One partition is not consumed any more by the kafka consumer.\n", STALLED),
     ("consumer.close() sits there while the kafka topic is quiet\n", LOOP),
     ("The good kafka topics behind it are blocked by the missing one.\n", "delivery-stalled"),
+    (UNSERVED_PYTHON, STALLED),
+    (f"The daemon does not go down on SIGTERM.\n\n{STOPPING}", LOOP),
+    (
+        '{\n  "message": "Your message could not be published. '
+        "Flush returned with error code -185: 'Local: Timed out'\",\n",
+        "delivery-stalled",
+    ),
 )
 UNSTATED = (
+    f"{UNSERVED_PYTHON}INFO:kafka.consumer.subscription_state:Updated partition assignment: [('orders', 0)]\n",
+    f"The daemon goes down on SIGTERM.\n\n{STOPPING}",
     f"goroutine 9 [select, 2 minutes]:\nmain.wait()\n\ngoroutine 215 [chan send]:\n{UNREAD}",
     f"panic: no such order\n\ngoroutine 215 [chan send]:\n{UNREAD}",
     f"goroutine 1 [chan receive]:\n{KAFKA_GO}.(*Reader).Close(0xc0000f8000)\n\t/go/reader.go:770 +0xe5\n",
