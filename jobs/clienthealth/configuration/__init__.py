@@ -119,7 +119,7 @@ def _parse(section: str, name: str, text: str, variable: str) -> Any:
 
 
 def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable[[str, str], str]) -> dict[str, Any]:
-    """Return a section's values, converted to the types of its keys; raise SettingsError for unknown or wrong ones."""
+    """Convert a section's values to the types of their keys; raise SettingsError for an unknown key or wrong value."""
     fields = keys(section)
     for key in values:
         if key not in fields:
@@ -131,7 +131,7 @@ def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable
 
 
 def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
-    """Return `kind(**values)`; a SettingsError about contradictory values begins with `where`."""
+    """Return `kind(**values)`. If values contradict each other, raise SettingsError with `where` before its text."""
     try:
         return kind(**values)
     except SettingsError as error:

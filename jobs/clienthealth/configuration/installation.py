@@ -16,7 +16,7 @@ from clienthealth.model.errors import SettingsError
 from clienthealth.settings import LinkSettings, PrometheusSettings, Settings
 
 UID_PREFIX = "kafka-client-health"
-#: Grafana's limit on the length of a uid.
+#: Grafana's limit on the length of a dashboard's uid (characters).
 UID_LENGTH = 40
 RUNBOOKS = "/runbooks"
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")

@@ -49,7 +49,7 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
       last_poll_age_seconds, last_heartbeat_age_seconds, poll_idle_ratio, rebalance_rate, rebalance_seconds,
       commit_latency_seconds {avg, max}, records_consumed_rate
     Producers and consumers (without the old Scala consumer)
-      connections, failed_authentication_rate, totals (since the client's start)
+      connections, failed_authentication_rate, totals {counters since the client's start, see COUNTERS}
     All clients
       reply_queue, throttle_seconds, queues and lag (lists that may be empty), topic_rates (absent if empty)
 

@@ -34,7 +34,7 @@ class Table:
 
     @classmethod
     def of(cls, data: bytes, width: int) -> Self:
-        """Return a read-only table on these bytes: per row the integer columns, then `width` values, 8 bytes each."""
+        """Return a read-only table on these bytes. A row has the integers, then `width` values, all with 8 bytes."""
         words = np.frombuffer(data, np.int64).reshape(-1, cls.head() + width)
         return cls(words[:, cls.head() :].view(np.float64), *words[:, : cls.head()].T)
 
@@ -153,7 +153,7 @@ class Column:
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """Return the position of each span's last known value in the list of known values; -1 if there is none."""
+        """Return each span's last index in `_known`, minus `back`; -1 if that is before the span's first index."""
         a, b = self.bounds(lo, hi)
         return np.where(b - a > back, b - 1 - back, -1)
 
@@ -174,7 +174,7 @@ class Column:
         return np.append(self.reported_rows, -1)[self._last(lo, hi)]
 
     def from_last(self, lo: Ints, hi: Ints, back: int) -> Floats:
-        """Return each span's known value `back` places before its last known value; NaN if there are too few."""
+        """Return a known value per span: the last for `back` 0, the last but one for 1, …; NaN if there is none."""
         return self._known[self._last(lo, hi, back)]
 
     def rises(self, lo: Ints, hi: Ints) -> Ints:
@@ -200,9 +200,9 @@ class Column:
 
     @cached_property
     def still(self) -> tuple[Ints, Ints]:
-        """All runs of two or more equal known values: (starts, exclusive ends) in the list of known values.
+        """All runs of two or more equal known values: (starts, exclusive ends) as indices in `_known`.
 
-        Callers must cut a run at the end of their span, because it may go on into the rows of the next client.
+        A run may go on into the rows of the next client, so callers must cut it at the end of a span.
         """
         same = np.append(False, self._known[1:] == self._known[:-1])
         change = np.flatnonzero(same[1:] != same[:-1])

@@ -148,7 +148,7 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """Return a partition's lag at the end of `history`; the fields `lag` and `idle` of `known` are computed here."""
+    """Compute `lag` and `idle` of `known` from `history`, and return the partition's lag at the end of `history`."""
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)
@@ -169,9 +169,7 @@ def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> P
 
 
 def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
-    """Return the observations from the last fall of the end offset on; all observations if the end offset never
-    fell.
-    """
+    """Return the observations since the end offset last fell; all observations if it never fell."""
     ends = [end for _, _, end, _, _ in history if end is not None]
     if ends == sorted(ends):
         return history
@@ -199,7 +197,7 @@ def commits_of(history: Iterable[Observation]) -> list[Commit]:
 
 
 def silent_seconds(history: Sequence[Observation]) -> float:
-    """Return the seconds from the newest commit to the last observation, counted only while records were unread."""
+    """Return how long (s), up to the last observation, records have been unread without a commit."""
     now_ms, last, _, _, last_at = history[-1]
     since = now_ms
     for ts_ms, committed, end, _, commit_ts in reversed(history):

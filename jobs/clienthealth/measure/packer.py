@@ -42,9 +42,9 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
     least 64 consecutive records (NEIGHBOURS); fewer records are one block. The time of a block is the median of its
-    clients' newest times, and never falls from block to block. The duration of a block is the time from
-    the moment when a third of its clients have a record in it until the block's time; 0 if negative. The time of a
-    correct record can be earlier than its block's time by up to this duration.
+    clients' newest times, and never falls from block to block. The duration of a block begins when a third of its
+    clients have a record in it, and ends at the block's time; a negative duration becomes 0. The time of a correct
+    record can be earlier than its block's time by up to this duration.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -53,7 +53,7 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # Take the lower median of an even number of times: with the higher one, a client that still reports could be
+    # Take the lower median of an even number of times: with the higher one, a client that still reports could count as
     # departed.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]

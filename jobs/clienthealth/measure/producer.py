@@ -77,7 +77,7 @@ def seconds_to_full(w: Windows) -> Floats:
         u = used.values[w.rows]
         reported = ~np.isnan(u)
         u = np.where(reported, u, 0.0)
-        # Times count from the window's first known value, because squares of epoch times would lose precision.
+        # Subtract the time of the window's first known value, because squares of epoch times would lose precision.
         since, origin = w.ts / 1000, used.first_row(w.lo, w.hi)
         t = np.where(reported, since[w.rows] - since[origin][w.window_of_row], 0.0)
         n = w.count(used)
@@ -91,9 +91,10 @@ def seconds_to_full(w: Windows) -> Floats:
 
 
 class _Stretches(NamedTuple):
-    """Changes since the previous row of `Windows.table`, one element per row; 0 if a counter is unknown or was reset.
+    """Changes of time and counters since the previous row of `Windows.table`, one element per row.
 
-    `counted`: for each row, the number of earlier rows with known counters of the selector.
+    A change is 0 if a counter is unknown or was reset, or if `select-total` did not grow. `counted`: for each row, the
+    number of earlier rows with known changes of the selector's counters.
     """
 
     elapsed_ms: Floats
@@ -132,7 +133,7 @@ def callback_seconds(w: Windows) -> Mapping[str, Floats]:
 
 
 def callback_source(w: Windows) -> NDArray[np.object_]:
-    """Return the source of `callback_seconds`' average for each window: measured, derived or unknown."""
+    """Return, for each window, how the average of `callback_seconds` was found: measured, derived or unknown."""
     source = np.full(len(w), "unknown", np.object_)
     source[~np.isnan(_busy(w).per_record)] = "derived"
     source[w.reported("callback-time-avg")] = "measured"
@@ -180,7 +181,7 @@ class Stalls(NamedTuple):
     seconds: Floats
 
     def alone(self, at: int, lo: int) -> Stalls:
-        """Return the result for window `at` only, with rows numbered from that window's first row `lo`."""
+        """Return the result for window `at` only. The window's first row `lo` gets the number 0."""
         since = self.since[at : at + 1]
         return Stalls(np.where(since < 0, since, since - lo), self.seconds[at : at + 1])
 
@@ -229,8 +230,8 @@ def stalls(w: Windows) -> Stalls:
     since that row.
 
     The seconds are 0 unless two conditions hold: records waited at every sample after that row, and the window has at
-    least three samples (MIN_READINGS) from that row on. For a client that counts no deliveries (kafka-python, Java
-    before 1.0), answers of brokers count instead.
+    least three samples (MIN_READINGS) from that row on. If a client has no counter of deliveries (kafka-python, Java
+    before 1.0), the answers of brokers are counted (`answers`).
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))

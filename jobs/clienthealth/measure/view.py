@@ -71,7 +71,7 @@ class Runs:
         return len(self.window)
 
     def alone(self, at: int, lo: int) -> Runs:
-        """Return the runs of window `at` only, as window 0, with rows numbered from that window's first row `lo`."""
+        """Return the runs of window `at` only. The window gets the number 0, and so does its first row `lo`."""
         runs = self.at(self.window == at)
         return Runs(runs.window - at, runs.first - lo, runs.last - lo, runs.seconds)
 
@@ -235,7 +235,7 @@ class Windows:
         return column.at(self.last_row) if column.whole and self._none_empty else column.last(self.lo, self.hi)
 
     def from_last(self, metric: str | Column, back: int) -> Floats:
-        """Return, of each window's known values, the one `back` places before the last; NaN if there are too few."""
+        """Return a known value per window: the last for `back` 0, the last but one for 1, …; NaN if there is none."""
         return self._column(metric).from_last(self.lo, self.hi, back)
 
     def min(self, metric: str | Column) -> Floats:
@@ -312,7 +312,7 @@ class Windows:
 
     @property
     def part_begin(self) -> Ints:
-        """For each sample the index of its first entry in `parts`, its values per topic; last element: len(`parts`)."""
+        """For each sample, the row of `parts` where its values per topic begin; the last element is len(`parts`)."""
         return self.once_for_rows("parts", lambda: np.searchsorted(self.parts.row, np.arange(len(self.ts) + 1)))
 
     def of_topics(self, name: str) -> Floats:
@@ -333,7 +333,7 @@ class Windows:
         return self.part_begin[self.hi] > self.part_begin[self.lo]
 
     def last_parts(self) -> tuple[Ints, Ints]:
-        """Return (begins, ends): for each window the span [begin, end) of its last sample's topics in `parts`."""
+        """Return (begins, ends): rows [begin, end) of `parts` are the values per topic of a window's last sample."""
         row = np.maximum(self.hi - 1, self.lo)
         return self.part_begin[row], np.where(self.samples > 0, self.part_begin[np.minimum(row + 1, self.hi)], 0)
 

@@ -301,7 +301,7 @@ def _client(row: Mapping[str, Any]) -> Client:
         if value is None:
             fields[name] = "" if name in _NEVER_NONE else None
         elif type(value) is str:
-            # Many clients share a service, host, library and version.
+            # Many clients share a service, host, library and version, so keep each text only once.
             fields[name] = intern(value)
         else:
             raise TypeError(f"client: {name} is not a string")

@@ -64,7 +64,7 @@ Rule = Callable[[str, str], str]
 
 
 def spellings(*rules: Rule) -> dict[str, str]:
-    """Map the names that `rules` give to the Java client's metrics, older names included, to our names."""
+    """Map the Java client's metrics, as `rules` spell their present and older names, to our names."""
     return {
         rule(group, spelled): name
         for group, names in JAVA.items()

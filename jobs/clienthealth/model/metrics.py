@@ -22,7 +22,7 @@ CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
 #: Some libraries report these metrics only per topic or partition; the client's value is the sum over its topics.
 SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
-#: The monitor keeps the newest values of these metrics of producers longer than samples.
+#: For producers, the monitor keeps the newest values of these metrics longer than samples.
 UNDELIVERED: tuple[str, ...] = tuple(_TABLES["of_producers"]["undelivered"])
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 

@@ -54,7 +54,7 @@ OF_NODES = ("request-latency-avg", "request-latency-max")
 
 _CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name in names)
 
-#: A part of a client: (topic, partition, thread); partition or thread is None if the part has several or none.
+#: A part of a client: (topic, None, None), (topic, partition, None) or (topic, None, thread).
 Part = tuple[str, int | None, str | None]
 
 
@@ -92,7 +92,7 @@ class Samples:
     def add(self, subject: Subject, name: str | None, value: float | None) -> None:
         """Add one value. A subject without kind is ignored.
 
-        name    our name of the metric; None for a metric that is not read, which only shows that the client exists
+        name    our name of the metric; None: the value is dropped, but shows that the client exists
         value   None if unknown; of several values of one metric, the largest is kept
         """
         if subject.kind is not None:
@@ -212,7 +212,7 @@ def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str, float]:
-    """Return the largest broker's value per metric in OF_NODES, and the slowest broker if `nodes` has all brokers."""
+    """Return the largest value of any broker for each metric in OF_NODES; if `whole`, also the slowest broker."""
     values = {name: [metrics[name] for metrics in nodes.values() if name in metrics] for name in OF_NODES}
     largest = {name: max(of_all) for name, of_all in values.items() if of_all}
     return largest | (slowest_node({node: of.get(OF_NODES[0]) for node, of in nodes.items()}) if whole else {})
