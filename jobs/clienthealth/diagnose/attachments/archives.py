@@ -74,7 +74,7 @@ def document(members: list[str]) -> str | None:
 
 CHUNK = 1 << 16
 MAX_MEMBERS = 20_000
-#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size; a log unpacks to about 100 times.
+#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size. The ratio of a log is about 100.
 BASE_BYTES, MAX_RATIO = 1 << 28, 200
 _UNSAFE = re.compile(r"[^\w.+@=, -]")
 
@@ -211,7 +211,7 @@ def _tar(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
 def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     left, message = limit, message_from_bytes(b"".join(iter(partial(raw.read, CHUNK), b"")))
     parts = [part for part in message.walk() if not part.is_multipart()]
-    # Skip the HTML if there is a text, because a mail program writes a mail's text in both forms.
+    # Skip the HTML part if there is a plain-text part, because mail programs write the text into both.
     plain = any(part.get_content_type() == "text/plain" for part in parts)
     for number, part in enumerate(parts):
         if (name := part.get_filename()) or not plain or part.get_content_type() != "text/html":
@@ -222,7 +222,7 @@ def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, b
 def _member(
     name: str, content: IO[bytes], folder: Path, left: int, written: float | None
 ) -> Generator[tuple[str, str, bool], None, int]:
-    """Write a member of an archive to the folder and return its size (bytes), or yield one tuple as `extract` does."""
+    """Write a member to the folder and return its size (bytes); if it is left out, yield a tuple as `extract` does."""
     path = folder / safe(name)
     size = 0
     head = content.read(CHUNK)

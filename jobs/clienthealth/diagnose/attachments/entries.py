@@ -26,8 +26,8 @@ from clienthealth.read.logs.times import Stamp, Times
 BACK, AHEAD = 1 << 14, 1 << 16
 #: Once an entry has more than this number of bytes, the next line begins a new entry.
 MAX_PART = 1 << 22
-#: MAX_ENTRY_LINES: once an entry has this number of lines, the next unindented line begins a new entry. MAX_DUMP: like
-#: MAX_PART, for an entry that contains a thread dump.
+#: Once an entry has MAX_ENTRY_LINES lines, the next unindented line begins a new entry. For an entry that contains a
+#: thread dump, the only limit is MAX_DUMP (bytes).
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
 #: A local time shows its zone if its distance from the shipper's UTC is a multiple of QUARTER_MS (± ZONE_EXACT_MS).
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
@@ -130,8 +130,8 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        #: Entries that were yielded, by the whole line or by (writer, text without time, tenth of a
-        #: second).
+        #: Yielded entries, in which `repeats` counts their repetitions. The key is the whole line, or (writer, text
+        #: without time, tenth of a second).
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""
@@ -147,7 +147,7 @@ class Splitter:
         """Yield the entries that end in this block of whole lines."""
         block = plain(block)
         if not self.lines:
-            # Note the file's first time, for undated lines above it, such as a sentence above a pasted log.
+            # Find the first dated line, because undated lines above it (a sentence above a pasted log) get its time.
             next(filter(None, map(self._dated, block.split(b"\n", _ABOVE)[:_ABOVE])), None)
         hits = _scanner().find(block)
         done = 0
@@ -186,7 +186,7 @@ class Splitter:
                 left_out.repeats = 0
 
     def _look_at_end(self, block: bytes) -> None:
-        """Note the time of the last dated line among the block's last five lines, for undated lines in later blocks."""
+        """Remember the last time in the block's last five lines; undated lines in later blocks get this time."""
         for line in reversed(block.removesuffix(b"\n").rsplit(b"\n", 5)[-5:]):
             if self._dated(line) is not None:
                 break
@@ -224,7 +224,7 @@ class Splitter:
             number += 1
 
     def _is_left_out(self, key: bytes | tuple[bytes, bytes, int]) -> bool:
-        """Return whether an entry with this key was yielded before, and count one more repetition of that entry."""
+        """Return whether an entry with this key was yielded before; if so, count one more repetition of it."""
         if (known := self._left_out.get(key)) is None:
             return False
         known.repeats += 1
@@ -279,7 +279,10 @@ class Splitter:
         return Entry(entry.line, entry.ts_ms, text, stamp, writer, entry.dump, numbers=entry.numbers[:])
 
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
-        """Return a line's time (epoch ms): its own, the shipper's, its writer's previous one, or the file's newest."""
+        """Return a line's time (epoch ms).
+
+        A line without a time gets the shipper's time; else its writer's previous time; else the file's newest time.
+        """
         own = stamp.ts_ms if stamp is not None else None
         if shipped:
             sent = self._shipped.stamp(shipped)
@@ -313,7 +316,10 @@ def _is_long(entry: _Open, line: bytes) -> bool:
 
 
 def _spans(block: bytes, hits: Sequence[int], hot: int) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end) of each part of the block that must be parsed, including the first `hot` bytes."""
+    """Yield (begin, end) of each part of the block that must be parsed: whole lines near a Kafka text.
+
+    `hits`: start indices of the Kafka texts. The first `hot` bytes are near a Kafka text of an earlier block.
+    """
     spans: list[tuple[int, int]] = [(0, hot)] if hot else []
     for hit in hits:
         begin, end = max(0, hit - BACK), hit + AHEAD
@@ -334,7 +340,7 @@ _STRIDE = 4
 _LEAST = 2 * _STRIDE - 1
 _FACTOR = np.uint32(2_654_435_761)
 _SHIFT = np.uint32(16)
-#: The scanner looks for a text's rarest characters; these characters are frequent in logs, the most frequent first.
+#: Frequent characters in logs, the most frequent first. The scanner looks for a text's rarest characters.
 _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 
@@ -364,7 +370,7 @@ class Scanner:
                 self._table[piece * _FACTOR >> _SHIFT] = True
 
     def find(self, block: bytes) -> list[int]:
-        """Return the start indices of all texts in the block, sorted and without duplicates."""
+        """Return the indices where the scanner's texts begin in the block, sorted and without duplicates."""
         words = np.frombuffer(block, np.uint32, len(block) // _STRIDE)
         maybe = np.flatnonzero(self._table[words * _FACTOR >> _SHIFT])
         begins = set()

@@ -41,8 +41,8 @@ _LINES = tuple(find for name, find in _RE.items() if name.startswith("line_"))
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: The search for JSON in a text ends when failed attempts to parse have read _ATTEMPTS times the text's length. The
-#: parser counts the line ends before an error, so one character per _COUNTED characters before the error is added.
+#: The search for JSON in a text ends when failed attempts to parse have cost _ATTEMPTS times the text's length. An
+#: attempt costs its characters, and 1/_COUNTED of all characters before its error, because the parser counts line ends.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -123,7 +123,7 @@ def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Itera
 
 
 class _Table:
-    """Reads JmxTool's CSV, whose first line contains the MBean and attribute of each column."""
+    """Reads JmxTool's CSV. The first line contains the MBean and attribute of each column."""
 
     def __init__(self, header: str) -> None:
         self.columns = [name.strip().rpartition(":") for name in next(csv.reader([header]))]
@@ -327,7 +327,7 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the index after the brace that closes the one at `at`; 0 if MAX_TEXT characters contain none."""
+    """Return the index after the brace that closes the brace at `at`; 0 if it is not within MAX_TEXT characters."""
     depth = 0
     for match in re.finditer(r"[{}]", text[at : at + MAX_TEXT]):
         depth += 1 if match.group() == "{" else -1

@@ -44,17 +44,19 @@ _SIGNS = {
     for name, pattern in table(Path(__file__).with_name("explanations.toml")).items()
 }
 _WEIGHTS = {"": 1, "-strongly": 3}
-#: The words _BEFORE lines before to _AFTER lines after a line decide what the line is, in texts of up to _PAGE bytes.
+#: In a text of at most _PAGE bytes, the words near a line decide its `Context`: the words from _BEFORE lines before the
+#: line to _AFTER lines after it.
 _PAGE = 1 << 18
 _BEFORE, _AFTER = 30, 20
-#: In fewer than _PROSE bytes of words, one explaining word may be a label, so the weight must be at least _EXPLAINS.
+#: If these words have fewer than _PROSE bytes, a line is `explained` only if explaining words weigh _EXPLAINS or more:
+#: a single explaining word may be a label.
 _PROSE, _EXPLAINS = 80, 2
-#: The output of a program at most _BESIDE lines away adds _OUTPUT to the weight of the words that report.
+#: Output of a program at most _BESIDE lines away from the line adds _OUTPUT to the weight of the reporting words.
 _BESIDE, _OUTPUT = 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-#: A line with _ENTRIES entries after the first _SHIPPED characters (a shipper's time) is a log that lost its line ends.
+#: A line is a log without line ends if _ENTRIES entries begin after the first _SHIPPED characters (a shipper's time).
 _ENTRIES, _SHIPPED = 2, 45
 _LONG = 40
 _FILE = table(Path(__file__).with_suffix(".toml"))
@@ -96,7 +98,7 @@ def context(content: bytes) -> Callable[[int], Context]:
 
     @cache
     def weights(number: int) -> tuple[int, ...]:
-        """Return (weight of explaining words, weight of reporting words, bytes of words, number of English words)."""
+        """Return a line's (weight of explaining words, weight of reporting words, bytes, number of English words)."""
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):
             return _RE["command"].match(line) is not None, 0, 0, 0
@@ -174,7 +176,7 @@ def _unescaped(text: str) -> str:
 
 
 def _undecorated(text: str) -> str:
-    """Remove the two most frequent prefixes of stack frames, if at least three frames have them (_ALIKE)."""
+    """Remove the two most frequent prefixes of stack frames, each only if at least three frames have it (_ALIKE)."""
     prefixes = [*_RE["before_frame"].findall(text), *_RE["after_sign"].findall(text)] if "at " in text else []
     shapes = Counter(_shape(before) for before in prefixes if not _RE["sentence"].search(before))
     for shape, count in shapes.most_common(2):
@@ -217,7 +219,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Join a sentence with its indented lines, and `… with correlation id N :` with the next line's map."""
+    """Join a sentence with its indented lines, and `… with correlation id N :` with the map on the next line."""
 
     @cache
     def patterns_in(line: str) -> frozenset[str]:

@@ -209,8 +209,7 @@ class Reader:
     def _documents(self, text: str) -> Generator[Recorded, None, set[int]]:
         """Yield records for the text's JSON documents; return the numbers of these documents' lines.
 
-        JSON in no known format becomes a record only if the text contains nothing else, so that a reject reason is
-        shown.
+        In a text of only JSON, even JSON in no known format becomes a record: the report then says why it is rejected.
         """
         every = list(metrics.documents(text))
         alone = not metrics.between(text, every).strip(" \t\r\n,\ufeff")
@@ -232,7 +231,7 @@ class Reader:
         return taken
 
     def _listed(self, document: metrics.Document, alone: bool) -> list[Any]:
-        """Return the dumps or records in a JSON document; `alone`: the text is only JSON."""
+        """Return the dumps or records in a JSON document. `alone`: True if the text is only JSON."""
         value = document.value
         if is_dump_document(document.text) and (dumps := dumps_of_document(value, len(document.lines))):
             return [_numbered(dump, document.lines) for dump in dumps]
@@ -305,7 +304,7 @@ class Reader:
             taken.update(at for dump in dumps for at in dump.taken)
             self._local(max((dump.ts_ms or 0 for dump in dumps), default=0))
         if taken:
-            # If the last line belongs to a dump, the log itself was not cut off.
+            # If the last line belongs to a dump, `_dump_records` reports whether the dump is cut off.
             self._cut = self._cut and len(lines) - 1 not in taken
         return taken
 
@@ -328,7 +327,7 @@ class Reader:
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
-        """Note that the input's times name no zone, and guess the zone from the file's time."""
+        """Mark the input's times as local, and guess their zone from the file's time. `last_ms`: their newest, or 0."""
         if last_ms:
             self.input.local = True
             dated = self._undated == "file"
@@ -341,7 +340,7 @@ class Reader:
         return named.ts_ms
 
     def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[Recorded]:
-        """Yield the records of a large text, whose first blocks are also in `begin`."""
+        """Yield the records of a large text. `begin`: a copy of its first blocks."""
         sample = plain(begin[: begin.find(b"\n", _SAMPLE) + 1]).split(b"\n")[:-1]
         filled = [line for line in sample if line.strip()][:50]
 

@@ -46,7 +46,7 @@ def encoding_of(head: bytes) -> tuple[str, int] | None:
             return name, len(mark)
     sample = head[:4096]
     if sample.count(0) > len(sample) // 4:
-        # In ASCII text as UTF-16 every other byte is zero.
+        # In ASCII text encoded as UTF-16, every other byte is zero.
         even, odd = sample[::2].count(0), sample[1::2].count(0)
         if odd > len(sample) // 3 and even < len(sample) // 16:
             return "utf-16-le", 0
@@ -191,8 +191,8 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        The application itself may write text that looks like a shipper's prefix. Such a text is not removed if few
-        lines can be parsed without it, and more with it.
+        The application itself may write text that looks like a shipper's prefix. If few lines can be parsed without it,
+        and more lines with it, the text stays.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
@@ -206,7 +206,7 @@ class Layout:
         return cls(shipped, Times.learned(stripped, file_ms))
 
     def _fit(self, sample: Sequence[bytes]) -> float:
-        """Return which share (0 to 1) of the lines about Kafka can be parsed; 1 if no line is about Kafka."""
+        """Return the share (0 to 1) of lines about Kafka that can be parsed; 1 if no line is about Kafka."""
         speaking = understood = 0
         for line in sample[:_SAMPLE]:
             stripped, _, time, _ = self.shipped.parted(line)
@@ -329,7 +329,10 @@ def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
-    """Return True if `docker compose` wrote the prefixes; its versions pad names to one width, or write one blank."""
+    """Return True if `docker compose` wrote the prefixes.
+
+    Some of its versions pad all names to one width; others write one blank after a name.
+    """
     keys = {match["key"].upper() for match in matches}
     levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}
     bars = {match.group().find(b"|") for match in matches}
@@ -342,7 +345,7 @@ def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
-    """Return True if the prefixes end with line numbers: rising, or before a blank rising by exactly 1."""
+    """Return True if the prefixes end with rising line numbers. Numbers before a blank must rise by exactly 1."""
     numbers = [int(re.findall(rb"\d+", match.group())[-1]) for match in matches]
     most = 1 if matches[0].group().endswith(b" ") else 1 << 30
     return len(numbers) > 1 and all(0 < high - low <= most for low, high in pairwise(numbers))
