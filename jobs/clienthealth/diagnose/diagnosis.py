@@ -48,8 +48,8 @@ NOTHING_KNOWN = "without any known words of a Kafka client"
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 #: How far (ms) a local time can be ahead of UTC: 14 hours.
 AHEAD_MS = 14 * 3_600_000
-#: A stop or a flush counts as unfinished if its log goes on for UNFINISHED_MS, and no line says that it ended. Lines
-#: that say that a close still waits are about one close if they are at most NEXT_MS apart.
+#: A stop or a flush is unfinished if no line says that it ended, although the log goes on for UNFINISHED_MS (ms). Lines
+#: about a close that still waits belong to one close if they are at most NEXT_MS (ms) apart.
 UNFINISHED_MS, NEXT_MS = 30_000, 300_000
 
 
@@ -62,7 +62,7 @@ class _Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """Return all inputs, with the reason NOTHING_KNOWN where no line was used and no reason is known."""
+        """Return all inputs. An input without used lines gets the reason NOTHING_KNOWN if it has no other."""
         for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}
@@ -231,7 +231,7 @@ def of_groups(chunks: Iterable[Chunk]) -> dict[str, tuple[Client, list[Verdict]]
 
 
 def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
-    """Return the client with the version of the Java library in its process's log, if the log has exactly one."""
+    """Return the client, with the version of the Java library if the process's log names exactly one version."""
     if client.version or client.library not in (None, "", "java") or client.kind not in ("producer", "consumer"):
         return client
     events = (entry.event for entry in log_entries if entry.event is not None)
@@ -259,7 +259,10 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """True if a client without an id has a failure that no named client of its process has, or if none is named."""
+    """True if a client without an id has a failure that no client with an id has in its process.
+
+    Also True if the process has no client with an id.
+    """
     place = client.service, client.host, client.kind
     beside = [of for one, of in judged_clients if one.client_id and (one.service, one.host, one.kind) == place]
     found = {verdict.mode for of_named in beside for verdict in of_named if verdict.unhealthy}
@@ -336,13 +339,13 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     return by_key
 
 
-#: Evidence that comes more than this time (ms) after the evidence before it begins another incident: a failure that
-#: lasts all night may show in a log in the evening and in a dump in the morning.
+#: Another incident begins after more than this time (ms) without evidence: a failure that lasts all night may show in a
+#: log in the evening and in a dump in the morning.
 ANOTHER_MS = 12 * 3_600_000
 
 
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
-    """Return the verdict on a mode's worst incident; of equally bad incidents, on the newest."""
+    """Return the verdict on a mode's worst incident, or on the newest of several equally bad incidents."""
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
         if not verdict.unhealthy or any(fact.source and fact.source.topic in undated for fact in verdict.evidence):
@@ -360,7 +363,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return `by_key` after changes of its verdicts: by `stated`, then by the adjustments "moment" and "shown"."""
+    """Return `by_key` with verdicts changed by `suspected_by_text`, then by the adjustments "moment" and "shown"."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     judged = {
         key: [suspected_by_text(verdict, known[of], inputs) for verdict in every] for key, (of, every) in by_key.items()
@@ -399,7 +402,7 @@ def add_ends(
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
-    """Return True if the client has stopped reporting, as the bucket has much newer data than its last sample."""
+    """Return True if the client has stopped reporting: the bucket has much newer data than the client's last sample."""
     return bool(bucket.newest_ms - bucket.state.clients.last[number] > bucket.quiet[number])
 
 

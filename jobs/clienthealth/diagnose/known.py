@@ -1,4 +1,4 @@
-"""For attached data, collect what the adjustments of verdicts need to know, and suspect failures that texts state."""
+"""Collect from attached data what `adjust` needs to know besides verdicts, and suspect failures that texts state."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
-#: Beginnings of `Input.what` for metrics that a person copied, whose end shows nothing about the client's end.
+#: Beginnings of `Input.what` for metrics that a person copied: where a copy ends shows nothing about the client.
 PASTED = ("metrics (", "log", "JSON document")
 #: A client's samples are complete if the last one is shortly before the end of the process's data: at most
 #: LATE_INTERVALS times the median gap between samples, plus LATE_MS (ms).
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Metrics of a client with times at most this far (ms) apart belong to one sample.
 APART_MS = 500
-#: In more lines than this, a few log lines do not make a mode suspected: a whole log also has single error lines.
+#: If the inputs have more lines than this, a few lines make no mode suspected: a whole log has single errors, too.
 MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
 
 def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input]) -> dict[Client, Context]:
-    """Return, for each client, the facts that can change its verdicts after judging."""
+    """Return, for each client, the knowledge by which `adjust` can change its verdicts."""
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
@@ -83,7 +83,7 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
 
 
 def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict:
-    """Return a `suspected` verdict if a short input states the verdict's mode: in lines, or with a thread's stack.
+    """Return a `suspected` verdict if lines or a thread's stack in a short input state the verdict's mode.
 
     A short input may show few lines of a log, so fewer lines are enough than in a whole log (`Meaning.suspects`). One
     stack in a place where threads wait (`Facts.places`) is enough if the same input states that something hangs. Lines
@@ -97,7 +97,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
         return verdict
     explained, logs = _topics(inputs, lambda one: EXPLAINED in one.left_out), attached.look.window.logs
     over = [number for number, event in enumerate(logs, 1) if any(event in one for one in mode.lines if one.relief)]
-    # A library's line that another program logged is a quotation.
+    # Leave out a library's line if another program's logger wrote it: that program quotes the line.
     loose = catalogue().loose
     written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
     left = [e for e in written if e.own or (e.source and e.source.topic) not in explained]
@@ -117,7 +117,10 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
 
 
 def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> list[Fact]:
-    """Return one fact per stack in a place of the mode that hangs by its text, or per stop or flush that never ends."""
+    """Return one fact per stack in a place of the mode, and per stop or flush that never ends.
+
+    Only inputs with a line which says that something hangs yield facts.
+    """
     said = {e.source.topic: quoted(e.text) for e in left if e.source is not None and e in SELF_DESCRIBED["hangs"]}
     ended = [e.ts_ms for e in left if "ended" in e.captures or catalogue().by_id[e.signature].life == "closed"]
     shown: list[tuple[LogEvent | ThreadDump, str]] = [
@@ -144,7 +147,7 @@ def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> li
 
 
 def undated_topics(inputs: Iterable[Input]) -> frozenset[str]:
-    """Return the `topics` of the inputs whose lines have no time of their own."""
+    """Return the `topics` of the inputs with items that have no date or no time of their own."""
     return _topics(inputs, lambda attached: not attached.clocked)
 
 

@@ -31,7 +31,7 @@ class Diagnosis:
 
     clients     each judged client with its verdicts
     inputs      one entry per attached file, part of an archive, or standard input
-    dumps       for each record with thread dumps, the threads of these dumps
+    dumps       the threads of all thread dumps in a record, by the record's `Source`
     also_seen   known issues by client; includes clients that were not judged
     recognised  number of readable records by format
     rejected    number of unreadable records by reason

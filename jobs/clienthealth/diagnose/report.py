@@ -86,7 +86,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Return the stories; a short report merges those that differ only in the client's name, without a finding."""
+        """Return the stories; a short report merges stories without findings that differ only in the client's name."""
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose
@@ -97,7 +97,7 @@ class _Report:
         return [replace(group[0], name=self._some([story.name for story in group])) for group in groups]
 
     def _inputs(self, inputs: Sequence[Input]) -> Iterator[str]:
-        """Yield a line on each attachment; in a short report, several read completely and of one kind share a line."""
+        """Yield a line on each input; in a short report, completely read inputs of one kind share a line."""
 
         def alike(attached: Input) -> object:
             whole = attached.used and attached.timed and not attached.left_out and not attached.unread

@@ -23,7 +23,7 @@ from clienthealth.modes.advisories import advised
 from clienthealth.monitor.adjust import BY_NAME
 from clienthealth.read.logs.also_seen import BY_ID, Trouble
 
-#: Commands that take thread dumps, by words in a library's name, and for any other library.
+#: Commands that take thread dumps: `library` by words in a library's name, `any` for every other library.
 _DUMPS = table(Path(__file__).with_suffix(".toml"))
 MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes; thread dumps are at hand already"
 
@@ -41,7 +41,8 @@ MOST_TITLES = 3
 #: Keys of `Verdict.detail` that are not shown separately, because `Explanation.cause` usually contains their values.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: _AT_FIRST: a number at the beginning ("at least 2 ", "1 "); _ONE_OR_MORE: 0 and a noun, captured without plural s.
+#: _AT_FIRST finds a number at the beginning ("at least 2 ", "1 "). _ONE_OR_MORE captures the noun after a 0 without its
+#: plural s.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
 SILENT = "a Kafka client is named here, but nothing shows or rules out a failure mode"
@@ -89,7 +90,7 @@ class Also:
 class Story:
     """A client's part of the report: findings, healthy modes, modes that cannot be judged, and what to send next.
 
-    status    the status of the worst finding; without findings `ok` only if every mode of the client's kind was judged
+    status    the status of the worst finding; without findings `ok` if every mode was judged, else `unknown`
     headline  the status in a word or two. For `unknown`: the number of judged modes; if no mode was judged, the titles
               of the client's known issues
     adjusted  (mode, adjustments with their reasons) for each mode with a verdict that an adjustment changed
@@ -229,7 +230,7 @@ def _place(source: Source | None, line: int | None = None) -> str:
 
 
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Return the facts in order of time; of facts that differ only in numbers, the one with the greatest `_weight`."""
+    """Return the facts in order of time. If facts differ only in numbers, keep the one with the greatest `_weight`."""
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:
         same = fact.kind, _ONE_OR_MORE.sub(r"0 \1 ", _NUMBER.sub("0", fact.text))

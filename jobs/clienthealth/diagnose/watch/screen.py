@@ -102,7 +102,7 @@ def _columns() -> int:
 
 
 def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> Iterator[str]:
-    """Yield lines on each process's application threads in its newest dump: name, duration, top frames.
+    """Yield lines on the application threads in each process's newest dump: name, time in these frames, top frames.
 
     A process with only healthy clients is left out. `verbose`: True to show all processes, threads and frames.
     """
