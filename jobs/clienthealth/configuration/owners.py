@@ -51,7 +51,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Row:
-    """Globs for services and consumer groups, and the owner of those that match (None: no owner).
+    """Globs for services and consumer groups, and the owner of each that matches (None: no owner).
 
     `place`: file and line.
     """
@@ -186,7 +186,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _codeowners(file: str, text: str) -> Iterator[Row]:
-    """Yield the rows of a CODEOWNERS file, with the last part of a path (`/services/orders-*/`) as the glob."""
+    """Yield the rows of a CODEOWNERS file. A row's glob is the last part of a path (`/services/orders-*/`)."""
     for number, line in enumerate(text.splitlines(), 1):
         path, *owners = line.partition("#")[0].split()[:2] or [""]
         if not path:

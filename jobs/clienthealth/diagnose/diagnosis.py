@@ -286,7 +286,8 @@ class _Before(NamedTuple):
 
 
 NO_LINE = _Before("", "", 0)
-#: An exception that names no client belongs to the client of the line before, if the line is at most this old (ms).
+#: An exception that names no client belongs to the client of the line before, if that line is at most this time (ms)
+#: earlier.
 JUST_BEFORE_MS = 1_000
 #: The (service, instance) of a file, and of all records in the file that name no other process.
 Place = tuple[str, str]

@@ -74,7 +74,7 @@ def _until(bucket: Bucket, process: tuple[str, str], inputs: Iterable[Input]) ->
 
 
 def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> bool:
-    """Return True if a client's samples (at `times`, epoch ms) go on until `until_ms`, or until its known end."""
+    """Return True if a client's samples (`times`, epoch ms) go on until `until_ms` or the client's known end."""
     # A collector may write the parts of one sample some milliseconds apart.
     gaps = np.diff(times)
     gaps = gaps[gaps > APART_MS]

@@ -93,7 +93,7 @@ class Story:
     status    the status of the worst finding; without findings `ok` if every mode was judged, else `unknown`
     headline  the status in a word or two. For `unknown`: the number of judged modes; if no mode was judged, the titles
               of the client's known issues
-    adjusted  (mode, adjustments with their reasons) for each mode with a verdict that an adjustment changed
+    adjusted  (mode, adjustments with their reasons) for each verdict that adjustments changed
     version   known bugs of the client's version, as `version_lines` yields them
     """
 

@@ -35,7 +35,7 @@ _MAX_JOINED = 3
 #: A tool may have wrapped a text if its lines are at most _WIDEST characters wide, and at least _SHARE of the lines had
 #: no room for the first word of the next line.
 _WIDEST, _SHARE = 200, 0.8
-#: Lines that share this many first characters were written as separate lines; no tool wrapped them.
+#: Two lines that begin with this many equal characters were written as separate lines: no tool wrapped them.
 _SAME = 12
 
 #: Patterns of the words by which the function `context` decides whether a text explains an error or reports a failure.
