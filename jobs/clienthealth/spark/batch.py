@@ -46,7 +46,7 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: Interval (s) of batches without input, in which the monitor notices that clients have stopped sending data.
+#: While no input arrives, a batch at this interval (s) lets the monitor notice clients that have stopped sending data.
 IDLE_SECONDS = 15.0
 #: Up to this number of rows in a batch, a single task writes all rows, into one file of each table.
 SMALL = 10_000

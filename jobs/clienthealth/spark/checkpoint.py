@@ -15,7 +15,7 @@ from clienthealth.model.errors import StateError
 from clienthealth.settings import MonitorSettings
 from clienthealth.spark.files import Files
 
-#: The next offsets that one source will read, by topic and partition (a number as text, as in JSON).
+#: The next offsets that one source will read, by topic and partition. Partitions are texts, as in JSON.
 Offsets = dict[str, dict[str, int]]
 Part = tuple[int, str, int]
 #: Spark stores the number of shuffle partitions with each batch, and keeps the stored number after a restart.
@@ -182,7 +182,7 @@ def _parts(offsets: Sequence[Offsets]) -> dict[Part, int]:
     }
 
 
-#: SPREAD: file with the number of partitions for which the bucket numbers were chosen; SEED: of Spark's hash.
+#: SPREAD: file with the number of partitions for which the bucket numbers were chosen; SEED: seed of Spark's hash.
 SPREAD, SEED = "spread", 42
 _WORD = 0xFFFFFFFF
 

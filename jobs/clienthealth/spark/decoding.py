@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 DECODED = "bucket int, data binary"
 
-#: A record's headers are JSON, because an array of structs would cost 15 µs per record, even if empty. A record that is
+#: A record's headers are JSON, because even an empty array of structs would cost 15 µs per record. A record that is
 #: too large to decode has a `size` instead of a value.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Special buckets hold no processes; a task uses REJECTS minus the number of a partition that it reads.
+#: Buckets for data of no process. A task that reads partition n sends rejected records to bucket REJECTS - n.
 COUNTS = -1
 REJECTS = -2
 
 #: A worker passes its chunks on after this number of records, samples or events, which bounds its memory.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
-#: With all 841 literals in one regular expression, RE2 is a hundred times slower.
+#: Maximum number of literals per regular expression: with all 841 in one, RE2 is a hundred times slower.
 MOST = 250
 
 #: In batches with at least BURST lines, at most READ similar lines are decoded.
@@ -86,7 +86,7 @@ def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int
 
     A log record without any of the `literals` is not about Kafka, so it is skipped.
 
-    `numbers`: for each bucket, the key under which Spark stores its state (`numbers_of`); by default 0, 1, 2, ….
+    `numbers`: the key under which Spark stores each bucket's state (see `numbers_of`); by default 0, 1, 2, ….
     """
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -114,7 +114,7 @@ def decompressed(data: bytes | memoryview) -> bytes:
 
 
 class _Task:
-    """One task of Spark: it usually has a range of records from one partition."""
+    """One task of Spark, which usually decodes records of a single partition."""
 
     def __init__(self, settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> None:
         import pyarrow as pa
@@ -254,8 +254,7 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # A producer may give a record any timestamp, so a future one, which the history may be unable to store, is
-        # replaced.
+        # Replace times in the future, which a producer may set: the history may be unable to store them.
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         minutes = arrived // MINUTE_MS * MINUTE_MS
         late = arrived - times > 1000 * self.settings.monitor.watermark_seconds
@@ -325,7 +324,7 @@ class _Records:
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
     def worth_decoding(self, patterns: Sequence[str]) -> np.ndarray:
-        """Return a mask of the log records that match one of the `patterns`, or are empty or no clean UTF-8."""
+        """Return a mask of the log records that match one of the `patterns`, are empty, or are not valid UTF-8."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -348,7 +347,7 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
     """Choose the log records to decode. For each, return (its index, the indexes of all records that it represents).
 
     Lines of one process (named by the Kafka key) that differ only in digits are similar. Lines without a key are
-    similar only if they differ in nothing but times, because other digits may distinguish hosts. At most 50 similar
+    similar if they differ only in times, because other digits may distinguish hosts. At most 50 similar
     lines (READ) are decoded, but all are counted. All lines of thread dumps are decoded, because a dump needs all of
     them. `values`, `keys`: binary columns; `worth`: indexes of the records to choose from.
     """

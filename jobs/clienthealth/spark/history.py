@@ -4,8 +4,8 @@
 counts of the monitor's input: in a minute without a row in `quality`, the monitor read nothing.
 
 Each commit to a table names the streaming query and its batch. Only the first batch after a start can already be in a
-table, so only that batch is looked for in the newest commits. If a checkpoint is older than the history, batches with
-other numbers bring the same rows again; then rows are compared one by one (`ReplayGuard`).
+table, so the monitor searches the newest commits for this batch only. If a checkpoint is older than the history, rows
+may come again in batches with other numbers. Then rows are compared one by one (`ReplayGuard`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
 
 def _schema(columns: Mapping[str, Any]) -> StructType:
-    """Return a table's schema from name → type, or name → columns for an array of rows."""
+    """Return a table's schema. `columns`: name → type; for an array of structs, name → columns of the structs."""
     schema = StructType()
     for name, kind in columns.items():
         schema.add(name, kind if isinstance(kind, str) else ArrayType(_schema(kind)))
@@ -96,7 +96,7 @@ class ReplayGuard:
 
 #: Assumed maximum difference (ms) between the clocks of two machines that wrote the same table one after the other.
 CLOCKS_MS = 600_000
-#: Number of newest commits among which commits of batches are looked for.
+#: A batch's commit is first looked for among this number of newest commits.
 COMMITS = 20
 
 
@@ -146,7 +146,7 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 
 
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
-    """Return whether nothing was ever written to the table, by its file names, as a query takes seconds."""
+    """Return whether nothing was ever written to the table. File names show this without a query."""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
     # The first write after the creation adds 1.json, and only later writes make Delta delete old files such as 0.json.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
@@ -199,7 +199,7 @@ def begins(spark: SparkSession, root: str) -> datetime | None:
 
 
 def ends(spark: SparkSession, root: str) -> datetime | None:
-    """Return the newest event time of any row, None without rows.
+    """Return the newest event time of any row; None if the tables are empty.
 
     Raises InputError if a table is missing or has another schema version.
     """
@@ -276,7 +276,7 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
 
 
 def _rows(name: str, written: DataFrame) -> DataFrame:
-    """Return rows for the table `name` from JSON in the column `value`, which lacks `schema_version` and `day`."""
+    """Return rows for the table `name` from JSON in the column `value`, and add `schema_version` and `day`."""
     kinds = (f"`{f.name}` {_WRITTEN.get(f.name, f.dataType).simpleString()}" for f in TABLES[name])
     columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
     columns |= {f.name: f"timestamp_millis(row.{f.name})" for f in TABLES[name] if f.dataType == TimestampType()}

@@ -101,7 +101,7 @@ class Losses:
             self._looked = time.monotonic()
 
     def deleted(self, positions: Positions) -> dict[str, int]:
-        """Return how many records at or after these positions were deleted, by topic; topics without any are left out.
+        """Return topic → number of deleted records at or after these positions; topics without deletions are left out.
 
         The result is empty if the brokers do not answer.
         """

@@ -44,7 +44,7 @@ REASON = "fatal"
 DEATHS, KILLS = 3, 20
 #: The monitor reads a faulty batch in SHARE parts, and after CALM good batches SHARE times as many records at a time.
 SHARE, CALM = 16, 20
-#: Parts of Spark's messages that are signs of a record's fault, or of another cause (NOT_OF_RECORDS).
+#: Parts of Spark's messages. OF_RECORDS: signs of a faulty record; NOT_OF_RECORDS: signs of another cause.
 OF_RECORDS = (
     *("OutOfMemoryError", "MemoryError", "Python worker exited unexpectedly", "Received exception when fetching"),
     *("CorruptRecordException", "InvalidRecordException", "PythonException", "ArithmeticException"),
@@ -133,14 +133,14 @@ class Guard:
     def writes(self, batch: int) -> Source | None:
         """Note that the results of a batch are about to be written.
 
-        Return the record to reject with this batch, or None.
+        Return the record that is rejected with this batch; None if no record is rejected.
         """
         self._checkpoint.write(WRITING, str(batch))
         skipped = self._run.skipped
         return None if skipped is None or batch != self._run.batch else Source(*skipped[1:])
 
     def committed(self, batches: int) -> bool:
-        """Note that `batches` more batches succeeded. Return True if a restarted query may read more at a time."""
+        """Note that `batches` more batches succeeded. Return True if a restarted query may read larger batches."""
         run = self._run
         if not run.limit:
             return False

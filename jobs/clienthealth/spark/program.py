@@ -169,7 +169,7 @@ class _Run:
 
 
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
-    """Stop the query, but first wait up to STOP_SECONDS for the end of a batch: a restart then repeats little."""
+    """Stop the query at the end of a batch, which a restart would otherwise repeat; wait at most STOP_SECONDS."""
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:
         if time.monotonic() > deadline:
@@ -179,7 +179,7 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 
 
 def _archivable(settings: Settings) -> bool:
-    """Return True if a class archive would serve this JVM and is missing."""
+    """Return True if the class archive for this JVM is missing and may be made."""
     possible = not submitted() and settings.monitor.class_archive and os.access(jars.cache(), os.W_OK)
     return possible and (paths := class_path(settings)) == class_path(Settings()) and jars.class_archive(paths) is None
 

@@ -42,8 +42,8 @@ def rows(
 ) -> DataFrame:
     """Return the step's output rows (ROWS), as a stream.
 
-    `opened`: maps a bucket to its incidents that are open in the history (see `by_bucket`). `numbers`: for each
-    bucket, the key under which Spark keeps its state (`numbers_of`). `limit`: maximum number of records per source and
+    `opened`: maps a bucket to its incidents that are open in the history (see `by_bucket`). `numbers`: the key under
+    which Spark stores each bucket's state (see `numbers_of`). `limit`: maximum number of records per source and
     batch; 0: as in the settings.
     """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)

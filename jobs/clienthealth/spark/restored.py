@@ -25,7 +25,7 @@ from clienthealth.spark.stepping import Quality, by_bucket
 
 log = logging.getLogger(__name__)
 
-#: Files beside the checkpoint: AGAIN has rows that may arrive again, WRITTEN the newest batch in `quality`.
+#: Files beside the checkpoint. AGAIN: rows that may arrive again; WRITTEN: number of the newest batch in `quality`.
 AGAIN, WRITTEN = "again.json", "written"
 #: This file exists once all incidents that were open in the history are in the state.
 OPENED = "opened"
@@ -39,7 +39,7 @@ MORE_SECONDS = 600
 class Compared:
     """The result of comparing the history with the checkpoint.
 
-    `ends`: newest event time in the history; None if the history is empty, or if both flags are False.
+    `ends`: newest event time in the history; None if the history is empty, or if `ahead` and `behind` are False.
     `ahead`: True if the history has newer data than the checkpoint. `behind`: True if the history lacks data that the
     checkpoint has read. `newest_commit_ms`: time of the history's newest commit (epoch ms); 0 without commits.
     """
@@ -51,7 +51,7 @@ class Compared:
 
 
 def compared(spark: SparkSession, root: str, checkpoint: Checkpoint) -> Compared:
-    """Compare the history with the checkpoint, by the batches that the newest commits name."""
+    """Compare the batch numbers in the history's newest commits with those in the checkpoint."""
     query, newest, written = checkpoint.query, checkpoint.newest, checkpoint.read(WRITTEN)
     if not history.there(spark, root):
         return Compared(None, behind=written is not None)
@@ -92,11 +92,11 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
 
 
 class Restored:
-    """Keep repeated rows from being counted twice. `again`: describes the repeated rows; None if no row can repeat."""
+    """Keep repeated rows from being counted twice. `again`: the rows that may be repeated, or None."""
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
-        #: By minute and topic: the counts in the history that `not_counted` has still to subtract from new counts.
+        #: Maps (minute, topic) to the counts in the history that `not_counted` has not subtracted yet.
         self._held: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         state, now = compared(spark, self._root, checkpoint), datetime.now(UTC)
         if (text := sentence(state, settings, now)) is not None:
@@ -148,7 +148,7 @@ class Restored:
 
 
 class Opened:
-    """Incidents that are open in the history, for a new checkpoint to continue.
+    """Incidents that are open in the history and that a new checkpoint takes over.
 
     `by_bucket`: the open incidents by bucket (see `stepping.by_bucket`); empty once the state contains the incidents.
     """

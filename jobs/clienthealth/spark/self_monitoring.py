@@ -155,7 +155,7 @@ class SelfMetrics:
 
 @dataclass
 class Port:
-    """Answers HTTP requests for /metrics, /healthz and /readyz (see the module); any other path gets a 404.
+    """Answers HTTP requests for /metrics, /healthz and /readyz; any other path gets a 404.
 
     `last_batch`: returns when a batch last ended (epoch s), None before the end of the first batch.
     """

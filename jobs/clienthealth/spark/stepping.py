@@ -62,7 +62,7 @@ class Summary(msgspec.Struct):
     """The result of a bucket's step in a batch: number of rows of each kind, and values for the monitor's own metrics.
 
     bucket    the bucket's number; None in the summary of rejected records, or if the step had no result
-    changes   (failure mode, change, number of incidents with this change), such as change "opened"
+    changes   (failure mode, change such as "opened", number of incidents with this change)
     onsets    the onset (epoch ms) of each incident that opened
     clients   number of clients and groups in the state
     skewed    number of clients with a wrong clock
@@ -95,7 +95,7 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
 def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
     """Return the function for `applyInPandasWithState`.
 
-    `numbers`: for each bucket, the key under which Spark stores its state (`checkpoint.numbers_of`). `opened`: maps
+    `numbers`: the key under which Spark stores each bucket's state (see `checkpoint.numbers_of`). `opened`: maps
     each bucket to its incidents that are open in the history tables (see `by_bucket`). A bucket without a state starts
     with these incidents.
     """
@@ -151,8 +151,9 @@ def _judged(
 def advance(
     bucket: int, packed: Sequence[bytes], kept: GroupState, settings: Settings, opened: Mapping[int, bytes], now_ms: int
 ) -> tuple[tuple[Published, list[Row], Summary] | None, list[Fault]]:
-    """Run the step on a bucket's chunks and state, and store the new state in `kept`. Return (result, faults).
+    """Run the step on a bucket's chunks and state, and store the new state in `kept`.
 
+    Return (result, one Fault per process that was left out).
     If the bucket has a state, the step runs even without chunks, because verdicts also depend on the present time.
 
     The result is None if the bucket needs no state, or if the step fails and no single process is the cause.
@@ -237,7 +238,10 @@ def fits(most: int, *parts: bytes | None) -> bool:
 
 
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
-    """Return a row per rejected record, without value or headers if above `most` bytes, and a summary."""
+    """Return a row per rejected record, and a row with the summary.
+
+    A row of more than `most` bytes loses its value and, if it is still too large, also its key and headers.
+    """
     rows: list[Row] = []
     for reject in (reject for item in data for reject in _unpack_rejects(item)):
         source = Source(reject.topic, reject.partition, reject.offset)

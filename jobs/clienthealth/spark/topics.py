@@ -28,12 +28,12 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
     """Return the topics as a stream that begins at the checkpoint or, without one, `start_seconds_back` before now.
 
     A missing topic is read once it exists. Records that were deleted before they were read are skipped and
-    counted (`losses.py`). `limit`: maximum number of records per batch, if less than `max_offsets_per_trigger`; 0: only
-    that setting applies.
+    counted (`losses.py`). A batch has at most `max_offsets_per_trigger` records, or `limit` records if `limit` is
+    smaller and not 0.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # Without this limit, a poll would also unpack records after the batch, which `poison` does not search.
+    # Without this limit, a poll would also unpack records after the batch, in which `poison` finds no bad record.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -63,7 +63,7 @@ TICKS_SECONDS = 30
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
-#: Spark seeks before each poll and so fetches records again, which with 50 records per poll took half of the time.
+#: Maximum number of records per poll. Spark seeks before each poll, so small polls fetch many records again.
 POLLED = 2000
 
 #: The record of a group with 10,000 partitions exceeds the default limits of the producer and the brokers.
