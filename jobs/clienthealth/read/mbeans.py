@@ -63,7 +63,7 @@ class _Layout(NamedTuple):
     """What the names of an MBean's attributes mean.
 
     attributes  the attributes that are read
-    names       our names of these metrics, in the order of `attributes`
+    names       the names of our metrics for these attributes, in the order of `attributes`
     lags        (attribute, topic, partition) of each attribute with the lag of one partition
     """
 
@@ -96,7 +96,7 @@ PATTERNS: Mapping[str, Sequence[str]] = {
 def object_name(name: str) -> tuple[str, dict[str, str]]:
     """Return (domain, key properties) of an MBean's name, without the quotes that JMX demands.
 
-    If a property occurs twice, the first one counts.
+    If a property occurs twice, its first value is returned.
     """
     domain, _, properties = name.partition(":")
     pairs = _PROPERTY.findall(properties)
@@ -194,7 +194,7 @@ def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Add a version to `samples`; the Scala client's MBean names no client, so its version is the whole JVM's."""
+    """Add a version to `samples`. The Scala client's MBean names no client, so its version applies to the whole JVM."""
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.subject.client_id is not None:

@@ -1,8 +1,8 @@
 """Read recordings and other files as records, as if the records came from topics.
 
-Each folder is read as the data of one process. But if it has a file `X-metrics.jsonl`, this file and `X.log` belong to
-a second process, named X. `metrics.jsonl` has one sample per line. `*.log` and `*.txt` (such as `jstack-*.txt`) have
-one thread dump, or log entries: a stack trace belongs to the line above the trace. Any other file has records in any
+Each folder is read as the data of one process. But a file `X-metrics.jsonl`, with `X.log`, belongs to a second process,
+named X. `metrics.jsonl` has one sample per line. `*.log` and `*.txt` (such as `jstack-*.txt`) have one thread dump or
+log entries. A stack trace belongs to the log line above the trace. Any other file has records in any
 known format: one record per line, or a single record if the file is binary, a JSON document or a page in Prometheus's
 text format.
 """
@@ -170,7 +170,7 @@ def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:
-    """Return (name of the MBean, attribute); `domain` is the MBean's if `key` has the form `group/name{tags}`."""
+    """Return (MBean's name, attribute). For a `key` of the form `group/name{tags}`, the name begins with `domain`."""
     if (named := METRIC.fullmatch(key)) is None:
         mbean, _, attribute = key.rpartition("/")
         return mbean, attribute

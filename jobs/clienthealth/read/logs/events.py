@@ -30,7 +30,7 @@ from clienthealth.read.logs.wordings import Catalogue
 MAX_TEXT = 500
 #: The values that an event's `kind` can have; `kind` is None for all other kinds of client.
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
-#: For a line without an offset in a file, the Kafka offset of its record times this size (bytes) is used.
+#: If a line's offset in its file is unknown, the estimate is its record's Kafka offset times this size (bytes).
 BYTES_PER_LINE = 64
 
 #: The first packages of a library's logger may be shortened (`o.a.k`).
@@ -38,7 +38,7 @@ LIBRARIES = r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|confluent|sarama|\[thrd:|\b(?:kgo
 _LIBRARY = re.compile(LIBRARIES, re.ASCII | re.IGNORECASE)
 #: A logger that writes librdkafka's own prefix copies another program's line.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: An application's line with a Java client's or librdkafka's prefix before the match copies a client's line.
+#: If one of these prefixes (of a Java client or librdkafka) precedes the match, an application copied a client's line.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _RE = {name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__).with_name("quotations.toml")).items()}
 #: Maximum number of characters before a match that are searched for an exception's name or the log layout's fields.
@@ -49,7 +49,7 @@ FAR_MS = 26 * 3_600_000
 #: characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
-#: These texts can be searched in raw records, because JSON encoders escape none of their characters but the tab.
+#: These texts can be searched for in raw records, because JSON encoders escape only the tabs in them.
 _OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "JNI global", DEADLOCK, HOLDER)
 
 
@@ -64,10 +64,10 @@ def events_and_dumps(
 ) -> tuple[list[LogEvent], list[ThreadDump]]:
     """Return (events, dumps) of a valid log line with a time: one event per matching log pattern.
 
-    `source`: the input record. `attached`: True for a line of an attached file. Only there, patterns for any program's
-    own words count (`Wording.loose`), because a monitored log has such words on healthy days, too. A match in source
-    code makes no event. A line in a text that explains an error (`LogLine.explained`) makes only events of known
-    issues. If a dump was sent line by line, each line becomes an event DUMP_LINE.
+    `source`: the input record. `attached`: True for a line of an attached file. Patterns for the words of any program
+    (`Wording.loose`) are searched only in attached files, because a monitored log has these words on healthy days, too.
+    A match in a line of source code gives no event. A line in a text that explains an error (`LogLine.explained`) gives
+    only events of known issues. If a dump was sent line by line, each line becomes an event DUMP_LINE.
     """
     events, reported = [], set()
     body = body_of(line)
@@ -101,7 +101,7 @@ def events_and_dumps(
 
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
-    """Return whether a client in the logging program wrote this line; None if the line is source code."""
+    """Return whether a client in the logging program wrote this line; None if the text is a line of source code."""
     logger = line.logger or ""
     bare = _is_bare(line)
     unlogged = bare and (_RE["asked"].match(after) or _RE["no_line"].match(before[:MAX_BEFORE]))

@@ -1,7 +1,7 @@
 """Parse log lines in the usual layouts of log4j, logback, Spring Boot, Storm, Python, Kafka's tools and librdkafka.
 
-One regular expression reads the first line of an entry. If that expression finds no level, the fields are searched in
-brackets and in columns. The lines below the first (a stack trace, the values of a configuration) are the entry's
+One regular expression reads the first line of an entry. If that expression finds no level, brackets and columns are
+searched for the fields. The lines below the first (a stack trace, the values of a configuration) are the entry's
 `stack`. If no layout fits, the whole first line is the message.
 """
 
@@ -48,7 +48,7 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Maps each group of _PATTERN to the fields of its layout (name of a field → number of its group).
+#: Maps each group's number in _PATTERN to all groups of its layout (name of the field → number of the group).
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}

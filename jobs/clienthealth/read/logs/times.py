@@ -135,7 +135,7 @@ def _ms(moment: datetime | None) -> int | None:
 
 
 def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | None:
-    """Return the time with these `parts` (groups of a match); None without a possible date.
+    """Return the time with these `parts` (groups of a match); None if the date is unknown or impossible.
 
     A date without a year is at most a day later than `day`, or than today if `day` is None.
     """
@@ -318,7 +318,7 @@ class TimeInName(NamedTuple):
 
 
 def time_in_name(file: str, day_ms: int) -> TimeInName | None:
-    """Return the last time in a file's name, for files (dumps, scrapes) that contain no time; None if there is none.
+    """Return the last time in a file's name, for files that contain no time; None if the name contains no time.
 
     `day_ms`: if the name contains no date, the date of this time (epoch ms) is used.
     """

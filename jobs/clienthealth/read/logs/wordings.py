@@ -36,8 +36,8 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     """A log pattern.
 
     id         hyphenated, unique; stored as `LogEvent.signature`, also in the state on disk
-    source     maps a library to the versions that log the line, and the place in the library's source; `any` stands for
-               programs that log the line in their own words
+    source     maps a library to a text: the versions that log the line, and the place in the library's source. The
+               key `any` stands for programs that log the line in their own words
     literal    a text that every match contains, except matches with one of the `or_literals`. A search for this text is
                a cheap test before the pattern (case matters)
     or_literals  texts that a match may contain instead of `literal`
@@ -141,7 +141,7 @@ class Catalogue:
         self.meanings = tuple(dict.fromkeys(meanings))
         self.by_id: dict[str, Meaning] = {}
         self.loose = frozenset(one.id for meaning in self.meanings for one in meaning.wordings if one.loose)
-        #: Maps (`loose`, `otherwise`, literal) to the log patterns with these values.
+        #: Maps (`Wording.loose`, `Meaning.otherwise`, literal) to the log patterns with these three values.
         compiled: dict[tuple[bool, bool, str], list[tuple[Wording, _Find, re.Pattern[str] | None]]] = {}
         for meaning in self.meanings:
             for wording in meaning.wordings:
@@ -190,14 +190,14 @@ class Catalogue:
 
 
 def _finder(pattern: re.Pattern[str]) -> _Find:
-    """Return a function that finds a text's first match, or the match with the most minutes (group `minutes`)."""
+    """Return a function that finds a text's first match, or the match with most `minutes` if this group exists."""
     if "minutes" not in pattern.groupindex:
         return pattern.search
     return lambda text: max(pattern.finditer(text), key=lambda match: int(match["minutes"] or 0), default=None)
 
 
 def _abbreviated(logger: str) -> re.Pattern[str]:
-    """Return a pattern for a logger's name with shortened packages (`o.a.k.clients`) or without the first one."""
+    """Return a pattern for a logger's name, also in the forms `o.a.k.clients` and `.apache.kafka.clients`."""
     *packages, last = logger.split(".")
     shortened = "".join(rf"{part[0]}(?:{part[1:]})?\." for part in packages[1:])
     return re.compile(

@@ -49,6 +49,6 @@ _BY_NAME = converted(
 )
 SHAPES = tuple(_BY_NAME.values())
 HOTSPOT, _TO_FILE = _BY_NAME["hotspot"], _BY_NAME["to-file"]
-#: Every dump contains one of these texts: of `Thread.dump_to_file`, the beginning of a thread's header ("\n#").
+#: Every dump contains one of these texts. In a dump of `Thread.dump_to_file`, "\n#" begins a thread's header.
 HINTS = (*dict.fromkeys(hint for shape in SHAPES if shape is not _TO_FILE for hint in shape.hints), "\n#")
 STATES: Mapping[str, str] = TABLES["states"]

@@ -67,7 +67,7 @@ class Block:
     """A thread of a dump while the thread's lines are read. `frames`: innermost first.
 
     line    number of the thread's first line in the text, from 0
-    state   the thread's state, by the tool's or the JVM's name; '' if the dump has no states
+    state   the thread's state as the tool or the JVM writes it; '' if the dump has no states
     cpu_ms  CPU time; None if unknown
     python  True if the frames are Python's
     key     distinguishes threads with the same name
@@ -130,8 +130,8 @@ def dump_of(
     """Make a dump of at most 256 threads (MAX_THREADS).
 
     `what`: the program that wrote the dump. `ts_ms`: the dump's time (epoch ms). `taken`: numbers of the text's lines
-    that belong to the dump. `complete`: True if the dump's last line is present, False if it is missing, None if such
-    dumps have no last line.
+    that belong to the dump. `complete`: True if the dump has its closing line, False if this line is missing, None if
+    the program writes no closing line.
 
     Threads of a Kafka client, and the thread DestroyJavaVM (EXITING), come first. Then come other threads that have a
     name and run code outside the JVM. All other threads are left out.
