@@ -8,9 +8,8 @@ healthy             a client-minute with the status `ok` or `partial`. `partial`
                     mode could be judged. A partial minute counts as healthy, because otherwise a fleet without logs
                     would have no objective; partial minutes are also shown separately
 unhealthy           a client-minute with the status `suspected` or `confirmed`; both spend the error budget in full. A
-                    failing client does harm whether or not a thread dump has proved it, and a budget that waited for
-                    proof would reward bad evidence. The two are counted separately, so that a suspicion can be
-                    disputed.
+                    failing client does harm even if no thread dump proves the failure. The two are counted separately,
+                    so that a suspicion can be disputed
 unknown             a client-minute that could not be judged: neither healthy nor unhealthy, in no ratio, and shown
                     separately
 observed            healthy + unhealthy
@@ -22,5 +21,5 @@ records lost        records that clients accepted and did not deliver, in incide
 watched             a minute of UTC with a row in the table `quality`: the monitor read data in it
 gap                 a minute that was not watched: no data, neither healthy nor unhealthy, and shown separately
 
-All sums are sums of integers, and all orders are total: the same history and options give the same bytes.
+The same history and options give the same bytes, because only integers are added up and every sort has a tie-breaker.
 """

@@ -58,9 +58,10 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 
 
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
-    """Return the groups (or consumers) with the fastest growing lag: at most 5 (TOP), each by at least 1 record a day.
+    """Return the groups and consumers with the fastest growing lag, at most five (TOP).
 
-    `lag`: the lag of each group or consumer (from `client_minutes.lag`). `reviewed`: number of the reviewed period.
+    The lag must grow by at least 1 record a day. `lag`: the result of `client_minutes.lag`. `reviewed`: the reviewed
+    period, as a value of the column `period`.
     """
     slope = (F.col("n") * F.col("sxy") - F.col("sx") * F.col("sy")) / F.nullif(
         F.col("n") * F.col("sxx") - F.col("sx") * F.col("sx"), F.lit(0.0)
@@ -80,7 +81,7 @@ def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Dis
     """Return how many client-minutes had a buffer peak in each tenth of the buffer, and how many had a full buffer.
 
     `rows`: numbers of client-minutes by service, period and buffer peak (from `client_minutes.buffers`). `reviewed`:
-    the number of the reviewed period in these rows.
+    the reviewed period, as a value of the column `period`.
     """
     names = (*(f"{n * 10}–{n * 10 + 10} %" for n in range(BUFFER_CLASSES)), "full")
     return _distribution(names, ((row, row["per_mille"] * BUFFER_CLASSES // 1000) for row in rows), reviewed)
@@ -89,7 +90,7 @@ def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Dis
 def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
     """Return how many minutes groups (or consumers) spent in each class of lag; the classes are powers of ten.
 
-    `lag`: the lag of each group or consumer (from `client_minutes.lag`). `reviewed`: number of the reviewed period.
+    `lag`: the result of `client_minutes.lag`. `reviewed`: the reviewed period, as a value of the column `period`.
     """
     rows = lag.groupBy("period", "class").agg(F.sum("n").alias("count")).collect()
     names = ("0", "1–9", "10–99", "100–999", "1k–10k", "10k–100k", "100k–1M", "1M–10M", "over 10M")

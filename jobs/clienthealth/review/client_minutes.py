@@ -53,7 +53,7 @@ def _clients_only(minutes: DataFrame) -> DataFrame:
 
 
 def statuses(minutes: DataFrame, periods: Sequence[Period], step: int) -> DataFrame:
-    """Return the number of client-minutes (`count`) for each `service`, `period` (index), `slot` and `status`.
+    """Return the number of client-minutes (`count`) for each `service`, `period` (0: the oldest), `slot` and `status`.
 
     The last period is divided into slots of `step` minutes; each earlier period has the single slot -1.
     """
@@ -77,7 +77,7 @@ def failing(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return how many log `lines` and `clients` show each known issue (`what`), per `service` and `period` (index)."""
+    """Return how many log `lines` and `clients` show each known issue (`what`), per `service` and `period`."""
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end)).filter("also_seen is not null")
     return (
         rows.select(*CLIENT_KEY, _index(periods).alias("period"), F.explode("also_seen").alias("seen"))
@@ -87,7 +87,7 @@ def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return the number of client-minutes (`count`) for each `service`, `period` (index) and `per_mille`.
+    """Return the number of client-minutes (`count`) for each `service`, `period` (0: the oldest) and `per_mille`.
 
     `per_mille`: the highest share of the buffer in use within the minute, in thousandths. Minutes without this number
     are left out.
@@ -120,7 +120,7 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return one row per client key (of a group or a consumer), `period` (index), `lag_topic` and `class`.
+    """Return one row per client key (of a group or a consumer), `period` (0: the oldest), `lag_topic` and `class`.
 
     Class 0 is no lag, and class n is a lag with n digits.
 
@@ -148,7 +148,7 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
-    """Return one row per client key: the client's lag in the reviewed period. `reviewed`: index of that period.
+    """Return one row per client key: the client's lag in the reviewed period. `reviewed`: that period's number, from 0.
 
     `lag`: the result of the function `lag`. Columns: the client key, `topic` (the topic with the highest lag in
     records), and all columns of `lag` except `period`, `lag_topic` and `class`.

@@ -1,4 +1,4 @@
-"""Put reviews of several clusters side by side: a row and a section for each, with a link to the whole review."""
+"""Put reviews of several clusters side by side. Each review gets a row, a section and a link to its own page."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def side_by_side(reviews: Sequence[Review]) -> Clusters:
 def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
     """Write the page of all clusters into the folder, and each cluster's review into a subfolder named after it.
 
-    Returns the files by subfolder. The files of all clusters together have the key ''.
+    Returns the files by subfolder; the key '' is for the files directly in `folder`.
     """
     files = {review.cluster: write(review, folder / review.cluster) for review in clusters.reviews}
     each = [as_json(review) for review in clusters.reviews]

@@ -83,7 +83,7 @@ def moment(at: datetime | None) -> str:
 
 
 def stretch(start: datetime, stop: datetime | None, else_word: str = "still open") -> str:
-    """Return a span of time as text. The end names its day only if it differs from the day of the start.
+    """Return a span of time as text. The text names the day of the end only if it is not the day of the start.
 
     `else_word`: the text in place of an end that is None.
     """
@@ -205,7 +205,7 @@ def list_known_bugs(review: Review) -> list[tuple[str, KnownBugs]]:
 
 
 def list_paged(review: Review) -> list[tuple[str, list[Page]]]:
-    """Return (service, its pages), most pages first. Pages for many services at once have the service ''."""
+    """Return (service, its pages), the service with most pages first. Pages for many services have the service ''."""
     by_service = grouped(review.pages or (), lambda page: page.service)
     return sorted(by_service.items(), key=lambda item: (-len(item[1]), item[0]))
 

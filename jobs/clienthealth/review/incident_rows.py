@@ -24,7 +24,7 @@ INCIDENT_KEY = (*CLIENT_KEY, "mode")
 THEME = ("mode", "cause", "topic")
 #: The bounds of a loss, each as (unit, 0 for the lower or 1 for the upper bound).
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
-#: Modes with incidents that lose records even if the number of lost records is unknown.
+#: A failure of these modes implies lost records even if no counter shows the loss.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
 #: An incident counts as flapping if it begins within this time (s) after the end of the previous incident of its client
 #: and mode.
@@ -99,9 +99,9 @@ def real(touching: DataFrame) -> DataFrame:
 
 
 def themes(touching: DataFrame) -> DataFrame:
-    """Return one row per theme (same mode, cause and topic): sums, counts and medians over its incidents.
+    """Return one row per theme (mode, cause and topic), with sums, counts and medians of the theme's incidents.
 
-    `touching`: the incidents open in the period (from the function `touching`). Those withdrawn or moved are left out.
+    `touching`: the result of the function `touching`. Withdrawn and moved incidents are left out.
     """
     return (
         real(touching)
@@ -128,7 +128,7 @@ def losses(touching: DataFrame) -> DataFrame:
 
 
 def _sums() -> list[Column]:
-    """Return the sums of `lost_*`; a sum is null if an incident with a loss lacks an upper bound or bytes."""
+    """Return the sums of the columns `lost_*`. A sum is null if one of its terms is unknown."""
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
     has_bytes = lose == F.count("lost_bytes_1")
@@ -181,16 +181,16 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 
 
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
-    """Return the severity of a mode's alert; for an unknown mode the default: critical if confirmed, else warning."""
+    """Return the severity of a mode's alert. An unknown mode has the severity critical if confirmed, else warning."""
     alertings = {mode.id: mode.confirmed if status == "confirmed" else mode.suspected for mode in modes().values()}
     known = F.create_map(*(F.lit(text) for mode, alerting in alertings.items() for text in (mode, alerting.severity)))
     return F.coalesce(known[F.col("mode")], F.lit("critical" if status == "confirmed" else "warning"))
 
 
 def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
-    """Return the pages that began in the period: stretches in which a mode was confirmed on any client of a service.
+    """Return the pages that began in the period. A page lasts while a mode is confirmed on any client of a service.
 
-    A failure that is confirmed up to `hold` seconds after the end of a stretch belongs to that stretch. `loses`: true
+    A failure that is confirmed up to `hold` seconds after the end of a page belongs to that page. `loses`: true
     if an incident of the page lost, or may have lost, records. Withdrawn incidents are included, because they have
     paged. Incidents that were over before the monitor confirmed them have not paged, and are left out.
     """

@@ -1,4 +1,4 @@
-"""Collect the incidents of a review: grouped by theme, each with its evidence and its dashboard."""
+"""Collect the incidents of a review, grouped by theme. Each incident has its evidence and a link to a dashboard."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def cleared(touching: DataFrame, links: Links) -> list[Incident]:
     return [_incident(row.asDict(), links) for row in rows.collect()]
 
 
-#: An alert fires this long (s) after its condition has ended, and a new failure then continues the alert.
+#: An alert still fires this long (s) after its condition has ended. A new failure in this time continues the alert.
 HOLD_SECONDS = 300
 #: If at least FLEET_SERVICES services begin to fail within FLEET_WITHIN, the alert rule sends one page for all of them,
 #: and the review counts one page.

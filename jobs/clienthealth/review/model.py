@@ -121,7 +121,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Alert:
-    """The alert of one mode and severity in the period. An episode: a stretch in which the alert fires for one client.
+    """The alert for one mode and severity in the period. An episode is a time in which the alert fires for one client.
 
     count    number of episodes
     clients  number of clients
@@ -141,7 +141,7 @@ class Alert:
 
     @property
     def repeats(self) -> int:
-        """The number of episodes after the first one of each client."""
+        """The number of episodes, not counting each client's first one."""
         return self.count - self.clients
 
 
@@ -231,7 +231,7 @@ class Fleet:
 class Capacity:
     """How full the buffers of a service are.
 
-    `p95`: per period, oldest first, the 95th percentile of the buffer peaks of all client-minutes (1: a full buffer).
+    `p95`: the 95th percentile of all client-minutes' buffer peaks, per period, oldest first (1: a full buffer).
 
     `slope`: change of the percentile per period; None if too few periods have a percentile.
 

@@ -106,10 +106,9 @@ def name_of(theme: Theme) -> str:
 
 
 def budget_left(review: Review) -> list[tuple[str, list[float]]]:
-    """Return (name, shares): the share of the error budget that is left after each point of the time axis.
+    """Return (name, shares) for all services together, then for each of the four worst services (LINES).
 
-    All services together come first, then the four worst services (LINES). A share is negative if the budget is
-    overspent.
+    `shares`: the remaining share of the error budget after each slot of the period; negative if overspent.
     """
     spenders = [s for s in review.services if s.minutes.unhealthy][:LINES]
     slots = -(-review.period.minutes // review.slot_minutes)
@@ -154,7 +153,7 @@ def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
 
 
 def by_day(review: Review) -> bool:
-    """True if a column of the heat strip is a day or more."""
+    """True if a column of the heat strip covers a day or more."""
     return review.period.step(CELLS) >= 1440
 
 

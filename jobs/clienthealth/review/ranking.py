@@ -70,7 +70,7 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
 
 
 def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> Column:
-    """Return a client's entry, with `topic` and `seconds`, in the ranking by the column `what`."""
+    """Return a client's entry in the ranking by the column `what`. `topic`, `seconds`: its other columns."""
     return F.struct(
         F.lit(what).alias("what"),
         F.col(what).cast("double").alias("value"),
@@ -80,7 +80,10 @@ def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> C
 
 
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
-    """Return, per value of `kind`, the `most` rows with the highest values in `highest`; `ties` order equal ones."""
+    """Return, per value of `kind`, the `most` rows with the highest values in the column `highest`.
+
+    `ties`: columns that order rows with equal values.
+    """
     order = Window.partitionBy(kind).orderBy(F.desc(highest), *ties)
     return (
         rows.withColumn("rank", F.row_number().over(order))

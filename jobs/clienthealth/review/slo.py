@@ -19,7 +19,7 @@ Decision = Literal["ship", "freeze", "no data"]
 NEARLY = 0.75
 #: Number of periods (weeks) in the trend and in the long budget (`long_budget`); the reviewed period is the last one.
 PERIODS = 4
-#: Minimum and maximum, which is None if unknown.
+#: (minimum, maximum); the maximum is None if it is unknown.
 Range = tuple[int, int | None]
 
 

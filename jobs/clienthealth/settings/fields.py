@@ -97,7 +97,7 @@ class Section:
                 raise CatalogueError(f"{self.where}.{name}: unknown form {setting.form}; known are {', '.join(FORMS)}")
 
 
-#: Placeholder: a field's real default is in the TOML table that the class argument `of` names.
+#: Stands for a field's default, which is in the TOML table that the class argument `of` names.
 DEFAULT: Any = None
 
 
@@ -225,7 +225,7 @@ class Checked:
             raise SettingsError(sentence)
 
     def contradictions(self) -> Iterable[str]:
-        """Yield an error message (without the section's name) if values contradict each other, though each is valid."""
+        """Yield an error message (without the section's name) for each contradiction between valid values."""
         return ()
 
 
@@ -239,7 +239,7 @@ def _shown(number: float | str | None) -> str:
 
 
 def _but(key: Key, value: Any) -> str:
-    """Return ", not VALUE" for an error message; '' unless `key` takes numbers and `value` is one below 1e15."""
+    """Return ", not VALUE" for an error message if `key` takes numbers and `value` is a number below 1e15, else ''."""
     return f", not {_shown(value)}" if key.number and type(value) in (int, float) and abs(value) < 1e15 else ""
 
 
