@@ -26,8 +26,7 @@ THEME = ("mode", "cause", "topic")
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
 #: A failure of these modes implies lost records even if no counter shows the loss.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
-#: An incident counts as flapping if it begins within this time (s) after the end of the previous incident of its client
-#: and mode.
+#: An incident is flapping if it begins within this time (s) after the client's previous incident in this mode ended.
 FLAP_SECONDS = 1800
 
 
@@ -94,7 +93,7 @@ def touches(period: Period) -> Column:
 
 
 def real(touching: DataFrame) -> DataFrame:
-    """Return the incidents that count: all except those that were withdrawn or moved to another client."""
+    """Return all incidents except those that were withdrawn or moved to another client."""
     return touching.filter("last not in ('withdrawn', 'moved')")
 
 

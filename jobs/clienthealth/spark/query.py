@@ -47,7 +47,7 @@ def rows(
     batch; 0: as in the settings.
     """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
-    # Each tick sends every bucket an empty chunk, so that its step can measure the time since the last input.
+    # Each tick sends an empty chunk to every bucket, so that the bucket's step runs even without input.
     buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
     empty = F.lit(bytearray(compressed(encode(Chunk()))))
     nothing = F.when(F.col("bucket") == COUNTS, F.lit(bytearray(NO_COUNTS))).otherwise(empty)

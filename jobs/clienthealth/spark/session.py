@@ -69,7 +69,7 @@ def session(name: str, settings: Settings) -> SparkSession:
         starting.start()
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
-    # Keep Java classes, because PySpark looks them up for each column, and the JVM searches all jars each time.
+    # Cache Java classes, because PySpark looks them up for each column, and then the JVM searches all jars.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
@@ -179,7 +179,7 @@ class Together:
     """Run several Spark jobs at the same time: while the driver commits one job, executors work on another."""
 
     def __init__(self) -> None:
-        # A new thread would open a connection to the JVM that stays open after the thread's end.
+        # Reuse threads, because each new thread opens a connection to the JVM that stays open after the thread's end.
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:

@@ -201,7 +201,7 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
 
 
 def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[list[Row], Summary]:
-    """Return a step's output rows, of at most `most` bytes each on the output topics, and their summary."""
+    """Return a step's output rows and their summary. A row for a topic has at most `most` bytes."""
     from clienthealth.monitor.faults import REASON
 
     too_large = f"{REASON}: the record would take more than {most} bytes, [topics] max_message_bytes"

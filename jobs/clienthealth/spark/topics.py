@@ -59,7 +59,7 @@ def ticks(spark: SparkSession) -> DataFrame:
 
 #: Without this maximum age (s) of ticks, a start after a pause of hours would bring thousands of rows.
 TICKS_SECONDS = 30
-#: For `current_timestamp()`, Spark would compile the code of each batch anew.
+#: Replaces `current_timestamp()`, for which Spark would compile the code of each batch anew.
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 

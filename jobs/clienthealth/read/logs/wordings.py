@@ -80,7 +80,7 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     halted    a counter of the Java client that does not rise any more after this event; '' if there is none
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
-    otherwise  True if the event counts only in lines that match no other pattern
+    otherwise  True if the event is searched for only in lines that match no other pattern
     suspects  maps a failure mode to its cause ('' for no cause). The event raises a suspicion of this mode, but only in
               a text that a person attached, and only if no later line shows relief
     enough    the minimum number of lines for this suspicion
