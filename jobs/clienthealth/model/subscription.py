@@ -38,7 +38,7 @@ MATCH_LIBRDKAFKA = (
 )
 #: Prefixes of librdkafka's metric names: metrics that are read, and counters that show when a push's interval began.
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
-#: An interval of 60 s between a client's pushes would halve the load, but each report could come 30 s later.
+#: Clients push at this interval. An interval of 60 s would halve the load, but could delay a verdict by 30 s.
 INTERVAL_SECONDS = 30
 REPORTERS = "metric.reporters"
 PLUGIN = "clienthealth.ClientTelemetryToTopic"

@@ -136,8 +136,8 @@ _URL_PORT = re.compile(r"^(?:[a-z]+://)?[^/]*?:(\d+)(?:[/?]|$)")
 
 @lru_cache(maxsize=4096)
 def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, str | None]:
-    """Return (host, instance) of the process behind an agent's URL. The instance is host:port. `host`: used without a
-    URL, and in place of a loopback address in the URL.
+    """Return (host, instance) of the process behind an agent's URL. The instance is host:port. `host`: used if there is
+    no URL, or if the URL has a loopback address.
     """
     in_url, port = _URL_HOST.search(url or ""), _URL_PORT.search(url or "")
     where = in_url[1] if in_url else host

@@ -15,7 +15,7 @@ EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
 #: `partial`: no failure was found, but some modes could not be judged.
 Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
-#: All statuses, the one that counts least first.
+#: All statuses in order of rank: if verdicts differ, the status of the highest rank is shown.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 
@@ -106,10 +106,10 @@ class Proof(NamedTuple):
 class Verdict:
     """The verdict of one failure mode on one client. `since_ms`: onset (epoch ms).
 
-    `reason`: why the status is `unknown`. `counts`: for each sum in `detail`, the summed numbers. `adjusted`: names of
-    the adjustments (`monitor/adjust.py`) that changed the judge's verdict, in order of time. `ruled_out`: the innocent
-    explanations that data refutes, each with the refutation. `not_ruled_out`: the innocent explanations that may be
-    true, each with the data that would decide. `proofs`: what each piece of evidence proves.
+    `reason`: why the status is `unknown`. `counts`: for each sum in `detail`, its numbers per half minute. `adjusted`:
+    names of the adjustments (`monitor/adjust.py`) that changed the judge's verdict, in order of time. `ruled_out`: the
+    innocent explanations that data refutes, each with the refutation. `not_ruled_out`: the innocent explanations that
+    may be true, each with the data that would decide. `proofs`: what each piece of evidence proves.
     """
 
     mode: str

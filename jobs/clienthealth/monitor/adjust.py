@@ -327,7 +327,7 @@ def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "One failure gets one verdict: the symptoms of a known failure are not a second failure.")
 def _explained(verdict: Verdict, context: Context) -> Verdict:
-    """Runs last in its stage, because the verdicts that are still unhealthy after it open incidents."""
+    """Runs last in its stage: the verdicts that it leaves unhealthy open incidents."""
     if verdict.status == "unknown":
         return verdict
     present = {mode: incident.status for mode, incident in context.incidents.items()}
@@ -410,7 +410,7 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: `diagnose` puts undated records this far (ms) before all dated records, so that their dumps are never compared.
+#: `diagnose` puts undated records this far (ms) before dated ones, so that dated and undated dumps are not compared.
 APART_MS = 10 * 86_400_000
 
 BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}

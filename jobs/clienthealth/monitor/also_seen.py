@@ -58,9 +58,9 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: The lines of an issue are counted minute by minute for at most this number of minutes.
+#: Maximum number of minutes for which a `Run` keeps the number of lines in each minute.
 MINUTES = 60
-#: A person picks the lines of an excerpt, so fewer lines show an issue with a `Trouble.least` below EVERYDAY_LINES.
+#: In an excerpt, one line is enough for an issue with a `Trouble.least` below this: a person picked the line.
 EVERYDAY_LINES = 8
 
 
@@ -74,7 +74,7 @@ def is_reported(run: Run, excerpt: bool = False) -> bool:
 
 
 def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, str], Sequence[Run]]:
-    """Return, by process (service, host), the runs with enough lines to be reported.
+    """Return, by process (service, host), the known issues with enough lines to be reported.
 
     `excerpt`: True if a person picked the lines from a log.
     """
@@ -127,7 +127,7 @@ def unwritten(runs: Sequence[Run], client_id: str, kind: str, until_ms: float) -
     """Return a row for each of a client's known issues with log lines that are not in the history yet.
 
     A row is {"what": id of the issue, "lines": number of these lines}. Afterwards the lines count as written to the
-    history. `until_ms`: start (epoch ms) of the last minute with lines to count.
+    history. Lines of minutes that begin after `until_ms` (epoch ms) are left for a later call.
     """
     counts: dict[str, int] = {}
     for run in runs:

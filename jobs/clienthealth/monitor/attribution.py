@@ -35,7 +35,7 @@ from clienthealth.read.logs.dumps import clients_of
 from clienthealth.read.logs.fields import KAFKA_PREFIX, PRODUCER_THREAD
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
-#: Dumps of a process that are more than a week (ms) apart are not compared, because a clock was wrong.
+#: Dumps of a process more than a week (ms) apart are not compared: the time of one of them must be wrong.
 COMPARED_MS = 7 * 86_400_000
 #: A dump that is older than the client's first sample by more than this (ms) belongs to an earlier process.
 BEFORE_MS = 60_000
@@ -47,10 +47,10 @@ AROUND_MS = 35_000
 #: The application polls often enough if the time between two polls is below half of max.poll.interval.ms or below
 #: AWAY_SECONDS (s).
 AWAY_SECONDS = 5.0
-#: The only library with metrics that can contradict its log lines, because other libraries count differently.
+#: The only library with counters that match its log lines, so that its metrics can contradict a line.
 COUNTS = "java"
 
-#: In the log of a process that runs only libraries of _NO_JVM, a text of _OF_JVM quotes another program.
+#: If _NO_JVM matches all client libraries of a process, a log line that _OF_JVM matches quotes another program.
 _NO_JVM = re.compile(r"rdkafka|kafka-python|aiokafka", re.ASCII)
 _OF_JVM = re.compile(
     r"(?:clients\.(?:consumer|producer)|common\.errors)\.\w{1,100}Exception\b"
@@ -107,7 +107,7 @@ def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life
 def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
     """Return (instance in the line, event) for each log line in the state that tells of this client's start or end.
 
-    A line with the client's id counts, even if it names another instance. A line without a client id counts if it
+    A line with the client's id is used, even if it names another instance. A line without a client id is used if it
     belongs to all clients of the process, or if `alone` is True: the process has no other client of this kind. The
     lines are in order of time; the instance is "" if the line names none.
     """
@@ -203,7 +203,7 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Decide like `owner`; if the log names the client's instance, entries of other instances are another's."""
+        """Decide like `owner`; but if the log names the client's instance, other instances' entries are "another's"."""
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)

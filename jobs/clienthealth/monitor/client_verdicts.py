@@ -37,7 +37,7 @@ from clienthealth.monitor.readings import NEVER_MS, SHIFT, USUAL_INTERVAL_MS, sk
 from clienthealth.monitor.state import ProcessKey
 from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, merged, verdict
 
-#: Key and value of a record on the topic `client-health`; the value None makes consumers drop the client.
+#: Key and value of a record on the topic `client-health`; the value None (a tombstone) deletes the client's record.
 Record = tuple[str, bytes | None]
 WindowAt = Callable[[int], ClientWindow]
 #: Clients with their verdicts in order of time: (end of the window in epoch ms, verdicts).
@@ -46,7 +46,7 @@ NONE: Mapping[str, Any] = {}
 
 
 class Content(NamedTuple):
-    """A record's content except measurements: verdicts as JSON, the worst status, known issues as JSON.
+    """A client's record without its measurements: verdicts as JSON, the worst status, known issues as JSON.
 
     checksum  checksum of the verdicts and the known issues; never 0, because a stored 0 means: publish the record again
     """
@@ -94,7 +94,10 @@ class Content(NamedTuple):
 
 @lru_cache(maxsize=10_000)
 def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...], issues: tuple[Seen, ...] = ()) -> Content:
-    """Return a record's content if no gate suspects a failure; `reasons`: why each mode is unknown, '' if ok."""
+    """Return a record's content if no gate suspects a failure.
+
+    `reasons`: for each mode in `live`, why the mode is unknown; '' if the mode is ok.
+    """
     return Content.of([_by_gate(mode, reason) for mode, reason in zip(live, reasons, strict=True)], issues)
 
 
@@ -163,8 +166,8 @@ class Gated:
     """What the gates found in the windows `touched`, for clients of one kind.
 
     windows    the samples of the windows, as the gates examine them
-    gates      for each mode in `live`, two lists (suspected, reasons) with one element per window. suspected: True if a
-               judge must examine the window. reasons: for other windows, why the mode is unknown; '' if the mode is ok
+    gates      a pair of lists for each mode in the field `live`, with one element per window. First list: True if a
+               judge must examine the window. Second list: why the mode is unknown in other windows; '' if it is ok
     clients    the fields of `Reporter`, as arrays with one element per client
     """
 
@@ -192,7 +195,7 @@ def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
     once more. `before_ms`: the watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # A sample has arrived since the lines before `earliest` (by each client's own clock), so leave these lines out.
+    # Leave out lines before `earliest` (by each client's own clock), because a later sample has arrived.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     silent = (earliest < now_ms - wait_ms).tolist()
@@ -310,7 +313,7 @@ class _Judgement:
         return Gated(touched, w, live, gates, (number, begin, end, newest, seen, suspected))
 
     def _signatures(self, touched: Touched, at: int) -> frozenset[str]:
-        """Return the ids of the patterns that match log lines in a window, contradicted lines included."""
+        """Return the ids of patterns that match log lines in a window, also lines that samples contradict."""
         contradicted = self.refuted.get((int(touched.client[at]), int(touched.start[at])), frozenset())
         return contradicted.union(event.signature for event in touched.logs.get(at, NO_LOG).logs)
 
@@ -336,7 +339,7 @@ class _Judgement:
             self.records.append(content[at].record(ref, span, samples, client.seen, figures, config))
 
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
-        """Return a record's content, without judging the windows of a client that nothing suspects."""
+        """Return a record's content; judge windows only if a gate suspects one, or if an incident is open."""
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)
         if self.collected is not None or reporter.suspected or self.incidents.of_client(client.key):
@@ -430,7 +433,7 @@ class _Judgement:
             self.records.append(Content.of(visible, also).record(client, window, 0, last, indicators))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
-        """Judge a client without metrics by its log; the last line's time counts as the time of a departure."""
+        """Judge a client without metrics by its log. Absence modes assume that it departed at its last line."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window, known)

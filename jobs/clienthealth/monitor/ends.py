@@ -97,8 +97,8 @@ def _of_its_end(
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # A start without an instance in its line is this client's start only if no other client has this name, and
-            # if the close is not in doubt (`unsure`).
+            # A start line without an instance is about this client only if no other client has this name, and if the
+            # client did not close after a later start (`unsure`).
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
@@ -106,7 +106,7 @@ def _of_its_end(
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # A killed client no longer reports, so a kill over 5 s (START_MS) before the last sample hit another process.
+        # A killed client sends no more samples, so a kill over 5 s (START_MS) before the last one hit another process.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))
@@ -156,8 +156,8 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the reporting clients (indices in `state.all_clients`) that prove that the process of `client` still runs.
 
     `client` no longer reports. If its library reports only inside poll(), all other clients of its instance are proof.
-    For other libraries, an open incident shows when the data of `client` ended. The clients of its service and host
-    that reported before that time are proof.
+    For other libraries, an open incident shows when the data of `client` ended. Clients of its service and host with a
+    first sample before that time are proof.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):

@@ -37,7 +37,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tup
         _enter(group, readings)
         state.groups.remember(home, group, state.time_ms)
         records.append(_record(group, settings, minutes))
-    # A group's minute is finished if no sample can change its numbers any more, or if the group is about to be removed.
+    # A minute is finished if no later sample can change its row, or if the group is about to be removed.
     limit = state.time_ms - 1000 * settings.lag.window_seconds
     for entered_ms, group in state.groups.kept.values():
         silent_ms = state.time_ms - entered_ms + state.idle_ms
@@ -101,7 +101,7 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
 def _histories(
     group: GroupState, data: Matrix, last_ms: int
 ) -> tuple[dict[Partition, list[Observation]], dict[Partition, dict[str, Any] | None]]:
-    """Return observations (in order of time) and owner of each partition in the newest sample, at `last_ms`."""
+    """Return observations (in order of time) and owner of each partition that the sample at `last_ms` contains."""
     present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
     data = data[np.argsort(data[:, 1], kind="stable")]
     begins, ends = (np.searchsorted(data[:, 1], present, side).tolist() for side in ("left", "right"))

@@ -40,7 +40,7 @@ AHEAD_MS = 60_000
 #: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
 
-#: In a backlog, the watermark waits for the slowest task for at most this time (ms), which bounds the kept data.
+#: In a backlog, the watermark waits at most this time (ms) for the slowest task: meanwhile all data is kept.
 HELD_MS = 900_000
 #: If the watermark jumps by more than this (ms) in one step, the data of all clients has a gap.
 SHARED_MS = 60_000
@@ -90,7 +90,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
-    """Drop data that a collector sent again: the data of each ended client that has no sample newer than its end.
+    """Drop the data of ended clients that have no sample after their end: a collector sent this data again.
 
     Returns the chunks without this data, and the number of dropped samples. `numbers`: maps the identity of each
     reporting client to its position in `state.all_clients`.
@@ -141,9 +141,9 @@ def due(
     return now
 
 
-#: A client that was left out at its first report is remembered until its second report, within this limit.
+#: Maximum number of clients that are remembered because they were left out at their first report.
 REPORTED_ONCE = 2_000_000
-#: Samples closer than this (ms) may be one report, because some formats split a sample.
+#: Samples less than this (ms) apart may be one report, because some formats split a report.
 APART_MS = 1000
 
 
