@@ -277,7 +277,7 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     The fact comes from the line that states the longest wait.
 
     A line's wait is the number that its log pattern captures as `minutes`, or 0. The fact begins when the wait began.
-    Some lines say that a stop or a flush begins or ends (they capture `begun` or `ended`). These lines count only if
+    Some lines say that a stop or a flush begins or ends (they capture `begun` or `ended`). These lines are used only if
     they also capture `lasts`.
 
     A line about a goroutine may capture no minutes. One line of this kind proves nothing. The goroutine must be in the
@@ -321,9 +321,9 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
-    """Return (time in epoch ms, number) for each occurrence of the log event `meaning`.
+    """Return (time in epoch ms, number of occurrences at that time) for the log event `meaning`.
 
-    If all lines of the window have the same time, the lines are undated. Then each line counts `repeats` times.
+    The number is 1. If all lines of the window have one time (are undated), the number is the line's `repeats`.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]

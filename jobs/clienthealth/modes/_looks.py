@@ -19,7 +19,7 @@ from clienthealth.modes._polls import longest_between, seconds_since
 
 NOTHING = "there are neither metrics nor a thread dump"
 UNMEASURED = "neither a dump nor a log line shows that the failure is absent, and metrics are too few or end too early"
-#: Maximum age (ms) of a dump that shows health, measured from the dump to the newest data of the process.
+#: Maximum age (ms) of a dump that proves a client healthy, measured from the newest data of the process.
 FRESH_MS = 60_000
 
 

@@ -200,10 +200,10 @@ UNREPORTED = "its threads have not moved since it polled, so perhaps only the co
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
     """Return (facts on partitions that their owners do not consume, what the samples show if there are no facts).
 
-    `readings`: samples of one group, in order of time. There is a fact for two states of partitions with an owner:
+    `readings`: samples of one group, in order of time. A partition with an owner gives a fact in two cases:
     - The committed offset does not change while records arrive.
-    - The committed offset does not change, and at least BEHIND records are unread. Partitions of the topic with at most
-      LEVEL unread records must not be fewer than partitions in this state. Otherwise the group may only be slow.
+    - The committed offset does not change, and at least BEHIND records are unread. There is no fact if fewer partitions
+      of the topic have at most LEVEL unread records than are in this case, because the group may only be slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]

@@ -25,7 +25,7 @@ from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 SETTLES_MS = LEAD_MS
 #: A broker's answer counts as current up to this age (ms), because heartbeats come every 3 to 5 s.
 FRESH_MS = 15_000
-#: By design, a healthy broker answers a fetch up to 0.5 s late, and a heartbeat at once.
+#: Without an answer for this time (ms), brokers are away: a healthy broker delays a fetch by at most 0.5 s.
 ANSWER_MS = 10_000
 #: A thread with a frame that contains one of these texts is inside a call of a Java client.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
@@ -34,7 +34,7 @@ _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".Future
 STANDS_MS = 10_000
 
 
-#: At least READINGS samples are evenly spaced if their longest interval is at most UNEVEN times their shortest.
+#: Samples are regular if there are at least READINGS, and the longest interval is at most UNEVEN times the shortest.
 READINGS, UNEVEN = 4, 3
 
 
@@ -102,10 +102,10 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Like `coordinator_answers`, but the moment `at_ms` may be before the window or before its first known sample.
+    """Check `coordinator_answers` for a moment that may be before the window or before its first known sample.
 
-    If the moment is before the data, nothing shows whether brokers answered, and the circumstance does not hold. But if
-    dumps show no thread inside a call of the client, the circumstance is only unknown.
+    Before the data, nothing shows whether brokers answered, so the circumstance does not hold. But if dumps show no
+    thread inside a call of the client, the circumstance is unknown.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:

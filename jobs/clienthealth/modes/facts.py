@@ -110,7 +110,7 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def what(self) -> str:
-        """The innocent explanation alone, without how it differs from the failure, for use within a sentence."""
+        """The part of `looks_like` before the colon, for use within a sentence."""
         name = self.looks_like.partition(":")[0]
         return name[0].lower() + name[1:]
 
@@ -143,7 +143,7 @@ class Facts:
     until_then     maps a part of a library's name to what to do with this library until the remedy works
     loses          True if the failure implies lost records even if no counter shows the loss. For such a failure,
                    `detail.lost_records` and `detail.lost_bytes` are [minimum, maximum], if known
-    sums           names in `detail` that are summed over the whole incident (`Verdict.counts`); true sums may be higher
+    sums           names in `detail` that are summed over the whole incident (`Verdict.counts`): lower bounds
     peaks          names in `detail` for which the incident shows the maximum over its windows
     momentary      names in `detail` that are shown only while the newest window has them
     needs_times    why lines without a time cannot prove the failure; '' if these lines can prove it
@@ -156,7 +156,7 @@ class Facts:
     panels         functions in dashboards/panels (evidence, measurements) that draw the first panels of the mode's
                    dashboard
     places         parts of frames in which a thread waits while the failure lasts. A healthy thread may be there, too,
-                   for a moment. So one dump suspects only if the attached text also states that something hangs
+                   for a moment. So one dump raises suspicion only if the attached text also says that something hangs
     place_cause    the failure's cause if a stack shows it; '' for no cause
     """
 

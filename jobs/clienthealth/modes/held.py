@@ -57,7 +57,7 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """For each dump, and each thread in it, return the series of dumps up to this dump with the thread at one place.
+    """For each thread in each dump, return the series of dumps, up to this dump, that show the thread at one place.
 
     A dump that shows the thread elsewhere, or not at all, breaks a series. `dumps` are in order of time.
 

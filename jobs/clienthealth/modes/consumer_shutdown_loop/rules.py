@@ -52,7 +52,7 @@ SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.So
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits from which repeated log lines count as an endless loop, and a shutdown() or close() counts as overdue."""
+    """Limits that decide whether log lines show an endless loop, and when a shutdown() or close() is overdue."""
 
     pause_seconds: float
     gap_seconds: float
@@ -183,7 +183,7 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return the lines of a thread's longest series of bursts; log shippers cause short gaps between bursts."""
+    """Return the lines of a thread's longest series of bursts, with gaps below `gap_seconds` (by log shippers)."""
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
     return max(_rows(bursts, limits.gap_seconds), key=spanned, default=[])
@@ -335,7 +335,7 @@ class Closing(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The minimum time (s) that the thread has been inside close()."""
+        """A lower bound (s) of the time that the thread has been inside close()."""
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:

@@ -65,7 +65,7 @@ WAITED_SECONDS = 10.0
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits from which a poll loop counts as stalled."""
+    """Limits that decide whether a poll loop is stalled."""
 
     assumed_poll_interval_seconds: float
     suspect_share: float
@@ -85,7 +85,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # One slow batch appears both in dumps and in metrics, so metrics (`_outside`) count only without another fact.
+    # One slow batch appears both in dumps and in metrics, so use metrics (`_outside`) only if there is no other fact.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
@@ -130,10 +130,10 @@ def takes(w: Windows) -> Bools:
 
 
 def too_long(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if a consumer that must poll was outside poll() for max.poll.interval.ms.
+    """For each window, True if a consumer that must poll was outside poll() for too long.
 
-    Also True if the last poll was longer ago than `suspect_share` of max.poll.interval.ms, or if heartbeats have
-    stopped (`left`). If max.poll.interval.ms is unknown, its default is used.
+    One of three signs is enough: it was outside poll() for max.poll.interval.ms (if unknown, for the default), its last
+    poll is longer ago than `suspect_share` of that time, or it stopped its heartbeats (`left`).
     """
     seconds = seconds_away(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)

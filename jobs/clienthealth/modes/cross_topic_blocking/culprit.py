@@ -79,11 +79,10 @@ class Alone(NamedTuple):
 
 
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
-    """Return the only topic that the application handled in the last stretch of samples; None if there is none.
+    """Return the only topic that the application handled in the newest samples; None if no other topic starves.
 
-    The stretch begins at `since_ms` (epoch ms) or later, and ends with the last sample. During the stretch only this
-    topic's position moves, and at least one other topic starves. A topic starves if records wait for it at the last
-    sample, or if its position moved before the stretch.
+    The newest samples begin at `since_ms` (epoch ms), or later if another topic's position moved after that. A topic
+    starves if records wait for it at the last sample, or if its position moved before the newest samples.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()
@@ -95,7 +94,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     if len(handled) != 1:
         return None
     (topic,) = handled
-    # The consumer may have gained or lost the topic during the stretch, so use only samples that contain the topic.
+    # The consumer may have gained or lost the topic since `begin`, so use only samples that contain the topic.
     (first, before), *_, (last, now) = [one for one in positioned[begin:] if topic in one[1]]
     waiting = {t.topic for t in last.topics if (t.metrics.get("records-lag") or 0) > 0}
     starved = sorted((waiting | moved(positioned[0][1], before).keys()) - handled)

@@ -34,7 +34,7 @@ PUT, ENQUEUE, NEXT = "LinkedBlockingQueue.put", "PartitionTopicInfo.enqueue", "C
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits from which one topic counts as holding up the other topics of its consumer."""
+    """Limits that decide whether one topic holds up the other topics of its consumer."""
 
     suspect_blocked_seconds: float
     confirm_blocked_seconds: float
@@ -191,7 +191,7 @@ def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, l
 
 
 def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: Thresholds) -> list[Fact]:
-    """Return facts on fetcher threads that dumps show parked in `put` while consumer threads wait for data."""
+    """Return facts on fetcher threads that wait for room in a queue while consumer threads wait for data."""
     facts: list[Fact] = []
     in_put = held(
         window.dumps,
@@ -325,8 +325,8 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
-    # An old client does not report its last poll, so use the longest time outside poll() by its selector metrics,
-    # although a single poll within that time may be missed.
+    # An old client does not report its last poll, so use the longest time outside poll() that selector metrics show.
+    # They may miss a single poll.
     reported = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):

@@ -43,7 +43,7 @@ AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tl
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
 #: At this number of lost connections per second, brokers refuse connections; time-outs lose fewer connections.
 REFUSED_PER_SECOND = 0.2
-#: Ways in which log lines say that too few replicas are in sync, reduced to their letters.
+#: Texts of errors that mean too few replicas in sync: in lower case, with letters only.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
@@ -54,7 +54,7 @@ ENDLESS = 2**31 - 1
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits from which records count as waiting too long."""
+    """Limits that decide whether records wait too long."""
 
     suspect_stalled_seconds: float
     delivery_timeout_share: float
@@ -261,7 +261,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 def _tried_for(refused: Sequence[LogEvent]) -> float:
     """Return a lower bound (s) of a batch's wait; infinite if the client will not send the batch again.
 
-    The number of remaining attempts, at least 0.1 s apart, shows the attempts made if `retries` has its default.
+    If `retries` has its default, the remaining attempts show how many were made, at least 0.1 s apart.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):
@@ -308,7 +308,7 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
-    """Return failed connections to brokers other than bootstrap brokers, else those that name no broker."""
+    """Return lines on failed connections to brokers except bootstrap brokers; if none, lines that name no broker."""
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
     return failed or events(window, CONNECTION_FAILED_SOMEWHERE)

@@ -177,7 +177,7 @@ def _around(window: ClientWindow, dump: ThreadDump) -> float:
 
 
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
-    """Return what the thread did between the dumps; '' without CPU times, None if the thread may have moved."""
+    """Return a clause on the CPU time between the dumps, '' if unknown; None if the thread may have moved."""
     if stay.seconds < APART_SECONDS or _rises(window, stay.since_ms):
         return None
     if stay.cpu_ms is None:

@@ -57,7 +57,7 @@ RUNNING_SHARE = 0.9
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits from which an unchanged select-total counts as a fault."""
+    """Limits that decide whether an unchanged select-total is a fault."""
 
     suspect_frozen_seconds: float
     confirm_frozen_seconds: float
@@ -316,7 +316,7 @@ def _standing(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _rises_again(window: ClientWindow, last: int) -> bool:
-    """Return True if select-total rose after the sample `last`, which ends a stretch without a rise."""
+    """Return True if select-total rose after row `last`, the last sample of a stretch without a rise."""
     return any(reading.get("select-total") is not None for reading in window.readings[last + 1 :])
 
 

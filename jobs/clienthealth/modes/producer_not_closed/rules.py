@@ -31,7 +31,7 @@ NAMED_SINCE = (1,)
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits from which undelivered records count as a fault; healthy producers under load have records in flight."""
+    """Limits that decide whether undelivered records are a fault; healthy producers also have records in flight."""
 
     confirm_bytes: int
     confirm_ratio: float
@@ -65,7 +65,7 @@ class _Pending:
         return by_bytes or (self.records or 0) >= limits.confirm_records
 
     def loss(self) -> dict[str, Any]:
-        """Return each loss as [0, maximum], because all records may have been delivered after the sample."""
+        """Return lost bytes and records as [0, maximum]: all may have been delivered after the sample."""
         most = {"lost_bytes": self.bytes, "lost_records": self.records}
         return {name: [0, round(value)] for name, value in most.items() if value is not None}
 

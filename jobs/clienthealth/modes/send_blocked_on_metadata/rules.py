@@ -52,7 +52,7 @@ STAYS_SECONDS = 9.0
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits from which a wait for metadata counts as a fault."""
+    """Limits that decide whether a wait for metadata is a fault."""
 
     min_wait_ms: int
     confirm_blocked_seconds: float
@@ -114,7 +114,7 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return (time in epoch ms, number of failed sends) per rise of `record-error-total` with an empty buffer."""
+    """Return (time in epoch ms, number of failed sends) per rise of `record-error-total` while the buffer is empty."""
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []
@@ -177,7 +177,7 @@ def _may_wait(reading: Reading, limits: Thresholds) -> bool:
 
 
 def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
-    """Return True if the client logged its options in the `seconds` before `ts_ms`, so may be in its first send()."""
+    """Return True if the client logged its options in the `seconds` before `ts_ms`: it may be in its first send()."""
     return any(event in PRODUCER_CONFIG and 0 <= ts_ms - event.ts_ms < 1000 * seconds for event in window.known_logs)
 
 
@@ -222,7 +222,7 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
 
 
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
-    """Return whether each caller in the dumps (`waits`) waited in one call of send(); None if no data shows that."""
+    """Return whether each caller (`waits`) stayed inside send() from the first dump to the last; None if unknown."""
     if not waits:
         return None
     first, last = waits[0].dump.ts_ms, waits[-1].dump.ts_ms
@@ -308,8 +308,8 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """Return, for each window, why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if no send fails or if no
     reason shows.
 
-    Only samples after the last successful send are used. The result is also 0 if samples show records in the buffer or
-    a thread that waits for room in the buffer. In both cases lack of metadata is not the reason.
+    Only samples after the last successful send are used. If they show records in the buffer, or a thread that waits for
+    room in the buffer, the reason is not a lack of metadata, and the result is 0.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
