@@ -59,7 +59,7 @@ NOTHING_NEEDED = Circumstance(True)
 #: Minimum time (ms) between two dumps that show whether a thread moves: people are asked to wait ten seconds, but
 #: nobody waits exactly ten.
 APART_MS = 9_000
-#: The circumstance of a fact about a goroutine that may have reached its frame only a moment before the dump.
+#: For a fact from one dump of a goroutine: the goroutine may have reached its frame only a moment earlier.
 UNAGED = Circumstance(False, "one dump does not show how long the goroutine waits; a second, ten seconds later, would")
 Dated = LogEvent | Reading | ThreadDump | Sign
 
@@ -162,7 +162,7 @@ def conclude(
 
 
 def with_counts(verdict: Verdict, *counts: Count) -> Verdict:
-    """Return the verdict with these counts if the verdict reports a failure, else unchanged."""
+    """Add these counts to a verdict that reports a failure; return other verdicts unchanged."""
     some = tuple(count for count in counts if count.slots)
     return replace(verdict, counts=some) if verdict.unhealthy else verdict
 

@@ -87,7 +87,7 @@ def polled_ms(reading: Reading) -> int | None:
 
 
 def longest_between(readings: Sequence[Reading]) -> float:
-    """Return the longest known time (s) between two polls, up to the last poll; 0 if unknown."""
+    """Return the longest known time (s) between two polls, without the time since the last; 0 if unknown."""
     last = (polled_ms(readings[-1]) if readings else None) or 0
     gaps = [gap / 1000 for _, gap in reported(readings, "time-between-poll-max")]
     gaps += [ago for ts_ms, ago in reported(readings, "last-poll-seconds-ago") if ts_ms < last]

@@ -143,7 +143,7 @@ class Facts:
     until_then     maps a part of a library's name to what to do with this library until the remedy works
     loses          True if the failure implies lost records even if no counter shows the loss. For such a failure,
                    `detail.lost_records` and `detail.lost_bytes` are [minimum, maximum], if known
-    sums           names in `detail` that are summed over the whole incident (`Verdict.counts`): lower bounds
+    sums           names in `detail` to sum over the whole incident (`Verdict.counts`). Each sum is a lower bound
     peaks          names in `detail` for which the incident shows the maximum over its windows
     momentary      names in `detail` that are shown only while the newest window has them
     needs_times    why lines without a time cannot prove the failure; '' if these lines can prove it

@@ -183,7 +183,7 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return the lines of a thread's longest series of bursts, with gaps below `gap_seconds` (by log shippers)."""
+    """Return the lines of a thread's longest series of bursts; log shippers may cause gaps below `gap_seconds`."""
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
     return max(_rows(bursts, limits.gap_seconds), key=spanned, default=[])

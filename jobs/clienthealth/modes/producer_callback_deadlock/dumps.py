@@ -155,7 +155,7 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """Return True if MIN_READINGS samples after the dump report select-total, or if no sample can follow."""
+    """Return True if MIN_READINGS samples after the dump report select-total, or if no later sample can."""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS

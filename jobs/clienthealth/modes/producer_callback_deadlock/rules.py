@@ -130,7 +130,7 @@ class Frozen(NamedTuple):
     """Stretches in which `select-total` did not change, although the I/O thread should have used its selector.
 
     runs        the stretches; each other field has one value per stretch
-    filling     True if the buffer filled meanwhile
+    filling     True if the buffer filled during the stretch
     overdue     True if records had waited longer than request.timeout.ms at the end of the stretch
     busy_from   index of the sample from which on records waited
     timeout     request.timeout.ms in seconds, NaN if unknown
@@ -236,7 +236,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
-    """Return stretches of unchanged `select-total` up to a window's last sample, if records wait at that sample."""
+    """Return stretches of unchanged `select-total` that end at a window's last sample while records wait."""
     runs = _still(w)
     runs = runs.at((runs.last == w.last_row[runs.window]) & _work_waits(w)[runs.last])
     linger = or_zero(w.option("linger.ms", runs.window)) / 1000

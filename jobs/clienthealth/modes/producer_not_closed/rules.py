@@ -20,7 +20,7 @@ FILE = mode_file(__file__)
 ID = FILE.id
 STARTED, PRODUCER_CONFIG, CLOSING = map(FILE.reads, ("started", "self-descriptions.producer-config", "closing"))
 CLOSED, FORCED = map(FILE.reads, ("closed", "forced"))
-#: CLOSED_INSIDE: a callback called close(), which therefore does not wait, and drops all later records.
+#: CLOSED_INSIDE: a callback called close(). In a callback, close() does not wait for the remaining records.
 CLOSED_INSIDE, ABORTED = map(FILE.reads, ("producer-callback-deadlock.closed-inside", "aborted"))
 TERMINATING, UNCLOSED, DIED = map(FILE.reads, ("terminating", "unclosed", "died"))
 
