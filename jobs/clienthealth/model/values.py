@@ -41,7 +41,7 @@ def measurement(value: Any) -> float | None:
 
 
 def number(value: Any) -> float | None:
-    """Return a number, or a number that is written as text, as float; None if it means unknown (see `measurement`)."""
+    """Convert a number, or its text, to float; None for other values and for unknown ones (see `measurement`)."""
     if type(value) is str:
         if "_" in value or not value.isascii():
             return None
@@ -82,7 +82,7 @@ def integer(value: Any, bits: int = 32) -> int | None:
 
 
 def text(value: Any) -> str | None:
-    """Return a text unchanged, a finite number or boolean as JSON writes it, None for anything else."""
+    """Return a text unchanged, and a finite number or boolean as JSON text; None for anything else."""
     if type(value) is str:
         return value
     if type(value) is bool:

@@ -89,7 +89,7 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
     """Return a client's known issues.
 
     `runs`: the issues in the log of the client's process. `kinds`: number of clients of each kind in the process. A
-    line that names no client counts for every client that it can be about. If there are several such clients,
+    line that names no client is counted for each client that it may be about. If there are several such clients,
     `Seen.of_process` is True.
     """
     by_what: dict[tuple[str, bool], Seen] = {}

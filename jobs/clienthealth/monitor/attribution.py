@@ -365,7 +365,7 @@ def contradicted(
     """Return the lines that are contradicted by the samples before and after them; () for libraries except `java`.
 
     `known`: returns the client's samples of a metric. `config`: the client's options. If samples contradict a line that
-    names no client, all similar lines of the thread count as contradicted.
+    names no client, all lines of its pattern and thread count as contradicted.
     """
 
     def place(event: LogEvent) -> tuple[str, object]:

@@ -126,7 +126,7 @@ def _left_open(
 
 def _record(client: Client, content: Content, start_ms: int, departed_ms: int, settings: Settings) -> Record:
     """Return the record to publish for a departed client, with a window that begins at `start_ms` (epoch ms)."""
-    # The last window with a sample can begin at the sample, so the record's window ends one window length later.
+    # The last window with a sample can begin at the sample, so the record's window ends a window length after it.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
     return content.record(client, window, 1, departed_ms, departed=True)
 

@@ -201,8 +201,8 @@ def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> t
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
     A push names no process. So all other clients of the address must still push, because a process that ends stops all
-    its clients. None of them may be new (from a later process), or have this client's name (from a replica on the same
-    host).
+    its clients. There is no sign if one of them is new (from a later process), or has this client's name (from a
+    replica on the host).
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

@@ -157,8 +157,8 @@ def without_room(
 ) -> frozenset[Identity]:
     """Return the new clients and groups that are left out because of a limit.
 
-    `left_out`: maps a limit (new-clients, clients, clients-per-service) to the number of clients and groups that it
-    excludes; this function adds to it. `numbers`: maps the identity of each known client to its position in
+    The function adds to `left_out` the number of clients and groups that each limit (new-clients, clients,
+    clients-per-service) excludes. `numbers`: maps the identity of each known client to its position in
     `state.all_clients`.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
