@@ -6,7 +6,6 @@ python -m tests.bench [NAME…] [--quick] [--records N] [--clients N] [--every S
 Without names it runs all measurements, then the older benchmarks (bench_*.py); this takes two hours on two quiet cores.
 Each measurement is a separate program with its own broker; results go to .cache/bench/NAME.json and to the page
 tests/bench/RESULTS.md. A quick run only tests the benchmark; its page is .cache/bench/quick/RESULTS.md.
-The class `Scope` explains the other options.
 """
 
 from __future__ import annotations
