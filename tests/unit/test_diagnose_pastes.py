@@ -438,6 +438,22 @@ UNSERVED_PYTHON = (
     "INFO:kafka.coordinator:Discovered coordinator 2 for group g\n"
     "DEBUG:kafka.coordinator:Heartbeat poll expired, leaving group\n"
 )
+OUT = "%3|15173010{}.118|FAIL|rdkafka#producer-1| [thrd:k:9092/2]: k:9092/2: 612 request(s) timed out: disconnect\n"
+HANDLED = (
+    '"task-thread-a-0" #21 prio=5 tid=0x1 nid=0x2 waiting on condition [0x3]\n   java.lang.Thread.State: WAITING\n'
+    "\tat jdk.internal.misc.Unsafe.park(Native Method)\n\tat shop.Sink.put(Sink.java:9)\n"
+    "\tat org.apache.kafka.connect.runtime.WorkerSinkTask.deliverMessages(WorkerSinkTask.java:581)\n"
+    "\tat org.apache.kafka.connect.runtime.WorkerSinkTask.execute(WorkerSinkTask.java:204)\n"
+)
+UNUSABLE = (
+    "10:00:0{} [main] ERROR shop.Orders - failed\njava.lang.IllegalStateException: No current assignment for {}\n"
+)
+UNDESTROYED = "[DBG] client.cpp 194 waiting for librdkafka to decommission\nrd_kafka_thread_cnt: 5\n"
+ADDING = (
+    'Traceback (most recent call last):\n  File "/aiokafka/producer/message_accumulator.py", line 9, in add_message\n'
+    "    raise KafkaTimeoutError()\nkafka.errors.KafkaTimeoutError: KafkaTimeoutError\n"
+)
+REVOKED = "SRMSG18224: Executing consumer revoked re-balance listener for group 'orders'"
 WAIT_EMPTY = "[2024-01-01 {},000] [7] [WARNING] [^--Consumer]: wait_empty: Waiting for tasks [(1, <ConsumerMessage>)]\n"
 #: Each row of a listing holds partition, committed offset, end offset, lag and owner.
 LISTING = "TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST  CLIENT-ID\n"
@@ -540,6 +556,16 @@ STATED = (
     ("consumer.close() sits there while the kafka topic is quiet\n", LOOP),
     ("The good kafka topics behind it are blocked by the missing one.\n", "delivery-stalled"),
     (UNSERVED_PYTHON, STALLED),
+    (OUT.format(22) + OUT.format(59), "delivery-stalled"),
+    (f"The task hangs for good.\n\n{HANDLED}", STALLED),
+    ("".join(UNUSABLE.format(second, "partition orders-4") for second in range(3)), STALLED),
+    (UNDESTROYED * 3, LOOP),
+    (ADDING, "delivery-stalled"),
+    (f"{AT} INFO {REVOKED}\n" * 3, STALLED),
+    (
+        f"service:\n```\n{REFUSED.partition('failed: ')[2]}\n```\nThe handler calls a service, could that be it?\n",
+        STALLED,
+    ),
     (f"The daemon does not go down on SIGTERM.\n\n{STOPPING}", LOOP),
     (
         '{\n  "message": "Your message could not be published. '
@@ -548,6 +574,13 @@ STATED = (
     ),
 )
 UNSTATED = (
+    OUT.format(22),
+    HANDLED,
+    "".join(UNUSABLE.format(second, "partition orders-4") for second in range(2)),
+    UNDESTROYED * 2,
+    f"{AT} INFO {REVOKED}\n" * 2,
+    "4120.881410755:main thread    : kafka: trying shutdown of worker threads\n"
+    "4120.982006110:main thread    : main Q: regular shutdown timed out on primary queue\n",
     f"{UNSERVED_PYTHON}INFO:kafka.consumer.subscription_state:Updated partition assignment: [('orders', 0)]\n",
     f"The daemon goes down on SIGTERM.\n\n{STOPPING}",
     f"goroutine 9 [select, 2 minutes]:\nmain.wait()\n\ngoroutine 215 [chan send]:\n{UNREAD}",
