@@ -38,7 +38,7 @@ def week(reviewed: Reviewed) -> Review:
 
 
 def test_objectives(week: Review) -> None:
-    # Each client has 10,080 minutes less a gap of 130; confirmed are 95 + 20 + 10 + 60, suspected 5 + 30.
+    # Each client has 10,080 minutes less a gap of 130; 95 + 20 + 10 + 60 are confirmed, 5 + 30 suspected.
     assert week.overall.minutes == Minutes(ok=49_470, suspected=35, confirmed=185, unknown=60)
     assert {s.service: s.minutes for s in week.services} == {
         "orders-api": Minutes(ok=9_820, suspected=5, confirmed=125),

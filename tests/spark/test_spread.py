@@ -1,4 +1,4 @@
-"""Spark spreads the numbers of buckets evenly over partitions, and a checkpoint keeps the numbers."""
+"""Spark spreads bucket numbers evenly over partitions, and a checkpoint keeps the bucket numbers."""
 
 from __future__ import annotations
 

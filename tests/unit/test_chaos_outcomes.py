@@ -1,4 +1,4 @@
-"""A chaos campaign that was interrupted resumes from the stored outcomes of its parts."""
+"""An interrupted chaos campaign resumes from the stored outcomes of its faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The monitor finds the only topic that an application handles."""
+"""The monitor finds the topic that an application handles while its other topics starve."""
 
 from __future__ import annotations
 

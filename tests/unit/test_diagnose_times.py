@@ -1,4 +1,4 @@
-"""`diagnose` takes the times of attached evidence from the content if possible, else from the file's date."""
+"""`diagnose` takes the time of a log line or dump from the text if possible, else from the file's date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One sentence explains a failed query and says what to do."""
+"""One sentence says why a Spark query failed and what to do."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from clienthealth.modes import modes
 from tests.support.attachments import statuses, worst
 
 FOLDER = Path(__file__).parents[1] / "hangs"
-#: A change may only raise the number of cases with a failure that is suspected or confirmed.
+#: In FOUND cases the failure is suspected or confirmed; a change may only raise this number.
 FOUND = 87
 EVERY = 12
 

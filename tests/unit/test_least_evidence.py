@@ -21,7 +21,7 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """`least` maps a number of items of evidence to the verdict, and is empty if ten items show nothing."""
+    """`least` maps a number of dumps, lines or samples to the verdict, and is empty if ten of them show nothing."""
 
     mode: str
     kind: str

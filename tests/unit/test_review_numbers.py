@@ -1,4 +1,4 @@
-"""A review's budgets and slopes equal numbers that were calculated by hand."""
+"""A review's error budgets and buffer trends equal numbers that were calculated by hand."""
 
 from __future__ import annotations
 

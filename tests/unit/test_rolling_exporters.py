@@ -1,4 +1,4 @@
-"""For half a minute of a rolling restart, both exporters or no exporter reads the clients."""
+"""During a rolling restart, two exporters or none may read the clients for half a minute."""
 
 from __future__ import annotations
 

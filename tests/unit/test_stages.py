@@ -1,4 +1,4 @@
-"""A test run leaves no process behind, and tests/README.md lists its stages."""
+"""A test run leaves no process behind, and tests/README.md lists the stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log line accuses no client whose own metrics contradict the line."""
+"""A log line does not accuse a client if the client's own metrics contradict the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An incident of a client whose data has stopped stays open for at most `shown_seconds`."""
+"""After a client's data stops, its incident stays open for at most `shown_seconds`."""
 
 from __future__ import annotations
 

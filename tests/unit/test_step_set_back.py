@@ -1,4 +1,4 @@
-"""A client whose clock jumps is judged by the data that the client sends after the jump."""
+"""After a jump of its clock, a client is judged by the data sent after the jump."""
 
 from __future__ import annotations
 
