@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
-#: The stages unit and rules use spare CPU only, because the demo runs beside them: without CPU, its clients fail late.
+#: The nice value of the stages unit and rules: the demo beside them needs CPU, or its clients fail too late.
 GIVES_WAY = 10
 OVER = 1.5
 CHECK, TEST, ALL = "check", "test", "test-all"

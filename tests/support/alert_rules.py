@@ -29,7 +29,7 @@ class Rule:
 
     @property
     def condition(self) -> str:
-        """The condition of a page is in a recording rule."""
+        """Return the PromQL condition, which is in a recording rule if the alert is a page."""
         recorded = re.fullmatch(r"(\S+:paging)\{.*\}", self.expr)
         if recorded is None:
             return self.expr
@@ -59,7 +59,7 @@ def read(text: str) -> Any:
 
 
 def seldom(rules: str) -> str:
-    """Without the rules' own intervals, the interval of each test applies."""
+    """Remove the rules' intervals, so that the interval of each test applies."""
     return re.sub(r"^    interval: .*\n", "", rules, flags=re.MULTILINE)
 
 

@@ -28,7 +28,7 @@ PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Outcome:
-    """`cpu_seconds` counts all descendants, too, and `left` are the commands that outlived the program."""
+    """`cpu_seconds` includes all descendants, and `left` are the commands that outlived the program."""
 
     code: int
     cpu_seconds: float

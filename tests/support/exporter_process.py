@@ -1,4 +1,4 @@
-"""Run an exporter in its own process, which exports one deadlocked producer."""
+"""Run an exporter of one deadlocked producer in its own process."""
 
 from __future__ import annotations
 

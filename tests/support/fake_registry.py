@@ -75,7 +75,7 @@ def serving(
     other: Callable[[str], Mapping[str, Any] | None] = lambda _: None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[None]:
-    """If `url` is set already, its port is kept; `other` answers paths without a schema, with None for 404."""
+    """Keep the port of `registry.url` if it is set; `other` answers paths without a schema, with None for 404."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

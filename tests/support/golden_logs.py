@@ -1,4 +1,4 @@
-"""List expected results for the log samples in tests/formats, which a person wrote after reading the samples."""
+"""List hand-written expected results for the log samples in tests/formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""List expected results for the metrics samples in tests/formats, which a person wrote after reading the samples."""
+"""List hand-written expected results for the metrics samples in tests/formats."""
 
 from __future__ import annotations
 
@@ -192,10 +192,10 @@ GOLDEN: dict[str, list[Row]] = {
                 "metadata-age": 131.2,
                 "connection-count": 1,
                 "requests-in-flight": 5,
-                # Weighted by the two brokers' counts: (30,000 × 4,900 ms + 900 × 9.12 ms) / 30,900.
+                # The average of both brokers, weighted by `cnt`: (30,000 × 4,900 ms + 900 × 9.12 ms) / 30,900.
                 "record-queue-time-avg": 4757.547184,
                 "record-queue-time-max": 61000,
-                # Weighted by the two brokers' counts: (33 × 2,811 ms + 118 × 4.2 ms) / 151.
+                # The average of both brokers, weighted by `cnt`: (33 × 2,811 ms + 118 × 4.2 ms) / 151.
                 "request-latency-avg": 617.606623,
                 "request-latency-max": 29900,
                 "slowest-node": 1,

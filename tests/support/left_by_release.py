@@ -125,7 +125,7 @@ def _has_read(folder: Path, expected: Mapping[str, Mapping[int, int]]) -> bool:
 
 
 def _packed(folder: Path, file: Path) -> Path:
-    """Equal content gives equal bytes, so checksum files are left out."""
+    """Leave out checksum files, times and owners, so that archives of equal content have equal bytes."""
     with tarfile.open(file, "w:xz") as archive:
         for place in ("checkpoints/monitor/**/*", "history/**/*", HEALTH):
             for path in sorted(folder.glob(place)):

@@ -1,4 +1,4 @@
-"""Make reviews by hand for tests that do not need Spark."""
+"""Make reviews without Spark for tests."""
 
 from __future__ import annotations
 

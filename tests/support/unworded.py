@@ -39,7 +39,7 @@ OTHERS = re.compile(
 )
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'|`((?:[^`\\]|\\.)*)`')
 _FILLED = re.compile(r"\$\{[^{}]*\}|\{[^{}\s]{0,80}\}|%[-+ #0]*\d*(?:\.[\d*]+)?(?:ll|l|z|h)?[sdiuxcrvpfqwtT]|%$|\\[nt]")
-#: A log pattern may require the form of a number, an id, a topic or an error.
+#: A FILL replaces `…` in a message, because a log pattern may require a number, an id, a topic or an error.
 FILLS = (
     *("1", "orders-0", "k:9092", "bootstrap.servers", "[orders]", "'orders'", "{orders=UNKNOWN_TOPIC_OR_PARTITION}"),
     *("UNKNOWN_MEMBER_ID", "RequestTimedOutError", "WorkerSinkTask{id=a-0}"),
@@ -63,7 +63,7 @@ def entries() -> list[Entry]:
 
 @cache
 def _by_fill() -> frozenset[Wording]:
-    """The patterns match a value of FILLS alone, so they would match every message with the value."""
+    """Return the log patterns that match a value of FILLS alone, and so every message with the value."""
     passed_on = (before + fill for fill in FILLS for before in ("", "error: "))
     return frozenset(wording for text in passed_on for wording, _ in catalogue().matches(text, None))
 
