@@ -1,4 +1,4 @@
-"""Compare the results of a slice of the input, in a run with faults, with the calculated results."""
+"""Compare a run with faults, slice by slice of the input, with the calculated results."""
 
 from __future__ import annotations
 

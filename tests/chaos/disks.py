@@ -57,7 +57,7 @@ def empty(folder: Path) -> None:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """The disk itself cannot become read-only while the monitor keeps a lock file there open for writing."""
+    """Make only a bind mount read-only: on the disk itself, the monitor keeps a lock file open for writing."""
     _run("mount", "--bind", str(folder), str(folder))
     try:
         _run("mount", "-o", "remount,bind,ro", str(folder))

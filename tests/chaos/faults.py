@@ -46,7 +46,7 @@ Begin = Callable[[Scene], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Kind:
-    """`seconds` are the shortest and the longest duration, and a fault that `hides` loses records."""
+    """`seconds` are the shortest and the longest duration, and a fault with `hides` deletes unread records."""
 
     name: str
     help: str
@@ -212,7 +212,7 @@ def topic_recreated(scene: Scene) -> Iterator[None]:
     finally:
         admin.close()
     run.create(topic, 2)
-    # The monitor skips offsets that it read in the old topic, until it has noticed the new topic.
+    # Until the monitor notices the new topic, the monitor skips offsets that were read in the old topic.
     checkpoint = run.checkpoint / QUERY
     run.wait("not noticed", lambda: not any(position(checkpoint).get(topic, {1: 1}).values()), NOTICED_SECONDS)
     yield
@@ -262,7 +262,7 @@ def grafana_away(scene: Scene) -> Iterator[None]:
     with fake_grafana.serving(fake_grafana.Grafana()) as url:
         code, message = _pushed(scene, url)
     if code:
-        raise ServiceError(f"the push ended with exit code {code}: {message}")
+        raise ServiceError(f"a push of the dashboards ended with exit code {code}: {message}")
 
 
 def _pushed(scene: Scene, url: str) -> tuple[int, str]:

@@ -114,7 +114,7 @@ def workers(command: str) -> bool:
 
 
 def session(leader: int) -> list[tuple[int, str]]:
-    r"""A \0 ends each argument in the returned command lines."""
+    r"""Return (process id, command line) of a session's processes; a \0 ends each argument."""
     pids = []
     for path in Path("/proc").glob("[0-9]*"):
         try:

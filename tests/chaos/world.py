@@ -39,7 +39,7 @@ NUDGED_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Cluster:
-    """If `gateway` is None, other tests share the broker, so no fault may strike it."""
+    """If `gateway` is None, other tests share the broker, so no fault may strike the broker."""
 
     kafka: KafkaSettings
     broker: Broker
@@ -248,7 +248,7 @@ class Run:
                 **self._more,
             },
             "registry": {"url": self.registry.url},
-            # Departed clients are shown to the end, because the moment of their removal would differ between runs.
+            # Departed clients are shown until the run ends, because the moment of their removal differs between runs.
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }

@@ -65,7 +65,7 @@ class Case:
 
 
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
-    """Two failures and a healthy control alternate; `only` and `families` are parts of the permitted names."""
+    """Draw two failures for each healthy control; `only` (mechanisms) and `families` are parts of permitted names."""
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]
     wanted = [one for one in named if any(one.suits(family) for family in of)]
@@ -116,7 +116,7 @@ def _case(dice: random.Random, number: int, mechanism: Mechanism, families: Sequ
 
 
 def _value(dice: random.Random, value: str) -> str:
-    """Draw a number from a to b for `a..b`, and one of the two for `a|b`."""
+    """Draw a number from a to b for `a..b`, and a or b for `a|b`."""
     low, between, high = value.partition("..")
     if between and low.isdigit():
         return str(dice.randint(int(low), int(high)))

@@ -24,9 +24,9 @@ from tests.lab.mechanisms import (
 )
 
 Asked = Literal["nothing", "suspected", "confirmed"]
-#: Two dumps APART_SECONDS apart prove one long wait; so do metrics that stand still for STILL_SECONDS.
+#: Two dumps APART_SECONDS apart, or metrics that stand still for STILL_SECONDS, prove one long wait.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
-#: Metrics that stand still for DEAD_SECONDS, or for a longer request.timeout.ms, prove that the I/O thread hangs.
+#: Metrics that stand still for DEAD_SECONDS and for request.timeout.ms prove that the I/O thread hangs.
 DEAD_SECONDS = 60.0
 #: Each callback that returns takes less than LONG_SECONDS, so two dumps LONG_SECONDS apart prove a hang.
 LONG_SECONDS = 40.0
@@ -112,13 +112,13 @@ class Recorded:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Return (0,) for clients other than Java's, because their metrics show less."""
+        """Return the version of a Java client, and (0,) for other clients."""
         family = FAMILIES[self.case["family"]]
         return family.numbers if family.java else (0,)
 
 
 def labels(recorded: Recorded) -> Mapping[str, Label] | None:
-    """Return None if the failure did not occur."""
+    """Return the label of each failure mode; None if the failure did not occur."""
     case = recorded.case
     mechanism = MECHANISMS.get(case["mechanism"])
     if mechanism is None:
@@ -231,7 +231,7 @@ def _stalled(recorded: Recorded) -> Label:
 
 def _not_closed(recorded: Recorded) -> Label:
     if MECHANISMS[recorded.case["mechanism"]].again:
-        # The restarted client looks like the old one after a gap, so no verdict is required.
+        # A restart looks like a pause of the old client, so no verdict is required.
         return Label(at_most="confirmed")
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended

@@ -32,7 +32,7 @@ _SINGLE = {"producer": "kafka.producer:*", "consumer": "kafka.consumer:*"}
 
 @dataclass(frozen=True)
 class Seen:
-    """Times are seconds after the program's start; `ends` counts back from the end of the recording."""
+    """Times are seconds after the program's start; `ends` is in seconds before the end of the recording."""
 
     metrics: str
     interval: float

@@ -132,7 +132,7 @@ class World:
         self._open.close()
 
     def feed(self, legacy: bool) -> KafkaProducer:
-        """A blocked producer must not keep records from other cases, so each case has its own producer."""
+        """Each case has its own producer, because a blocked producer would delay the records of other cases."""
         if legacy:
             return self.legacy()[1]
         return KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers, linger_ms=5, enable_idempotence=False)
