@@ -14,7 +14,7 @@ PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressE
 
 @dataclass(frozen=True)
 class BatchTime:
-    """All fields but `records` and `begin` are seconds, and at least one stage runs during `busy`."""
+    """All fields but `records` and `begin` are seconds; `busy` is the time with at least one running stage."""
 
     records: int
     begin: float

@@ -50,7 +50,7 @@ class Load:
 
 
 class Steady:
-    """All clients together send `rate` records a second, with timestamps 10 s apart from `since_ms` on."""
+    """All clients together send `rate` records a second; each client's timestamps begin at `since_ms`, 10 s apart."""
 
     def __init__(
         self,

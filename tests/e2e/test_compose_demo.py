@@ -1,4 +1,4 @@
-"""Check the files of the Docker Compose demo, and whether its programs find the failures, without containers."""
+"""Check, without containers, the files of the Docker Compose demo, and that its programs find the failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restart an exporter while a client fails: one page is sent, and neither resolved nor repeated."""
+"""Restart an exporter while a client fails: exactly one page is sent, and no resolution."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def records(data: bytes) -> None:
         check(one)
     assert decoded == (as_metrics if decoded.snapshots else as_logs if decoded.lines else decoded)
     quick = decode.fast(raw.value, bool(headers), latest_ms(settings, ARRIVED_MS))
-    # The fast path does not see bad UTF-8 in fields that it skips.
+    # The fast path accepts a record with invalid UTF-8 in fields that the fast path skips.
     assert quick is None or [quick.snapshot()] == as_metrics.snapshots or as_metrics.errors == ["binary"]
 
 

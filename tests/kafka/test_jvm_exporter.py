@@ -107,7 +107,7 @@ def test_a_suspicious_jvm_is_asked_for_a_thread_dump(broker: Broker, settings: S
         exporter = threading.Thread(target=Exporter(settings, targets, publisher).run, args=(stop,))
         exporter.start()
         try:
-            # While a slow JVM starts, its client lacks metadata, so a dump may be requested too early.
+            # Another dump may come first, because the client lacks metadata while a slow JVM starts.
             key, record = next(
                 (key, record)
                 for key, record in records(settings, LOGS, "stuck")

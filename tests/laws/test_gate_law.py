@@ -32,7 +32,7 @@ SHARES = (0.0, 0.02, 0.1, 0.3, 0.5, 1.0, 1.0, 2.0, 10.0)
 
 
 def metrics_only(window: ClientWindow) -> ClientWindow:
-    """The judge sees every window with log lines or dumps, regardless of the gate."""
+    """Remove log lines and dumps, because the gate skips only windows without them."""
     return dataclasses.replace(window, logs=(), dumps=(), departed_ms=None)
 
 

@@ -1,4 +1,4 @@
-"""Check that an attached file's text passes through at most nine source files before the text is parsed."""
+"""Check that at most nine of our source files handle an attached text before the text is parsed."""
 
 from __future__ import annotations
 

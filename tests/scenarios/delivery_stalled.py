@@ -104,7 +104,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"a-line-of-a-batch-with-{left}-attempts-left",
             window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
         )
-        # A line states the number of remaining retries, of 2,147,483,647 by default; at 0, the batch is given up.
+        # A line states how many retries remain. The default is 2,147,483,647 retries; at 0, the batch is given up.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
     suspects(

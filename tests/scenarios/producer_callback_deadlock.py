@@ -270,7 +270,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             client=Client("shop", "h", "h:1", "p", "producer", "librdkafka", "2.16.0"),
         ),
     ),
-    # A sample shows the duration of the longest callback, ended or not, so no sample proves a hang.
+    # A sample does not show whether the longest callback has ended, so no sample proves a hang.
     unknown("own-clock-callbacks-of-40-s-return", window(readings=timed(still(40_000)))),
     unknown(
         "own-clock-callback-runs-while-another-thread-serves-reports",

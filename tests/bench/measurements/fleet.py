@@ -34,7 +34,7 @@ SICK, SICK_FROM = 100, 6
 
 @dataclass
 class Seen:
-    """Times are in seconds; `behind` is the time in which the fleet sends as many records as are unread."""
+    """Times are in seconds; `behind` is the number of unread records divided by the rate of sent records."""
 
     behind: list[float] = field(default_factory=list)
     scrapes: list[float] = field(default_factory=list)

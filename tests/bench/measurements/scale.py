@@ -19,14 +19,14 @@ TITLE = "100,000 clients, live"
 TOPIC = "client-metrics"
 FEW, MANY, INTERVAL_SECONDS = 5_000, 100_000, 10
 CORES, MEGABYTES, RATIO = 1.2, 4000.0, 1.3
-#: BEHIND_SECONDS is the sum of two report intervals of 10 s and a pause of 10 s between batches.
+#: Unread input should be at most this old (s): two report intervals of 10 s, and 10 s between batches.
 BEHIND_SECONDS = 30.0
 LOOK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Live:
-    """`behind` is the time (s) in which the fleet sends as many records as are unread."""
+    """`behind` (s) is the number of unread records divided by `rate`."""
 
     clients: int
     seconds: float
