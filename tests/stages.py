@@ -36,7 +36,7 @@ TABLE = re.compile(r"(<!-- stages -->\n).*(<!-- /stages -->)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Stage:
-    """`budgets` are planned CPU seconds by suite, and `needs` is a program without which the stage is skipped."""
+    """`budgets` are planned CPU seconds by suite; without the program `needs`, the stage is skipped."""
 
     about: str
     commands: Sequence[Sequence[str]]

@@ -46,7 +46,7 @@ class Usage:
         self._every = every
         self._samples: list[_Sample] = []
         self._pids: dict[int, str] = {}
-        # The CPU seconds of a process still count after its end.
+        # Each process's part and CPU seconds, also after the process has ended.
         self._own: dict[int, tuple[str, float]] = {}
         self._young: set[int] = set()
         self._searched = 0.0

@@ -1,4 +1,4 @@
-"""Run a campaign: calculate the results of an input, then run the input with one fault after another."""
+"""Run a campaign: calculate the expected results, then run the input with one fault after another."""
 
 from __future__ import annotations
 

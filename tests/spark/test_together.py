@@ -1,4 +1,4 @@
-"""Spark jobs that run at the same time have the results of jobs that run one after another."""
+"""Spark jobs that run together have the results of jobs that run one after another."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
 
 
 def entries(layout: Callable[[datetime, str, str, str, str], str], whole_stacks: bool = False) -> Callable[[str], str]:
-    """With `whole_stacks`, lines that follow an entry, such as a stack trace, belong to the entry's message."""
+    """With `whole_stacks`, the lines after an entry (a stack trace) belong to the entry's message."""
 
     def whole(text: str) -> str:
         lines = []

@@ -29,7 +29,7 @@ def closest(colours: Sequence[str], vision: str) -> float:
 
 
 def difference(one: Triple, other: Triple) -> float:
-    """The CIEDE2000 difference (Sharma, Wu and Dalal 2005) of colours that look the same at a glance is below 10."""
+    """Return the CIEDE2000 difference (Sharma, Wu and Dalal 2005); below 10, colours look alike at a glance."""
     (l1, a1, b1), (l2, a2, b2) = one, other
     mean7 = ((hypot(a1, b1) + hypot(a2, b2)) / 2) ** 7
     stretch = 1 + 0.5 * (1 - sqrt(mean7 / (mean7 + 25**7)))

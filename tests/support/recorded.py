@@ -169,7 +169,7 @@ def _packed(folder: Path) -> Packer:
             pack(DECODERS[record.stream](raw, SETTINGS, now_ms), raw.source, packer, repeats)
         encoded = {number: encode(chunk) for number, chunk in packer.chunks().items()}
         kept.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may decode the recording at the same time, so the file is replaced in one step.
+        # Another process may decode the recording meanwhile, so the file is replaced in one step.
         own = kept.with_name(f"{kept.name}.{os.getpid()}")
         own.write_bytes(pickle.dumps(encoded))
         own.replace(kept)

@@ -165,7 +165,7 @@ def _chunks(clients: int, sick: int) -> Iterator[bytes]:
 
 
 def _values(batch: int, stuck: int) -> list[float]:
-    """`stuck` counts the batches since the producer's I/O thread hung; 0 means a working producer."""
+    """`stuck` is the number of batches since the producer's I/O thread hung; 0 is a working producer."""
     alive = 100 + batch - stuck
     metrics = {
         "select-total": 500.0 * alive,
