@@ -104,8 +104,8 @@ CONFIRMED  order-producer  (orders, producer, java 3.9.1)
                 at Sender.run (Sender.java:243)
               2026-11-20 18:40:46 UTC, log: a send failed: "Failed to allocate"
               (app.log:42)
-  Cause       A callback calls get() on the only I/O thread, which alone could
-              deliver the result.
+  Cause       A callback calls get() on the only I/O thread; no other thread
+              could deliver the result.
   Known       buffer used ratio 93%
   Ruled out   back-pressure, a broker outage (by a thread dump)
   Left open   a slow callback (a second thread dump ten seconds later would

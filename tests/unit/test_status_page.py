@@ -82,7 +82,7 @@ def test_a_card_shows_client_failure_onset_evidence_and_advice() -> None:
         mode.title,
         "since 21:02:30 UTC, for 1 min 30 s",
         mode.summary,
-        "A callback calls get() on the only I/O thread, which alone could deliver the result.",
+        "A callback calls get() on the only I/O thread; no other thread could deliver the result.",
         "metric 21:03:30 UTC select-total stayed at 10213 for 40 s while the buffer filled from 12 % to 96 %",
         "client-metrics/2@88123",
         "thread-dump 21:03:40 UTC",
