@@ -64,7 +64,7 @@ def finished(bucket: Bucket, gone: Sequence[int], changes: Sequence[Transition],
     departed = set(gone)
     for row, at in zip(rows, numbers, strict=True) if state.also_seen else ():
         ref = state.all_clients[at]
-        # The last row of a departed client gets all lines of known issues that no earlier row has.
+        # The last row of a departed client counts all lines of known issues that no earlier row has counted.
         until = math.inf if at in departed and row["minute"] + MINUTE_MS == ends[at] else row["minute"]
         runs = bucket.runs.get(ref.process, ())
         if runs and (also := also_seen.unwritten(runs, ref.client_id, ref.kind or "", until)):

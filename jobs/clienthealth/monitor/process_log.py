@@ -24,9 +24,9 @@ from clienthealth.settings import MonitorSettings
 
 #: Log lines on the start and end of a process's clients are kept for this time (ms) after the process's last data.
 LIFECYCLE_MS = 900_000
-#: Old dumps are kept per process, because a comparison with a new dump shows which threads have not moved.
+#: Number of old dumps kept per process: compared with a new dump, they show which threads have not moved.
 EARLIER_DUMPS = 4
-#: The newest lines per log pattern are kept, because clients with equal client ids may follow each other in minutes.
+#: Number of newest lines kept per client id and log pattern: one client id may be used again within minutes.
 LAST_KEPT = 16
 #: A log line after this number of reporting intervals without a sample shows that the process still lives.
 OVERDUE = 1.5
@@ -131,7 +131,7 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
     """Drop from new thread dumps the threads that show no Kafka client, now or in an earlier dump.
 
-    Dumps of the processes `in_poll`, with clients that report only inside poll(), keep the threads in `others`.
+    If a process has clients that report only inside poll() (`in_poll`), the dump's field `others` keeps these threads.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -157,7 +157,7 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     instance = entry.instance or ""
     for at in same if event.signature in CONFIG_LOGGED else ():
         if kept[at][0] == instance:
-            # Drop the client options that earlier starts logged: only the name of an option contains a dot.
+            # Drop the client options (names with a dot) that the client's earlier starts logged.
             few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
             kept[at] = instance, replace(kept[at][1], captures=few)
     if len(same) > LAST_KEPT:

@@ -29,12 +29,12 @@ Numbers = dict[Identity, int]
 #: Client and time make one sortable number: the lower 48 bits are the time (epoch ms), the bits above are the client's
 #: number.
 SHIFT = 48
-#: A window has at least this number of reporting intervals, which count with at most MAX_INTERVAL_MS (ms).
+#: A window is at least this number of reporting intervals long. An interval counts as at most MAX_INTERVAL_MS (ms).
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
-#: The monitor measures longer reporting intervals (ms), because a client may report a wrong interval.
+#: The monitor itself measures reporting intervals above this (ms), because a client may report a wrong interval.
 USUAL_INTERVAL_MS = 15_000
-#: A clock may be set back by up to SET_BACK_MS, which is accepted after STANDS_MS without a newer sample.
+#: A clock that was set back by up to SET_BACK_MS is accepted after STANDS_MS without a newer sample.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
 
@@ -94,7 +94,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
-    """Adapt to clients' clocks that were set back, because the new samples would otherwise count as late."""
+    """Accept clients' clocks that were set back, because the new samples would otherwise count as late."""
     clients = state.clients
     newest = np.full(len(clients), NEVER_MS)
     for client, ts in new:
@@ -128,7 +128,7 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: Number
 
 
 def keys(readings: Readings) -> Ints:
-    """Return one number per sample; the numbers sort by client, then by time."""
+    """Return one sortable number per sample, made of its client and time."""
     return (readings.client << SHIFT) | readings.ts
 
 
@@ -202,8 +202,8 @@ def intervals(state: BucketState) -> Floats:
 def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
     """Return the windows of each client.
 
-    They last for `window_seconds`. If the client's reporting interval is above 15 s (USUAL_INTERVAL_MS), they last
-    longer.
+    A window lasts for `window_seconds`, but longer if the client's reporting interval is above 15 s
+    (USUAL_INTERVAL_MS).
     """
     slide, length = 1000 * settings.slide_seconds, 1000 * settings.window_seconds
     every = np.minimum(intervals(state), MAX_INTERVAL_MS)
@@ -262,7 +262,7 @@ def compact(state: BucketState) -> None:
 
 
 def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
-    """Return the texts that are still used, and an array from old to new index, with -1 at the end for no text."""
+    """Return the texts that are still used, and an array that maps an old index to the new one (-1: no text)."""
     used = np.zeros(len(texts) + 1, bool)
     for column in positions:
         used[column] = True

@@ -18,10 +18,10 @@ from clienthealth.monitor.adjust import explains
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.incidents import Change, Incidents, Transition
 
-#: If a mode's function `recovered` returns False, the failure is over after this time (ms) in which no window showed
-#: the failure or a symptom.
+#: If a mode's function `recovered` returns False, the failure is over when no window has shown the failure or a
+#: symptom for this time (ms).
 NO_SYMPTOM_MS = 600_000
-#: If `recovered` returns True, the failure is over after this time (ms) in which no window showed the failure.
+#: If `recovered` returns True, the failure is over when no window has shown the failure for this time (ms).
 CALM_MS = 60_000
 #: If the client never reported, or if the failure makes the process log all the time (`logs_on`), the process counts as
 #: gone after this time (ms) without data.

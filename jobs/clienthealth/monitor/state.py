@@ -207,7 +207,7 @@ class Kept(msgspec.Struct, kw_only=True):
     Fields of type `Memory`. Their keys begin with a process (service, host), except in `shared` (two times), and in
     `ended` and `reported_once` (hashes, see `mark`).
 
-    groups    the consumer groups, by service and a text of instance and client id (`Client.home`)
+    groups    the consumer groups, by service and `Client.home` (instance and client id as one text)
     has_log_data  processes of which any log line or thread dump was read
     lifecycle by process and client id: the log events of the client's start and end, each with the instance that
               the line names ("": none)
@@ -215,8 +215,8 @@ class Kept(msgspec.Struct, kw_only=True):
     gone      recently departed clients, so that lines of their processes are not assigned to their successors
     former    clients that have an open incident but do not report: they stopped, or only log lines name them
     over      recently closed incidents, until all minutes in which they were open are in the history
-    shared    spans (from, to) in which no client at all sent data; they do not show that a client has ended
-              (`departures.py`)
+    shared    spans (from, to) in which no client at all sent data; their length is subtracted from a
+              client's time without data (`departures.py`)
     ended     for each client or process that has ended: the newest time of its samples or logs
     reported_once  new clients that the limit `max_new_clients` excluded at their first report
     """

@@ -18,7 +18,7 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: An incident keeps separate counts for these newest half minutes, because no window reaches back farther.
+#: Number of newest half minutes that an incident counts separately, because no window reaches back farther.
 KEPT_SLOTS = 64
 Overrides = Mapping[str, Mapping[str, float]]
 NOTHING_MORE = Context()
@@ -119,9 +119,9 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
     """Merge the details of one fault from several windows, given in order of time.
 
-    A key gets its newest value. But a key in the mode's `sums` or `peaks` gets its maximum over all windows, and a key
-    with `counts` gets their total if it is greater. A key in the mode's `momentary` is dropped if the newest window
-    lacks the key.
+    A key gets its newest value. But a key in the mode's `sums` or `peaks` gets its maximum over all windows. If the
+    total of the `Count` with the key's name is greater, the key gets this total. A key in the mode's `momentary` is
+    dropped if the newest window lacks the key.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}
@@ -163,7 +163,7 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
     """Return the counts of an incident's verdict.
 
-    If a sum in `detail` has no counts, counts are added that treat the whole sum as counted before `seen_ms`.
+    A sum in `detail` that has no `Count` gets one per kind of evidence, with the whole sum settled before `seen_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
@@ -177,7 +177,7 @@ def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
 def evidence_of(facts: Iterable[Evidence], per_kind: int = 3) -> tuple[Evidence, ...]:
     """Return facts in order of time, without duplicates.
 
-    At most `per_kind` facts of each kind of evidence are kept: the first and the newest ones.
+    At most `per_kind` facts of each kind of evidence are kept: the oldest one, and the newest others.
     """
     unique = sorted({(e.kind, e.text): e for e in facts}.values(), key=lambda e: e.ts_ms)
     kept: list[Evidence] = []
