@@ -15,7 +15,7 @@ Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 
 empty              no value (a tombstone), or blanks only
 oversized          a record larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
-binary             neither text nor a known binary format; broken compression; an unreadable frame of a schema registry
+binary             not text, and no known binary format; broken compression; an unreadable frame of a schema registry
 unknown-schema     framed with a schema that the registry does not have
 truncated-json     JSON that ends before it is closed
 malformed-json     JSON with an error in it, or nested too deeply
@@ -23,7 +23,7 @@ unknown-format     text or JSON in no known format
 impossible-value   a metric, option or topic name that no client can have; the snapshot's other values are used
 wrong-types        a known format, but its essential parts have the wrong type
 no-metrics         a known format without metrics of a Kafka client
-missing-identity   metrics without the client's id or kind; a log line that names neither a process nor a client
+missing-identity   metrics without the client's id or kind; a log line that does not name a process or client
 foreign-service    a service that this topic may not carry (`[topics] services`)
 missing-timestamp  no time, or a time before Kafka existed (`values.EARLIEST_MS`)
 fatal              reading the record ended the monitor (`spark/poison.py`); only topic, partition and offset are known
@@ -91,7 +91,7 @@ class Decoded(msgspec.Struct):
 
 
 class _Parsed(msgspec.Struct):
-    """A record before the fields in its headers and key are added."""
+    """A parsed record, without the fields from its headers and key."""
 
     result: Decoded
     record: Record = Record(text="")
@@ -230,8 +230,8 @@ def _could_be(record: Record, fmt: Format) -> bool:
 def _content(record: Record, fmt: Format | None) -> list[Any]:
     try:
         content = fmt.decode(record) if fmt else None
-    except DependencyError as missing:
-        raise PayloadError(f"binary: {missing}") from None
+    except DependencyError as needed_package:
+        raise PayloadError(f"binary: {needed_package}") from None
     except Exception as mistake:  # noqa: BLE001 - a defect in a format costs one record, not the whole job
         raise PayloadError(_wrong(mistake)) from None
     if fmt is None or content is None:
@@ -274,7 +274,7 @@ def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> 
 
 
 def _drop_impossible(snapshot: Snapshot) -> list[str]:
-    """Drop impossible values, options and long topic names; return their names, `topics` for each topic."""
+    """Drop impossible values and options, and topics with too long names; return each name, or `topics` for a topic."""
     long = [topic for topic in snapshot.topics if topic.is_too_long]
     if long:
         snapshot.topics = [topic for topic in snapshot.topics if not topic.is_too_long]
@@ -319,7 +319,7 @@ def _foreign(client: Identity, topic: str, settings: Settings) -> str | None:
 
 
 def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str | None:
-    """Fill in missing fields; return the reject reason, or None if the snapshot is usable."""
+    """Fill in the snapshot's missing fields; return the reject reason, or None if the snapshot is usable."""
     client = _identified(snapshot.client, record)
     if not client.service or not client.instance:
         instance = client.instance or client.host or ""
@@ -334,7 +334,7 @@ def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str |
 
 
 def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
-    """Fill in missing fields; return the reject reason, or None if the line is usable."""
+    """Fill in the line's missing fields; return the reject reason, or None if the line is usable."""
     line.client = client = _identified(line.client, record)
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms

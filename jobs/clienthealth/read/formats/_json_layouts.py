@@ -120,7 +120,7 @@ FORMATS = tuple(
     Format(name, "logs", declared.order, declared.recognise, declared.lines, about=declared.about)
     for name, declared in _DECLARED.items()
 )
-#: For JSON lines in an unknown format; formats that carry another program's line are left out.
+#: The layout of JSON lines in an unknown format: all layouts but those of formats that carry another program's line.
 ANY_LAYOUT = reduce(or_, (declared.layout for _, declared in sorted(_DECLARED.items()) if not declared.carries))
 
 

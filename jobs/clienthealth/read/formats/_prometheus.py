@@ -20,7 +20,7 @@ _NAMES = metric_names.spellings(metric_names.micrometer, metric_names.jmx_export
 _KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
 _PORT = re.compile(r":\d+$")
 
-#: Pairs of a label and its value, of which the last pair of a label counts.
+#: Pairs of a label and its value; if a label occurs twice, its last value counts.
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -62,7 +62,7 @@ def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | 
 
 
 def labels_of(document: Mapping[str, Any]) -> Labels:
-    """Return the fields of a JSON object as labels. Values that are empty, objects or arrays are left out."""
+    """Return the fields of a JSON object as labels. Empty values, objects and arrays are left out."""
     return tuple((name, value) for name, raw in document.items() if (value := present(raw)) is not None)
 
 

@@ -84,7 +84,7 @@ def body(data: bytes) -> str | None:
 
 
 def signal(data: bytes | memoryview) -> Stream | None:
-    """Return `metrics` or `logs` if the bytes look like an OTLP request of that kind; None if they do not.
+    """Return `metrics` or `logs` if the bytes look like an OTLP request of that kind, else None.
 
     Only the request's first metric or log record is examined. A metric begins with its name; a log record has times of
     eight bytes.

@@ -41,7 +41,7 @@ def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
 
 
 def _getter(every: Iterable[str], names: Iterable[str]) -> Callable[[Any], tuple[float | None, ...]]:
-    """Return a function from a struct of `_struct(…, every)` to the values of `names`."""
+    """Return a function that takes a struct of `_struct(…, every)` and returns the values of the metrics `names`."""
     numbers = {name: n for n, name in enumerate(every)}
     fields = [f"f{numbers[name]}" for name in names]
     read: Callable[[Any], Any] = attrgetter(*fields)

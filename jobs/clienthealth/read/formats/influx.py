@@ -62,7 +62,7 @@ def _key(head: str) -> tuple[str, Labels]:
 
 
 def _fields(written: str) -> dict[str, Any] | None:
-    """Return a line's fields as strings, without type suffixes and quoted texts; None if the text is invalid."""
+    """Return a line's fields without type suffixes; None if the text is invalid. Quoted texts are left out."""
     fields: dict[str, Any] = {}
     at = 0
     while (field := _FIELD.match(written, at)) is not None:

@@ -44,7 +44,7 @@ def _decode(record: Record) -> list[Snapshot]:
 
 
 def _status(element: Any) -> float | None:
-    """Return an element's status (200 if the element has a value but no status); None if the element is malformed."""
+    """Return a response element's status (200 if it has a value but no status); None if the element is malformed."""
     fields = mapping(element)
     answers = "value" in fields and "mbean" in mapping(fields.get("request"))
     status = fields.get("status", 200 if answers else None)

@@ -90,7 +90,7 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The positions of the numbers in a scope's bytes; `meanings` is keyed by all other bytes (`_other_bytes`)."""
+    """The positions of the numbers in a scope's bytes. `meanings` maps all other bytes to what the numbers mean."""
 
     def __init__(self, form: str) -> None:
         self.unpack = struct.Struct(form).unpack
@@ -128,7 +128,7 @@ class Shapes:
         try:
             form, meaning = _laid_out(scope, listed)
         except ValueError:
-            # A data point has its fields in an unusual order.
+            # Do not cache a scope with fields in an unusual order.
             return
         self._remembered += len(scope)
         if self._remembered > REMEMBERED_BYTES:

@@ -1,4 +1,4 @@
-"""Recognise known issues outside the failure modes by log lines or options.
+"""Recognise known issues that are not failure modes, by log lines or client options.
 
 `also_seen.toml` lists the issues. Known issues are counted, but get no verdict and no alert.
 """
@@ -83,7 +83,7 @@ _SOURCES = _TABLES.pop("sources")
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 #: The beginning of each word except the first, in the class name of an error.
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
-#: Text behind an error's class name in a stack trace or a log line, but not in source code.
+#: Matches the end of an error's class name in a stack trace or a log line, but not in source code.
 _THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |, :message=>|\s*(?:\n|\Z))"
 
 

@@ -16,9 +16,9 @@ from clienthealth.read.logs.dumps import DUMP_LINE
 
 #: One event per SAMPLING_MS (ms) is kept for each log pattern, client, thread, address and goroutine.
 SAMPLING_MS = 100
-#: Equal lines of thread dumps are merged if they are in one interval of LINE_SAMPLING_MS (ms) and in one slot: (offset
-#: / SLOT_BYTES) modulo SLOTS. So a dump of up to 256 KiB loses hardly any frame, while copies of a stack trace are
-#: limited.
+#: Equal lines of thread dumps are merged if they are in one interval of LINE_SAMPLING_MS (ms) and in one slot of the
+#: log file: (offset / SLOT_BYTES) modulo SLOTS. So a dump of up to 256 KiB loses hardly any frame, while copies of a
+#: stack trace are limited.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
-    """Return the maximum number of items per key (at least 1), so that at most `most` of all `sizes` are kept."""
+    """Return how many items per key to keep (at least 1), so that at most `most` items are kept in all."""
     left = most
     for position, size in enumerate(sorted(sizes.values())):
         each = left // (len(sizes) - position)
