@@ -98,7 +98,7 @@ def local_files() -> Path | None:
     """Return the jar with the compiled LocalFiles.java; None if the compilation fails.
 
     Raises DependencyError without Java. A JRE has no compiler, so Janino (one of PySpark's jars) runs LocalFiles.java,
-    which then compiles itself.
+    which compiles its own source.
     """
     source = Path(__file__).with_name("LocalFiles.java")
     jar = cache() / "classpath" / f"LocalFiles-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.jar"
@@ -113,8 +113,8 @@ def local_files() -> Path | None:
 def class_archive(paths: str) -> Path | None:
     """Return the class archive (AppCDS) for this Java and class path; None if there is no archive.
 
-    A JVM starts faster with a class archive. `paths`: the class path, as for `java -cp`. An archive's file name
-    contains its size, because the JVM crashes on a truncated archive.
+    A JVM starts faster with a class archive. `paths`: the class path, as for `java -cp`. An archive must have
+    the size in its file name, because the JVM crashes on a truncated archive.
     """
     found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
     return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)
@@ -132,7 +132,7 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a hash of Java and class path, because a JVM refuses an archive of another Java or class path."""
+    """Return a hash of Java and class path, because a class archive is valid only for these two."""
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
     # On macOS, /usr/bin/java is a launcher, without a file lib/modules beside it.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]

@@ -79,7 +79,7 @@ class Extent(NamedTuple):
 class Extents(NamedTuple):
     """First and end offsets of the partitions that could be read (`known`), and why others could not be (`unread`).
 
-    A partition that is in neither `known` nor `unread` does not exist. `reconnect`: True if the caller should make a
+    A partition that is missing from both does not exist. `reconnect`: True if the caller should make a
     new client.
     """
 

@@ -91,7 +91,7 @@ class Reread(Generic[_T]):
             return self._content
 
     def _stamps(self) -> list[object]:
-        """Return a list that changes when a file is changed, replaced or deleted."""
+        """Return (path, inode, size, time of last change) of each file that exists."""
         stamps: list[object] = []
         for file in self._files:
             with suppress(OSError):

@@ -94,7 +94,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
     translated |= _tls(options)
     if login is None:
         return translated
-    # kafka-python has no mechanism AWS_MSK_IAM, which an OAUTHBEARER token from Amazon's library replaces on MSK.
+    # kafka-python lacks AWS_MSK_IAM. Amazon MSK also accepts OAUTHBEARER with a token from Amazon's library.
     if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
         fetch = partial(_token, options[_TOKEN_URL], jaas) if mechanism == "OAUTHBEARER" else _aws(jaas)
         return translated | {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": _Tokens(fetch, jaas)}
@@ -284,7 +284,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
-    """Return (token, epoch second of its renewal), 0 for a token in a file, which is read for each connection."""
+    """Return (token, epoch second of its renewal). The second is 0 for a token in a file: it is read each time."""
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})

@@ -138,7 +138,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     sys.excepthook = _defect
     name = next((arg for arg in args if not arg.startswith("-")), None)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Foreign names may have characters that the terminal cannot show.
+        # Client ids and topics may have characters that the terminal cannot show.
         sys.stdout.reconfigure(errors="replace")
     try:
         parsed = parser_for(name).parse_args(args)

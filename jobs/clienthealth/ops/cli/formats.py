@@ -68,7 +68,7 @@ def _of_topics(
 def _of_files(
     paths: Sequence[Path], args: argparse.Namespace
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield (file, its stream, its first records, '') for each file, in the form of `_of_topics`."""
+    """Yield (file, its stream, its first records, '') for each file; '' because no partition can be unreadable."""
     if not paths:
         return
     from clienthealth.model.readings import Source

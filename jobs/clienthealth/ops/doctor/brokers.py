@@ -128,7 +128,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Report whether this user has the needed rights; yield nothing if brokers report no rights (before 2.3)."""
+    """Report whether this user has the needed rights; yield nothing if brokers report no rights (Kafka < 2.3)."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return

@@ -190,7 +190,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     """Check that no sample is in the future, and that no client sends all its samples more than 30 s late."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
-    # Seconds by client: the most that a sample is ahead of this clock, and the least that it is older than its record.
+    # Seconds by client: maximum of (time of a sample - now), and minimum of (time of a record - time of its sample).
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
     for record in records:

@@ -80,7 +80,7 @@ def _skew(about: str, skew: float | None) -> Iterator[Finding]:
 
 
 def _get(url: str) -> tuple[Any, float | None]:
-    """Return (JSON document, seconds by which the server's clock is ahead of ours; None if it sends no time)."""
+    """Return (JSON document, seconds by which the server's clock is ahead of ours; None if the server sent no time)."""
     if not url.startswith(("http://", "https://")):
         raise ValueError("the address does not begin with http:// or https://")
     with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
