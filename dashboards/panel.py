@@ -1,4 +1,4 @@
-"""Panels in the common style of all dashboards. A panel's id never changes, because links and annotations name it."""
+"""Panels in the common style of all dashboards. A panel's id never changes, because links and annotations use it."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def named(labels: Sequence[str]) -> str:
 
 
 def keeping(text: str, settings: Settings) -> str:
-    """Replace the default labels of an installation (KEPT) in a query, link or legend by those in the settings.
+    """Replace the default labels of an installation (KEPT) in a query, link or legend by the labels in the settings.
 
     Raises SettingsError if the settings name no label.
     """
@@ -58,7 +58,7 @@ def keeping(text: str, settings: Settings) -> str:
     return text
 
 
-#: OF_…: label matchers for what is chosen on the dashboard; BY_…: labels to aggregate by.
+#: OF_…: label matchers for the values chosen on the dashboard; BY_…: labels to aggregate by.
 OF_KEPT = matchers(KEPT)
 OF_CLIENT = f"{OF_KEPT}, {matchers(CLIENT)}"
 OF_TOPIC = f'{OF_KEPT}, topic=~"$topic"'
@@ -148,15 +148,15 @@ def worst(
 
 
 def ever(series: str) -> str:
-    """Return a query for all series that existed at any time in the range."""
+    """Return a query for all series that existed at any time in the dashboard's time range."""
     return f"max_over_time({series}[$__range:$__interval] @ end())"
 
 
 def failing_or_chosen(mode: str) -> str:
     """Return a query for the clients that the dashboard of a mode shows.
 
-    The clients are those that failed in the mode at any time in the range, and those that the user has chosen by host,
-    instance or client id.
+    The clients are those that failed in the mode at any time in the dashboard's time range, and those that the user has
+    chosen by host, instance or client id.
     """
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
     names = "".join(f"${name}" for name in CLIENT if name != "service")

@@ -19,7 +19,7 @@ _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return queries for the worst clients, and for the best client of each of the worst services."""
+    """Return queries for the worst clients and, for comparison, for the best client of each service (at most _BEST)."""
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
         Query(worst_clients(metric, among, pick=pick, most=WORST - _BEST), LEGEND),

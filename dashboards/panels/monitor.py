@@ -61,8 +61,7 @@ def page() -> Page:
 
 
 def _state() -> str:
-    """Return a query for the number of the monitor's worst problem: 5 is the worst, 0 means that there is no
-    problem."""
+    """Return a query for the monitor's worst problem as a number: 5 is the worst problem, 0 means no problem."""
     reached = 'min(up{job="kafka-client-health-monitor"})'
     query = f"min({_P}_query_up{{{OF_KEPT}}})"
     exporter = f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))"

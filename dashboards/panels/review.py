@@ -1,4 +1,4 @@
-"""The dashboard on the weekly review's numbers: healthy client-minutes, error budget, and failures that spent it."""
+"""The dashboard on the weekly review's numbers: healthy client-minutes, error budget, and failures that reduced it."""
 
 from __future__ import annotations
 
