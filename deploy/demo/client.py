@@ -79,7 +79,7 @@ class Outage:
 
     after       seconds from the client's first acknowledgement to the start of the outage
     seconds     duration of the outage
-    from_onset  True if the outage ends `seconds` after the onset of the client's failure, not after its own start
+    from_onset  True: `seconds` begins at the onset of the client's failure. False: at the start of the outage
     fails       True if the outage itself is the failure
     every       seconds from the end of an outage to the next outage; None for a single outage
     """

@@ -21,7 +21,7 @@ from deploy.demo.processes import free_port
 
 NODES = 3
 SYNC_SECONDS = 300.0
-#: This outage (s) of a node is shorter than delivery.timeout.ms (120 s), so that no record fails.
+#: Duration (s) of a node's outage: shorter than delivery.timeout.ms (120 s), so that no record fails.
 AWAY_SECONDS = 40.0
 FATES = ("restarted", "lost", "frozen")
 _NEWEST = "broker"
@@ -199,7 +199,7 @@ class Cluster:
         self.kill()
 
     def _out_of_sync(self) -> list[str]:
-        """Return the partitions with replicas out of sync (`topic-partition`), or an error if no broker answers."""
+        """Return the partitions (`topic-partition`) with replicas out of sync; if no broker answers, an error text."""
         try:
             client = admin(Settings(kafka=self.kafka), bootstrap_timeout_ms=2000, request_timeout_ms=5000)
         except (ServiceError, KafkaError) as error:

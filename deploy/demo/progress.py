@@ -1,4 +1,4 @@
-"""Record for each demo client when it failed, when its verdicts changed, and when pages came."""
+"""Record for each demo client when it failed, when its verdicts changed, and when its alerts came."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Alert(NamedTuple):
 
     hold    the alert's `for`, "at once" if it has none
     labels  names of the labels in the alert's dashboard link, such as service and client_id
-    limits  names of the thresholds in the alert's expression, and in the recorded series on which it depends
+    limits  names of the thresholds in the alert's expression, and in the recorded series that the expression uses
     """
 
     name: str
@@ -79,7 +79,7 @@ def catalogue() -> list[Alert]:
 
 
 def _limits(expr: str, recorded: Mapping[str, str]) -> frozenset[str]:
-    """Return the names of the thresholds in an expression, and in all recorded series on which it depends."""
+    """Return the names of the thresholds in an expression, and in all recorded series that the expression uses."""
     read = [recorded[name] for name in recorded if name in expr]
     others = {name: text for name, text in recorded.items() if name not in expr}
     of_recordings = (_limits(text, others) for text in read)

@@ -38,7 +38,7 @@ def tree(module: str) -> ast.Module:
 def imports(module: str, at_start: bool = False) -> Sequence[str]:
     """Return the dotted names that a module imports.
 
-    `at_start`: True leaves out imports that do not run when the module itself is imported.
+    `at_start`: True to return only the imports that run when the module itself is imported.
     """
     named: list[str] = []
     package = module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]

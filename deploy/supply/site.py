@@ -86,7 +86,7 @@ def build(out: Path, root: Path | None = None) -> int:
 
 
 def gather(root: Path, source: Path) -> list[str]:
-    """Copy README.md, the runbooks, and all pages and files to which these link, into the folder `source`."""
+    """Copy README.md, the runbooks, and all pages and files that they link to, into the folder `source`."""
     todo, pages = [START, *(f"{RUNBOOKS}/{page.name}" for page in (root / RUNBOOKS).glob("*.md"))], set[str]()
     while todo:
         path = todo.pop()
@@ -122,7 +122,7 @@ def _section(page: str) -> str:
 
 
 def _as_in_site(root: Path, page: str, link: re.Match[str]) -> str:
-    """Return a page's link in the form that the site needs: to a folder in the repository, or to a page with `.md`."""
+    """Return a page's link for the site: a link to a folder leads to the repository, a link to a page ends with .md."""
     there = (root / page).parent / link[2]
     if there.is_dir():
         return f"{link[1]}{project()['urls']['Source']}/{there.resolve().relative_to(root)}{link[3]}"
