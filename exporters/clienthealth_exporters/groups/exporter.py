@@ -100,7 +100,7 @@ def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], 
                 for tp, why in reading.failed_partitions.items():
                     if tp.topic == kafka.OFFSETS_TOPIC:
                         raise ServiceError(
-                            f"group '{group}' was not found: {tp.topic}/{tp.partition}, which may store it, has {why}"
+                            f"group '{group}' was not found, but may be in {tp.topic}/{tp.partition}, which has {why}"
                         )
                 raise InputError(
                     f"there is no consumer group '{group}' ('kafka-health export groups --once' lists all groups)"

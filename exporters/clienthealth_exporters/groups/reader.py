@@ -71,7 +71,7 @@ class Listed(NamedTuple):
 
 
 class Offsets(NamedTuple):
-    """A group's committed offset on a partition, and the partition's end and start offset (None: could not be read)."""
+    """A group's committed offset on a partition, and the partition's end and start offset (None if unknown)."""
 
     committed: int
     end: int | None
@@ -251,7 +251,7 @@ class GroupReader:
         return self._asked(ask, names, attempt, attempt.groups)
 
     def _describe(self, attempt: _Attempt, names: Set[str], states: Mapping[str, str]) -> None:
-        """Read the members of groups with a new state, or last read `members_interval_seconds` ago."""
+        """Read the members of each group when its state changes, and every `members_interval_seconds`."""
         now, every = self.clock(), self.settings.members_interval_seconds
         self._described = {name: description for name, description in self._described.items() if name in states}
 

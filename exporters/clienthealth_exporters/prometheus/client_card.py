@@ -58,7 +58,7 @@ def address(client: Client) -> str:
 
 
 def owner_of(owners: Owners, client: Client) -> Owner | None:
-    """Return a group's own owner if it has one, else the owner of the client's service; None if unknown."""
+    """Return a group's own owner, else the owner of the client's service; None if both are unknown."""
     named = owners.of_group(client.group or client.client_id) if client.kind == "group" else None
     return named or owners.owner_of(client.service)
 

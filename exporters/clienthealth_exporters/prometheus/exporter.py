@@ -192,7 +192,7 @@ class Exporter:
         return self._facets[2]
 
     def _client(self, request: Request) -> Response:
-        """Return a client's page, also if the client is dropped or unknown, or redirect to the client's exporter."""
+        """Return a redirect if another exporter has the client's page, else the page, even for an unknown client."""
         service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
         names = service, instance, client_id
         for state in self.states.live():

@@ -142,7 +142,7 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield a metric's lines of all partitions; if several records have a partition, the last one in `shown` counts."""
+    """Yield a metric's line of each partition. If several records have a partition, the last record counts."""
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:
         for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:
@@ -184,7 +184,7 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return the third parts (see `Lines`) of the samples' lines, as one text."""
+    """Return the third part (see `Lines`) of each sample's line, all in one text."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

@@ -69,7 +69,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All labels of the metric, in the order that /metrics has."""
+        """All labels of the metric, in the order of /metrics."""
         return SCOPES[self.scope] + self.extra
 
     @property

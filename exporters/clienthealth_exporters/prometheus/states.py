@@ -125,8 +125,8 @@ _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
-    A new record replaces a client's known record if the new window does not end earlier. If the new record reports that
-    the client has gone, it is enough that the two windows overlap.
+    A new record replaces a client's known record if the new window does not end earlier. A record that reports that
+    the client has gone replaces the known record even if the two windows only overlap.
 
     A client is dropped `ttl_seconds` after its last record. This time counts only while other records arrive.
 
@@ -256,7 +256,7 @@ class States:
         return self._state(key, raw, round(1000 * written))
 
     def _forgotten(self, state: State) -> None:
-        """Keep the record of a dropped client that fails or has failed, because an alert may link to its page."""
+        """Keep the record of a dropped client that fails or has failed: an alert may link to the client's page."""
         names = state.client.service, state.client.instance, state.client.client_id
         track = self.history.track(state.key)
         if state.urgency >= _URGENCY["suspected"] or self._recall.get(names) or (track and track.unhealthy_at):
@@ -287,7 +287,7 @@ class States:
         return series
 
     def _room(self, new: State) -> bool:
-        """Return whether there is room for a new client, if need be after the eviction of a client of lower `worth`."""
+        """Return whether there is room for a new client. Evict a client of lower `worth` if necessary."""
         most = self._settings.prometheus.max_clients
         if len(self._states) < most:
             return True
@@ -312,11 +312,11 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Process a record of another exporter's client: keep failing clients for `recalled`, groups for `shown`."""
+        """Keep a failing client's record and a group's name, although another exporter serves the client or group."""
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
-            # Ignore the record, because the exporter that serves the client counts it in `decode_errors`.
+            # Ignore the error, because the exporter that serves the client counts it in `decode_errors`.
             return
         client = record.client
         if record.worst in ("suspected", "confirmed") or self._recall.get(client.names):
@@ -368,7 +368,7 @@ class States:
 
 
 def _compared(states: Sequence[State]) -> set[str]:
-    """Return the keys of all failing clients, and of at most PEERS healthy clients per service and kind beside them."""
+    """Return the keys of all failing clients, and of at most PEERS healthy ones for each (service, kind) among them."""
     ill = [state for state in states if state.failures]
     wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
     keys = {state.key for state in ill}
@@ -381,7 +381,7 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """Return True if a measurement calls for an alert, so that the client needs series of its own."""
+    """Return whether a measurement exceeds its alert threshold, or the record has the indicator `clock`."""
     if "clock" in record.indicators:
         return True
     if record.client.kind == "group":

@@ -151,7 +151,7 @@ class Reporter:
     _no_lines_before: float = 0.0
 
     def watch(self, watched: Watched) -> None:
-        """Report on one more client. If two clients have the same id, append a number, such as `id-2`."""
+        """Report on one more client. If another client has its id, append a number to the id: `id-2`."""
         wanted, number = watched.client_id, 1
         with _LOCK:
             while (self.process.instance, watched.client_id) in _TAKEN:

@@ -127,7 +127,7 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 
 
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
-    """Return those metrics from a client's `metrics()` that the monitor knows.
+    """Return the metrics from a client's `metrics()` that the monitor knows.
 
     If nothing was measured, kafka-python reports 0 as the average and an infinite maximum. So an average is left out if
     the maximum is infinite.

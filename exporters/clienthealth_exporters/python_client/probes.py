@@ -140,7 +140,7 @@ class Durations:
 
 
 class _Topic:
-    """`refused`: number of records that the library never accepted; these records also count as `failed`, but not as
+    """Counts of a topic's records. A record that the library never accepts counts as `refused` and `failed`, not as
     `sent`."""
 
     __slots__ = ("_lock", "acknowledged", "failed", "refused", "sent")
@@ -330,8 +330,8 @@ class ConsumerProbe:
     def metrics(self) -> dict[str, float]:
         """Return the counts so far, and the times measured since metrics() was last called.
 
-        The time of a poll that is still running counts up to now. `last-poll-seconds-ago` is in s,
-        `time-between-poll-max` in ms.
+        The time of a poll that is still running counts up to now. The unit of `last-poll-seconds-ago` is s, the unit of
+        `time-between-poll-max` is ms.
         """
         now = self.clock()
         with self._lock:
