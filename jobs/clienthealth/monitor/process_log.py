@@ -171,8 +171,8 @@ def horizons(
 ) -> Mapping[ProcessKey, float]:
     """Return, for each process, the time (epoch ms, by the clock of its log) up to which its windows are closed.
 
-    A closed window gets no new entries. The time is -inf for a process that has no log entries and is not remembered
-    as ended.
+    A closed window gets no new entries. The time is -inf for a process that has no log entries and is not in
+    `state.ended`.
     """
     # Entries are in order of time, so the time of each process's newest entry remains in `last`.
     last = {entry.process: entry.ts_ms for entry in state.log_entries}

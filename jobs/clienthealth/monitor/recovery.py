@@ -72,7 +72,7 @@ def refresh(
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
     """Close each incident that another incident of the same client explains. Return the changes.
 
-    The other incident must be at least as certain.
+    A suspected incident cannot explain a confirmed one.
     """
     found = [*incidents.of_client(key).values()]
     by = [(one.verdict.mode, one.verdict.status) for one in found]

@@ -26,8 +26,8 @@ from clienthealth.monitor.state import BucketState
 
 #: Only a client that has reported for less than this time (ms) can be the continuation of another client.
 NEW_MS = 120_000
-#: In the gap between two clients, counters may grow at most FASTER times as fast as before. The first client must have
-#: reported for at least LONGER times the length of the gap.
+#: In the gap between two clients' samples, counters may grow at most FASTER times as fast as before. The first client
+#: must have reported for at least LONGER times the length of the gap.
 FASTER, LONGER = 3.0, 3.0
 
 
