@@ -85,7 +85,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
             meant = "".join(f" (is {near} meant?)" for near in get_close_matches(name, supported, 1))
             raise OptionError(f"'{name}' is not supported{meant}; known are {', '.join(supported)}")
         elif name.endswith("callback.handler.class") and (login is None or login.defaults.get(name) != value):
-            raise OptionError(f"remove {name}: it may name only the class that sasl.mechanism implies anyway")
+            raise OptionError(f"remove {name}: sasl.mechanism determines this class")
     if "security.protocol" in options:
         translated["security_protocol"] = options["security.protocol"].upper()
     if login and login.package and find_spec(login.package) is None:
@@ -284,7 +284,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
-    """Return (token, epoch second of its renewal). The second is 0 for a token in a file: it is read each time."""
+    """Return (token, epoch second of its renewal). A token in a file gets 0, so that it is read each time."""
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})

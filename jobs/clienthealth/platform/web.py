@@ -43,7 +43,7 @@ SECURITY_HEADERS = {
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
-#: Times (s) within which a request must arrive, and a response be read; maximum size of a request's head.
+#: Time limits (s) for sending a request and for reading the response; maximum size (bytes) of a request's head.
 REQUEST_SECONDS = 15.0
 ANSWER_SECONDS = 60.0
 MAX_HEADER_BYTES = 32_768

@@ -69,7 +69,7 @@ STREAMS: tuple[Stream, ...] = ("metrics", "logs")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
-#: Fields of an identity in a record's headers (_STATED), and in its Kafka key, in the key's order (_IN_KEY).
+#: Fields of a client's identity: _STATED may be in a record's headers; _IN_KEY are in the Kafka key, in this order.
 _STATED = ("service", "host", "instance", "client_id", "library", "version")
 _IN_KEY = ("service", "instance", "client_id")
 

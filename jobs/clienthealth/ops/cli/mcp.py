@@ -119,7 +119,7 @@ class Tools:
         return answer(self._ask(f"clients?{urlencode({name: value for name, value in asked.items() if value})}"))
 
     def client(self, key: str) -> str:
-        """Show one client: options, verdicts, evidence with topic, partition and offset, and what was ruled out.
+        """Show one client: options, verdicts, evidence with topic, partition and offset, and explanations ruled out.
 
         key: as unhealthy_clients returns it (service|instance|client_id).
         """

@@ -63,7 +63,7 @@ def run_review(args: argparse.Namespace) -> int:
 def _reviews(
     spark: Any, settings: Settings, reviewed: Period, actions: Path | None, scratch: Path
 ) -> tuple[Review | Clusters, Sequence[Review], Sequence[Path]]:
-    """Return (whole review, one review per cluster, paths of the whole review's files)."""
+    """Return (review of all clusters, one review per cluster, paths of the files of the review of all clusters)."""
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all
     from clienthealth.review.queries import build

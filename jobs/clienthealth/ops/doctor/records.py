@@ -35,7 +35,6 @@ _DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = 
     "logs": decode_logs,
     None: decode_any,
 }
-#: Without metrics there are no verdicts, while logs only add evidence.
 _EMPTY: Mapping[Stream, tuple[State, str]] = {
     "metrics": ("warning", "The topic has no records yet; without client metrics no client can be judged."),
     "logs": ("skipped", "The topic has no records yet; failures that only logs show cannot be found."),

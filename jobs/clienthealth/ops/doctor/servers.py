@@ -20,7 +20,7 @@ TIMEOUT_SECONDS = 10.0
 #: Timeout (s) for the monitor's metrics: short, because the monitor runs on this machine or near it.
 MONITOR_SECONDS = 5.0
 SKEW_SECONDS = 5.0
-#: Scrape jobs in deploy/prometheus to which the alerts refer.
+#: The alerts refer to these scrape jobs of deploy/prometheus.
 JOBS = ("kafka-client-health", "kafka-client-health-monitor")
 
 

@@ -59,8 +59,8 @@ class Format:
     groups       True if records in this format may describe consumer groups
     binary       True if the format is binary. Only such formats get records with a binary value (`Record.data`), and
                  they get no other records
-    text         True for a text format of metrics. A format of metrics that is neither `text` nor `binary` gets only
-                 JSON records
+    text         True for a text format of metrics. Without `text` and `binary`, a format of metrics gets only JSON
+                 records
     about        a description in one line, if the format has no file of its own with a docstring
     """
 

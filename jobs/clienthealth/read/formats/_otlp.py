@@ -106,7 +106,7 @@ def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Id
 
 
 class Points(Samples):
-    """The data points of a resource. `pushed`: True if one came in a KIP-714 push; `delta`: True if one is a delta."""
+    """The data points of a resource. `pushed`: True if any came in a KIP-714 push. `delta`: True if any is a delta."""
 
     def __init__(self, resource: Identity) -> None:
         super().__init__(None, resource)
