@@ -364,7 +364,7 @@ def refused(kind: str, width: int = 12) -> Panel:
 
 
 def versions(id_: int, kind: str) -> Panel:
-    """Return a table of library versions: how many clients of this kind use a version, and which share is unhealthy."""
+    """Return a table: how many clients of this kind use a library version, and which share of them is unhealthy."""
     by = listed((*KEPT, "library", "version"))
 
     def clients(statuses: str) -> str:
