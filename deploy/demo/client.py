@@ -53,7 +53,7 @@ class LegacyBroker(Protocol):
 
 
 class Cluster(Protocol):
-    """A cluster of three brokers, of which at least two run at any time."""
+    """A cluster of three brokers. At least two brokers run at any time."""
 
     @property
     def bootstrap_servers(self) -> str: ...

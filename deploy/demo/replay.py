@@ -1,4 +1,4 @@
-"""Play recordings onto the input topics as if they happened now, by shifting the times in records of any format."""
+"""Send recordings to the input topics, and shift the times in the records (in any format) to the present."""
 
 from __future__ import annotations
 
