@@ -226,7 +226,7 @@ class GroupExporter:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """Count failures (group, partition or cluster → reason), and log each failure that is new or over."""
+        """Count failures (group, partition or cluster → reason), and log each failure that begins or ends."""
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
             log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])

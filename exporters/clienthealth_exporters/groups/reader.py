@@ -384,7 +384,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return group → reason for the groups in `waiting` that could not be read at the last attempt."""
+        """Return group → reason for each group in `waiting` that failed when it was last read."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

@@ -74,7 +74,7 @@ def identity_parts(record: HealthRecord) -> list[str]:
 
 
 def blindness(view: View) -> list[str]:
-    """Return the reasons why the page may not show the present state."""
+    """Return the reasons why the page may not show the clients' present state."""
     found = [view.trouble] if view.trouble else []
     if view.newest is not None and view.now - view.newest > SILENT_SECONDS:
         found.append(

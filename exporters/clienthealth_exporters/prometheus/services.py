@@ -1,4 +1,4 @@
-"""Sums for each service: the number of its clients in each state, and the worst client's value of each measurement."""
+"""Metrics of each service: number of clients in each state, and the worst client's value of each measurement."""
 
 from __future__ import annotations
 

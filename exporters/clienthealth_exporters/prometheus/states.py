@@ -154,7 +154,7 @@ class States:
         self.left_out = 0
         self._complained = -inf
         self.history = History()
-        #: Called with a client's states before and after a change; None stands for no state.
+        #: `put` calls this function with a client's states before and after a change (None: no state).
         self.changed: Callable[[State | None, State | None], None] = lambda before, after: None
         self._recall = Recall()
 

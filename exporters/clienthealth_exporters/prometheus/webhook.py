@@ -136,7 +136,7 @@ class Webhook:
                 if not done and time.monotonic() - noted > GIVE_UP_SECONDS:
                     self._dropped("the receiver did not accept the event within an hour")
                     done = True
-                # `note` may have dropped the event to make room for newer events.
+                # The event may be gone, because `note` drops the oldest events if there are too many.
                 if done and self._waiting and self._waiting[0][1] is event:
                     self._waiting.popleft()
                     self._changed.notify_all()
@@ -145,7 +145,7 @@ class Webhook:
                 return
 
     def _sent(self, event: Mapping[str, Any]) -> bool:
-        """Send the event; return False only if the event must be sent again."""
+        """Send the event. Return False if the event must be sent again, else True."""
         body, stamp = json.dumps(event, ensure_ascii=False).encode(errors="replace"), str(int(time.time()))
         headers = {
             "Content-Type": "application/cloudevents+json; charset=utf-8",

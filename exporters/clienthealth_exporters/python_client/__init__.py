@@ -233,7 +233,7 @@ class Reporter:
         while True:
             self._wake.clear()
             now = time.monotonic()
-            # If its library has new measurements, a client is reported up to one interval before `due`.
+            # A client is reported up to one interval before `due` if its library has new measurements.
             due = [one for one in list(self._watched) if now >= one.due - self.interval_seconds * one.fresh()]
             try:
                 self._publish(due)

@@ -184,11 +184,11 @@ class ProducerProbe:
         #: True if the library reports the outcome of every record, False if it reports only failures.
         self.all_reported = True
         self._callback_began: float | None = None
-        #: Only for kafka-python: for each class of futures, its subclass that times callbacks.
+        #: Class of futures → the subclass that times callbacks (only for kafka-python).
         self.futures: dict[type, type] = {}
 
     def topic(self, name: str) -> _Topic:
-        """Return the counts of a topic. All topics after the first 500 share one object."""
+        """Return the object that counts a topic's records. All topics after the first 500 share one object."""
         with self._lock:
             if (counts := self._topics.get(name)) is None:
                 counts = self._other_topics
