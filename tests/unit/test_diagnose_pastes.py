@@ -454,6 +454,13 @@ ADDING = (
     "    raise KafkaTimeoutError()\nkafka.errors.KafkaTimeoutError: KafkaTimeoutError\n"
 )
 REVOKED = "SRMSG18224: Executing consumer revoked re-balance listener for group 'orders'"
+CLUSTER = "[sarama] 2024/01/01 10:00:0{} cluster/consumer  rebalance\n"
+NOT_BACK = "`ksql local` and ctrl-D: it never comes back.\n\n"
+TAKEN = "2024-01-01 10:00:00 INFO One kafka consumer is no longer consuming from any partition.\n"
+JSON_BEHIND = (
+    'Oct 14 05:11:23 app3: {"level":"ERROR","message":"[[g] {}:] Error sending heartbeat: Kafka::UnknownMemberId",'
+    '"timestamp":"2019-10-14T10:11:02+00:00"}\n'
+)
 WAIT_EMPTY = "[2024-01-01 {},000] [7] [WARNING] [^--Consumer]: wait_empty: Waiting for tasks [(1, <ConsumerMessage>)]\n"
 #: Each row of a listing holds partition, committed offset, end offset, lag and owner.
 LISTING = "TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST  CLIENT-ID\n"
@@ -556,6 +563,10 @@ STATED = (
     ("consumer.close() sits there while the kafka topic is quiet\n", LOOP),
     ("The good kafka topics behind it are blocked by the missing one.\n", "delivery-stalled"),
     (UNSERVED_PYTHON, STALLED),
+    ("".join(CLUSTER.format(second) for second in range(3)), STALLED),
+    (NOT_BACK + CALLER.replace("clients.{}", "streams.KafkaStreams.close"), LOOP),
+    (TAKEN, STALLED),
+    (JSON_BEHIND, STALLED),
     (OUT.format(22) + OUT.format(59), "delivery-stalled"),
     (f"The task hangs for good.\n\n{HANDLED}", STALLED),
     ("".join(UNUSABLE.format(second, "partition orders-4") for second in range(3)), STALLED),
@@ -574,6 +585,9 @@ STATED = (
     ),
 )
 UNSTATED = (
+    "".join(CLUSTER.format(second) for second in range(2)),
+    f"{TAKEN}1704103210.235 RDKAFKA-7-X: rdkafka#consumer-1: Group g changed join state assigned -> started\n",
+    "I stop trying kafka here. The runner can't really stream, it just sits there.\n",
     OUT.format(22),
     HANDLED,
     "".join(UNUSABLE.format(second, "partition orders-4") for second in range(2)),
