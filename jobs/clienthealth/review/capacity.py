@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from statistics import linear_regression
 from typing import Any
 
@@ -51,9 +52,8 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
         slope = linear_regression(*zip(*known, strict=True)).slope if len(known) >= LEAST_PERIODS else None
         left = (1 - p95[-1]) / slope if slope is not None and slope > 0 and p95[-1] is not None else None
         capacities.append(Capacity(service, p95, slope, left))
-    never = float("inf")
     return sorted(
-        capacities, key=lambda c: (never if c.periods_left is None else c.periods_left, -(c.p95[-1] or 0), c.service)
+        capacities, key=lambda c: (inf if c.periods_left is None else c.periods_left, -(c.p95[-1] or 0), c.service)
     )
 
 

@@ -44,8 +44,7 @@ def _minute_of(period: Period) -> Column:
 
 def _index(periods: Sequence[Period]) -> Column:
     """Return the index of a minute's period, 0 for the oldest; all periods have one length."""
-    length = periods[0].minutes
-    return F.floor(_minute_of(periods[0]) / length).cast("int")
+    return F.floor(_minute_of(periods[0]) / periods[0].minutes).cast("int")
 
 
 def _clients_only(minutes: DataFrame) -> DataFrame:

@@ -230,8 +230,7 @@ class Session:
 
         `ended`: instance ids of the ended processes. Their clients also get verdicts on their end.
         """
-        state = load(self._state, 1)
-        bucket = Bucket(state, self._settings)
+        bucket = Bucket(load(self._state, 1), self._settings)
         by_key: dict[str, tuple[Client, list[Verdict]]] = {}
         for key in {**self.newest, **self.found}:
             found, record = self.found.get(key, {}), self.newest.get(key)

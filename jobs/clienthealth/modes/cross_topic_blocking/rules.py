@@ -351,8 +351,7 @@ def _seconds_away(reading: Reading) -> float:
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """True if the client fetches or consumes again."""
     counters = ("fetch-requests-total", "records-consumed-total", "fetch-total")
-    w = window.table
-    return any(w.rose(name)[0] for name in counters)
+    return any(window.table.rose(name)[0] for name in counters)
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:

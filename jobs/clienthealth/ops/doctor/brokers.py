@@ -47,8 +47,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
         yield Finding("kafka", "failed", f"{error}. Check [kafka] bootstrap_servers and options.")
         return
     try:
-        cluster = client.describe_cluster()
-        brokers = cluster["brokers"]
+        brokers = client.describe_cluster()["brokers"]
         # Since 4.0, a cluster's list of brokers includes brokers that are down (fenced).
         away = [broker["broker_id"] for broker in brokers if broker.get("is_fenced")]
         if away:

@@ -147,18 +147,15 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
     try:
         if "d" in found:
             month = _MONTHS.get(found.get("mon", "")) or int(found.get("m", "0"))
-            date_in_month = int(found["d"])
-            year = int(found["y"]) if "y" in found else _latest_year(month, date_in_month, day)
-            day = date(year + 2000 if year < 100 else year, month, date_in_month)
+            latest = (day or datetime.now(UTC).date()) + timedelta(days=1)
+            year = (
+                int(found["y"]) if "y" in found else latest.year - ((month, int(found["d"])) > latest.timetuple()[1:3])
+            )
+            day = date(year + 2000 if year < 100 else year, month, int(found["d"]))
         clock = time(hours, int(minute), min(int(second), 59), micros, _zone(found.get("z", "")))
         return datetime.combine(day, clock) if day is not None else None
     except ValueError:
         return None
-
-
-def _latest_year(month: int, date_in_month: int, day: date | None) -> int:
-    latest = (day or datetime.now(UTC).date()) + timedelta(days=1)
-    return latest.year - ((month, date_in_month) > (latest.month, latest.day))
 
 
 @lru_cache(maxsize=64)
