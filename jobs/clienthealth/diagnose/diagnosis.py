@@ -259,9 +259,9 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """True if a client without an id has a failure that no client with an id has in its process.
+    """True if a client without an id has a failure that no named client has (with an id, of its process and kind).
 
-    Also True if the process has no client with an id.
+    Also True if there is no named client.
     """
     place = client.service, client.host, client.kind
     beside = [of for one, of in judged_clients if one.client_id and (one.service, one.host, one.kind) == place]
@@ -346,7 +346,10 @@ ANOTHER_MS = 12 * 3_600_000
 
 
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
-    """Return the verdict on a mode's worst incident, or on the newest of several equally bad incidents."""
+    """Return the verdict on a mode's worst incident, or on the newest of several equally bad incidents.
+
+    With undated evidence, incidents cannot be told apart, so all verdicts are merged.
+    """
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
         if not verdict.unhealthy or any(fact.source and fact.source.topic in undated for fact in verdict.evidence):
@@ -364,7 +367,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return `by_key` with verdicts changed by `suspected_by_text`, then by the adjustments "moment" and "shown"."""
+    """Return `by_key` with verdicts changed by `suspected_by_text`, then by `adjust` (stages "moment" and "shown")."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     judged = {
         key: [suspected_by_text(verdict, known[of], inputs) for verdict in every] for key, (of, every) in by_key.items()

@@ -83,7 +83,7 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
 
 
 def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict:
-    """Return a `suspected` verdict if lines or a thread's stack in a short input state the verdict's mode.
+    """Return a `suspected` verdict if lines or a thread's stack in a short input point to the verdict's mode.
 
     A short input may show few lines of a log, so fewer lines are enough than in a whole log (`Meaning.suspects`). One
     stack in a place where threads wait (`Facts.places`) is enough if the same input states that something hangs. Lines

@@ -174,7 +174,7 @@ class Column:
         return np.append(self.reported_rows, -1)[self._last(lo, hi)]
 
     def from_last(self, lo: Ints, hi: Ints, back: int) -> Floats:
-        """Return a known value per span: the last for `back` 0, the last but one for 1, …; NaN if there is none."""
+        """Return, for each span, the known value `back` places before the last one; NaN if there is none."""
         return self._known[self._last(lo, hi, back)]
 
     def rises(self, lo: Ints, hi: Ints) -> Ints:

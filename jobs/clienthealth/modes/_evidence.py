@@ -162,7 +162,7 @@ def conclude(
 
 
 def with_counts(verdict: Verdict, *counts: Count) -> Verdict:
-    """Add these counts to a verdict that reports a failure; return other verdicts unchanged."""
+    """Set the counts of a verdict that reports a failure; return other verdicts unchanged."""
     some = tuple(count for count in counts if count.slots)
     return replace(verdict, counts=some) if verdict.unhealthy else verdict
 

@@ -202,8 +202,8 @@ def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
 
     `readings`: samples of one group, in order of time. A partition with an owner gives a fact in two cases:
     - The committed offset does not change while records arrive.
-    - The committed offset does not change, and at least BEHIND records are unread. There is no fact if fewer partitions
-      of the topic have at most LEVEL unread records than are in this case, because the group may only be slow.
+    - The committed offset does not change, and at least BEHIND records are unread. If more partitions of
+      the topic are in this case than have at most LEVEL unread records, the group may only be slow: no fact.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]

@@ -327,7 +327,7 @@ def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "One failure gets one verdict: the symptoms of a known failure are not a second failure.")
 def _explained(verdict: Verdict, context: Context) -> Verdict:
-    """Runs last in its stage: a verdict that is still unhealthy after it opens an incident."""
+    """Run last in the stage "moment", because a verdict that is still unhealthy afterwards opens an incident."""
     if verdict.status == "unknown":
         return verdict
     present = {mode: incident.status for mode, incident in context.incidents.items()}

@@ -94,7 +94,7 @@ class Content(NamedTuple):
 
 @lru_cache(maxsize=10_000)
 def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...], issues: tuple[Seen, ...] = ()) -> Content:
-    """Return a record's content if no gate suspects a failure.
+    """Return the content of a record for a client without a suspected failure.
 
     `reasons`: for each mode in `live`, why the mode is unknown; '' if the mode is ok.
     """
@@ -339,7 +339,7 @@ class _Judgement:
             self.records.append(content[at].record(ref, span, samples, client.seen, figures, config))
 
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
-        """Return a record's content; judge windows only if a gate suspects one, or if an incident is open."""
+        """Return a record's content; judge windows only for a gate's suspicion, an open incident or `collected`."""
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)
         if self.collected is not None or reporter.suspected or self.incidents.of_client(client.key):

@@ -106,7 +106,7 @@ def _of_its_end(
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # A killed client sends no more samples, so a kill over 5 s (START_MS) before the last one hit another process.
+        # A killed client sends no more samples, so a kill over 5 s (START_MS) before its last one hit another process.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))

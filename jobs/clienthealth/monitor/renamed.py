@@ -26,8 +26,8 @@ from clienthealth.monitor.state import BucketState
 
 #: Only a client that has reported for less than this time (ms) can be the continuation of another client.
 NEW_MS = 120_000
-#: In the gap between two clients' samples, counters may grow at most FASTER times as fast as before. The first client
-#: must have reported for at least LONGER times the length of the gap.
+#: From the old client's last sample to the new client's first, counters may grow at most FASTER times as fast as
+#: before. The old client must have reported for at least LONGER times as long.
 FASTER, LONGER = 3.0, 3.0
 
 
@@ -72,7 +72,7 @@ def assign(bucket: Bucket) -> list[Transition]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # Do not move an incident with metrics as evidence, or an incident about a client's end: the client reports.
+        # Do not move an incident with metrics as evidence, or about a client's end: the client reports now.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:

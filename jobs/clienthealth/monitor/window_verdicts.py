@@ -163,7 +163,7 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
     """Return the counts of an incident's verdict.
 
-    A sum in `detail` that has no `Count` gets one per kind of evidence, with the whole sum settled before `seen_ms`.
+    A sum in `detail` without a `Count` gets one per kind of evidence: `settled` is the sum, `settled_ms` is `seen_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)

@@ -13,7 +13,7 @@ from pathlib import Path
 from clienthealth.model.errors import SettingsError
 
 HIDDEN = "(hidden)"
-#: Spark also hides values whose names match this pattern, so the syntax must be valid in Java, too.
+#: Spark also hides a value if its name matches this pattern, so the syntax must be valid in Java, too.
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 
 _SECRET = re.compile(SECRET)

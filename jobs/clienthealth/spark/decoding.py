@@ -86,7 +86,7 @@ def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int
 
     A log record without any of the `literals` is not about Kafka, so it is skipped.
 
-    `numbers`: the key under which Spark stores each bucket's state (see `numbers_of`); by default 0, 1, 2, ….
+    `numbers`: the key under which Spark stores each bucket's state (see `numbers_of`); by default the bucket's number.
     """
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -96,7 +96,7 @@ class ReplayGuard:
 
 #: Assumed maximum difference (ms) between the clocks of two machines that wrote the same table one after the other.
 CLOCKS_MS = 600_000
-#: A batch's commit is first looked for among this number of newest commits.
+#: The search for a batch's commit begins with this number of newest commits.
 COMMITS = 20
 
 

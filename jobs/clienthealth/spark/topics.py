@@ -33,7 +33,7 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # Without this limit, a poll would also unpack records after the batch, in which `poison` finds no bad record.
+    # Without this limit, a poll would also unpack records after the batch, but `poison` searches only the batch.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")

@@ -327,7 +327,7 @@ class Reader:
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
-        """Mark the input's times as local, and guess their zone from the file's time. `last_ms`: their newest, or 0."""
+        """Mark the input's times as local, and guess their zone from the file's time. `last_ms`: the newest (or 0)."""
         if last_ms:
             self.input.local = True
             dated = self._undated == "file"

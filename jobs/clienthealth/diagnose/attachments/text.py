@@ -191,8 +191,8 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        The application itself may write text that looks like a shipper's prefix. If few lines can be parsed without it,
-        and more lines with it, the text stays.
+        The application itself may write text that looks like a shipper's prefix. The text is kept if less than half of
+        the lines about Kafka (_FITS) can be parsed without it, and more of them with it.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:

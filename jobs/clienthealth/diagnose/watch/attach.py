@@ -150,7 +150,10 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
 
 
 def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
-    """Return the password file that an earlier `watch` made for a process's agent; None if no file is needed."""
+    """Return the password file that an earlier `watch` made for a process's agent; None if no file is needed.
+
+    Raises InputError if the agent's password is unknown.
+    """
     if _NO_PASSWORD not in _refusal(agent.url):
         return None
     for password in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/password"):

@@ -79,7 +79,7 @@ class Alone(NamedTuple):
 
 
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
-    """Return the only topic that the application handled in the newest samples; None if no other topic starves.
+    """Return the one topic handled in the newest samples; None if there is none, or if no other topic starves.
 
     The newest samples begin at `since_ms` (epoch ms), or later if another topic's position moved after that. A topic
     starves if records wait for it at the last sample, or if its position moved before the newest samples.

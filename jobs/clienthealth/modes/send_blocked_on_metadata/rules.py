@@ -114,7 +114,10 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return (time in epoch ms, number of failed sends) per rise of `record-error-total` while the buffer is empty."""
+    """Return (time in epoch ms, number of failed sends) per rise of `record-error-total` alone.
+
+    `record-send-total` must not rise meanwhile. The result is [] if any sample shows records in the buffer.
+    """
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
         return []
@@ -222,7 +225,7 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
 
 
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
-    """Return whether each caller (`waits`) stayed inside send() from the first dump to the last; None if unknown."""
+    """Return whether at least one caller (`waits`) stayed in send() from first to last dump; None if unknown."""
     if not waits:
         return None
     first, last = waits[0].dump.ts_ms, waits[-1].dump.ts_ms

@@ -97,7 +97,7 @@ def _of_client_id(client_id: str) -> str:
 
 
 def _named(table: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the name in the first entry (`glob=name`) whose glob matches a text; '' if no entry matches."""
+    """Return the name in the first entry (`glob=name`) with a glob that matches a text; '' if none matches."""
     for entry in table:
         glob, _, name = entry.rpartition("=")
         if any(text and fnmatchcase(text, glob) for text in texts):

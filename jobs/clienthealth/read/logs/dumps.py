@@ -58,8 +58,8 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    A frame gives True only if failure modes use it. So does a frame of an exception's stack trace, because it may
-    look like a dump's frame.
+    A frame gives True only if failure modes use it. A frame of an exception's stack trace is treated like a dump's,
+    because both may look alike.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):

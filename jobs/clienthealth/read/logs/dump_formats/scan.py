@@ -103,7 +103,7 @@ class _Scan:
         return [self._made(dump) for dump in self.closed]
 
     def _passed_by(self, number: int) -> int:
-        """If a thread that runs only JVM code begins at line `number`, return its last line, else `number`."""
+        """If a thread that runs only JVM code begins at line `number`, return its last line's number, else `number`."""
         dump, block = self.dump, self.block
         if dump is None or dump.shape is not HOTSPOT or block is None or block.line != number or block.name == EXITING:
             return number
