@@ -125,7 +125,7 @@ def _has_read(folder: Path, expected: Mapping[str, Mapping[int, int]]) -> bool:
 
 
 def _packed(folder: Path, file: Path) -> Path:
-    """Leave out checksum files, times and owners, so that archives of equal content have equal bytes."""
+    """Pack the folder without checksum files, times and owners, so that equal content gives equal bytes."""
     with tarfile.open(file, "w:xz") as archive:
         for place in ("checkpoints/monitor/**/*", "history/**/*", HEALTH):
             for path in sorted(folder.glob(place)):

@@ -140,7 +140,7 @@ class Facts:
     evidence       the kinds of evidence that can show the failure
     background     how the failure comes about, what proves it, and known gaps of the rules; printed by `explain`
     causes         the possible causes; the verdict names one of them in `detail.cause`
-    until_then     maps a part of a library's name to what to do with this library until the remedy works
+    until_then     maps a part of a library's name to what to do with this library until `action` has taken effect
     loses          True if the failure implies lost records even if no counter shows the loss. For such a failure,
                    `detail.lost_records` and `detail.lost_bytes` are [minimum, maximum], if known
     sums           names in `detail` to sum over the whole incident (`Verdict.counts`). Each sum is a lower bound

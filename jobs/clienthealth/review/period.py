@@ -70,8 +70,8 @@ def period(begin: str | None, end: str | None, week: str | None, now: datetime) 
     `week`: an ISO week (2026-W46). `begin`, `end`: an ISO week, a month (2026-11), a quarter (2026-Q4), a date or a
     time (2026-11-16T08:30, UTC unless it names a zone). The week, month, quarter or day that `end` names belongs to the
     period. `begin` alone means the week, month or quarter that it names, or the seven days from its date or time. `end`
-    alone means the seven days up to the end of the time that it names. Without options the period is the last full ISO
-    week before `now`. Raises InputError if an option is wrong or the period is empty.
+    alone means the seven days up to the end of that week, month, quarter or day, or up to that time. Without options
+    the period is the last full ISO week before `now`. Raises InputError if an option is wrong or the period is empty.
     """
     if week is not None:
         if begin is not None or end is not None:

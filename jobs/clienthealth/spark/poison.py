@@ -18,8 +18,8 @@ a failure. From these notes the next process concludes how the previous process 
 Once a record is skipped, all other records are read at full speed again. If the heap was exhausted and no single record
 is the cause, the limit of records per batch rises only after 20 batches that succeed (CALM).
 
-Apart from the skipped record nothing is lost, and nothing is read twice, because the end of a batch is moved only
-before any result of the batch is written.
+Apart from the skipped record nothing is lost, and nothing is read twice, because a batch is shortened only before
+any of its results is written.
 """
 
 from __future__ import annotations

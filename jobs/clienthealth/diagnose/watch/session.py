@@ -96,7 +96,7 @@ class Stand(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The time (s) from the first to the last of the dumps that show the thread in these frames."""
+        """The time (s) from the first to the last dump that shows the thread in the frames of the newest dump."""
         return (self.at_ms - self.since_ms) / 1000
 
     def as_json(self) -> dict[str, Any]:

@@ -173,7 +173,7 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """Return True if metadata is new or unknown, no connection is open, or a request is in flight."""
+    """Return True if the metadata is young or of unknown age, no connection is open, or a request is in flight."""
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
     return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
