@@ -50,7 +50,10 @@ class Load:
 
 
 class Steady:
-    """All clients together send `rate` records a second; each client's timestamps begin at `since_ms`, 10 s apart."""
+    """All clients together send `rate` records a second.
+
+    `since_ms`: each client's timestamps begin here, INTERVAL_MS apart; None for the times of sending.
+    """
 
     def __init__(
         self,

@@ -93,7 +93,7 @@ class Kept:
 def by_batch(
     inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
 ) -> dict[float, list[Snapshot | LogEntry]]:
-    """Return the input of each batch by its end (s); LONGER batches with input of `beside` only are joined."""
+    """Return the input of each batch by its end (s). LONGER batches are joined if all their input is of `beside`."""
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
         numbered.setdefault(int(((one.ts_ms or 0) - START) / 1000 // seconds), []).append(one)

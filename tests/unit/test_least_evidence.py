@@ -21,7 +21,7 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """`least` maps a number of dumps, lines or samples to the verdict, and is empty if ten of them show nothing."""
+    """`least` maps the least number of dumps, lines or samples for a verdict to it. Empty: ten of them show nothing."""
 
     mode: str
     kind: str

@@ -1,4 +1,4 @@
-"""The step sums the numbers of input records per minute and topic for the history."""
+"""`step` sums the numbers of input records per minute and topic for the history."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class Exporter:
         return self._facets[2]
 
     def _client(self, request: Request) -> Response:
-        """Return a redirect if another exporter has the client's page, else the page, even for an unknown client."""
+        """Return the client's page, or a redirect if another exporter with a known URL serves the client."""
         service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
         names = service, instance, client_id
         for state in self.states.live():

@@ -16,7 +16,7 @@ from clienthealth.model.tables import table
 #: A sample: (values of the metric's extra labels, value).
 Sample = tuple[tuple[str, ...], float]
 CLIENT = ("service", "host", "instance", "client_id")
-#: Maximum number of healthy clients per service and kind that /metrics contains beside unhealthy clients.
+#: Maximum number of healthy clients per service and kind that have the metrics with `Family.evidence`, as a comparison.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 SCOPES: Mapping[Scope, tuple[str, ...]] = {

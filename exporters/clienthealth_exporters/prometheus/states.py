@@ -126,7 +126,8 @@ class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
     A new record replaces a client's known record if the new window does not end earlier. A record that reports that
-    the client has gone replaces the known record even if the two windows only overlap.
+    the client has gone also replaces the known record if the two windows overlap. To replace that record in turn, a
+    window of a living client must end later by more than `window_seconds` - `min_gap_seconds`.
 
     A client is dropped `ttl_seconds` after its last record. This time counts only while other records arrive.
 

@@ -330,8 +330,8 @@ class ConsumerProbe:
     def metrics(self) -> dict[str, float]:
         """Return the counts so far, and the times measured since metrics() was last called.
 
-        The time of a poll that is still running counts up to now. The unit of `last-poll-seconds-ago` is s, the unit of
-        `time-between-poll-max` is ms.
+        `poll-idle-ratio-avg` includes the time so far of a running poll. The unit of `last-poll-seconds-ago` is s, the
+        unit of `time-between-poll-max` is ms.
         """
         now = self.clock()
         with self._lock:
