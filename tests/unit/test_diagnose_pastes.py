@@ -453,6 +453,7 @@ ADDING = (
     'Traceback (most recent call last):\n  File "/aiokafka/producer/message_accumulator.py", line 9, in add_message\n'
     "    raise KafkaTimeoutError()\nkafka.errors.KafkaTimeoutError: KafkaTimeoutError\n"
 )
+REGAINED = "SRMSG18225: Executed consumer assigned re-balance listener for group 'orders'"
 REVOKED = "SRMSG18224: Executing consumer revoked re-balance listener for group 'orders'"
 CLUSTER = "[sarama] 2024/01/01 10:00:0{} cluster/consumer  rebalance\n"
 NOT_BACK = "`ksql local` and ctrl-D: it never comes back.\n\n"
@@ -586,6 +587,8 @@ STATED = (
 )
 UNSTATED = (
     "".join(CLUSTER.format(second) for second in range(2)),
+    "".join(CLUSTER.format(second) for second in range(3))
+    + CLUSTER.format(4).replace(" rebalance", "a-1 consume o/0 from 7"),
     f"{TAKEN}1704103210.235 RDKAFKA-7-X: rdkafka#consumer-1: Group g changed join state assigned -> started\n",
     "I stop trying kafka here. The runner can't really stream, it just sits there.\n",
     OUT.format(22),
@@ -593,6 +596,7 @@ UNSTATED = (
     "".join(UNUSABLE.format(second, "partition orders-4") for second in range(2)),
     UNDESTROYED * 2,
     f"{AT} INFO {REVOKED}\n" * 2,
+    f"{AT} INFO {REVOKED}\n" * 3 + f"{AT.replace(':00,', ':09,')} INFO {REGAINED}\n",
     "4120.881410755:main thread    : kafka: trying shutdown of worker threads\n"
     "4120.982006110:main thread    : main Q: regular shutdown timed out on primary queue\n",
     f"{UNSERVED_PYTHON}INFO:kafka.consumer.subscription_state:Updated partition assignment: [('orders', 0)]\n",
