@@ -348,7 +348,7 @@ ANOTHER_MS = 12 * 3_600_000
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
     """Return the verdict on a mode's worst incident, or on the newest of several equally bad incidents.
 
-    With undated evidence, incidents cannot be told apart, so all verdicts are merged.
+    Undated evidence does not separate incidents, so all verdicts are merged.
     """
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
