@@ -20,7 +20,7 @@ from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: The checkpoint contains two producers, one of them stuck, which then send healthy samples for RECOVERED_SECONDS.
+#: The earlier release's checkpoint contains two producers, one of them stuck. In this test, both send healthy samples.
 RECOVERED_SECONDS = 180
 RECOVERED = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
 BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")

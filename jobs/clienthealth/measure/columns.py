@@ -29,7 +29,7 @@ class Table:
 
     @classmethod
     def head(cls) -> int:
-        """Return the number of integer columns, which come before the values."""
+        """Return the number of integer columns; the columns of floats come after them."""
         return len(fields(cls)) - 1
 
     @classmethod

@@ -200,9 +200,9 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
-    A push names no process. So all other clients of the address must still push, because a process that ends stops all
-    its clients. There is no sign if one of them is new (from a later process), or has this client's name (from a
-    replica on the host).
+    A push does not name its process. There is a sign only if all other clients at the address still push: if this
+    client's process had ended, its other clients would have stopped too. There is no sign if one of them is new (it may
+    belong to a later process) or has this client's name (it may be a replica on the same host).
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])
