@@ -267,6 +267,8 @@ INNOCENT = (
     f"\tat org.apache.kafka.clients.producer.KafkaProducer.send(KafkaProducer.java:784)\n```\n",
     f"def run():\n    try:\n        send()\n    except KafkaError as error:\n        # {TIMEOUT}\n        pass\n",
     f"### Fallo 3\n```\n{TIMEOUT}\n```\n```bash\nkafka-topics.sh --bootstrap-server b:9092 --list\ndocker ps\n```\n",
+    f"I think we want these changes:\n\n* Fix a hang in the list of groups (#3705).\n* Producer: `{TIMEOUT}` is now "
+    "reported in time\n",
     "KafkaProducer.flush() within a callback waits for ever: see ProduceRequestResult.await and waitOnMetadata.\n",
     'throw new TimeoutException(String.format("Topic %s not present in metadata after %d ms.", topic, maxWaitMs));\n',
     "\tat java.util.concurrent.CountDownLatch.await(CountDownLatch.java:231)\n"
@@ -503,6 +505,8 @@ STATED = (
     ('> W! [agent] ["outputs.kafka"] did not complete within its flush interval\n', "delivery-stalled"),
     ("[error] <0.16.1> terminated with reason: {reached_max_retries,no_leader_connection}\n", "delivery-stalled"),
     (f"ERROR [main] shop.Sender - failed\n{AWAITED.format(40000)}", "delivery-stalled"),
+    ("KafkaTimeoutError: Timeout after waiting for 60 secs.\n", "delivery-stalled"),
+    ("After each rebalance it hangs:\n\n#5  0x00007f1c4b41f7d3 in rd_kafka_assignor_run ()\n", STALLED),
     (
         f"ERROR Error when sending message to topic a with key: null, value: 1 bytes with error: \n{FEW}",
         "delivery-stalled",
@@ -635,6 +639,7 @@ UNSTATED = (
     LOCKED.replace("pthread_rwlock_wrlock", "poll"),
     'W! [agent] ["outputs.influxdb"] did not complete within its flush interval\n',
     f"ERROR [main] shop.Sender - failed\n{AWAITED.format(39000)}",
+    "KafkaTimeoutError: Timeout after waiting for 10 secs.\n",
     f"WARN [main] shop.Sender - {FEW}",
     "    when MaxRetries >= 0 -> exit({reached_max_retries, Reason});\n",
     "ERROR Local: Purged in queue\n",
