@@ -36,7 +36,10 @@ TABLE = re.compile(r"(<!-- stages -->\n).*(<!-- /stages -->)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Stage:
-    """`budgets` are planned CPU seconds by suite; without the program `needs`, the stage is skipped."""
+    """A stage of the tests. `budgets`: planned CPU seconds by suite.
+
+    `needs`: (program, its Debian package). If the program is missing, the stage is skipped.
+    """
 
     about: str
     commands: Sequence[Sequence[str]]

@@ -1,4 +1,4 @@
-"""Evaluate every alert rule with promtool in each environment that the settings can describe."""
+"""Evaluate every alert rule with promtool: on series of three environments, and with the setting `ticket_only`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OWNED = 'team="t",tier="4",pager=""'
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("name", [path.name for path in TEST_FILES])
 def test_every_rule_is_evaluated_in_every_environment(name: str, environment: str, tmp_path: Path) -> None:
-    """promtool fails if a rule yields two identical alerts."""
+    """If a rule drops the labels of the environment, two environments yield identical alerts, and promtool fails."""
     low = environment == "tickets for low tiers"
     write(tmp_path, LOW_TIERS if low else Settings(), dry_run=False)
     for path in (tmp_path / "rules").glob("*.yml"):

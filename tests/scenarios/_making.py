@@ -92,7 +92,7 @@ def window(
     earlier: Sequence[ThreadDump] = (),
     before: Sequence[Reading] = (),
 ) -> ClientWindow:
-    """A window lasts 60 s from T0, and times of the samples `before` are moved back by 30 s."""
+    """Return a window of 60 s from T0. In the samples `before`, second 0 is 30 s before T0."""
     return ClientWindow(
         client(kind),
         T0,
@@ -175,7 +175,7 @@ def consumer(
 
 
 def prefetched(queues: Mapping[str, tuple[float, float]]) -> list[Reading]:
-    """`queues` maps a topic to the number of prefetched records and the lag."""
+    """Return a consumer's samples. `queues` maps a topic to (number of prefetched records, lag in records)."""
     topics = tuple(
         TopicReading(topic, 0, None, {"queue-records": held, "queue-bytes": held * 100, "records-lag": behind})
         for topic, (held, behind) in queues.items()

@@ -175,7 +175,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "the-same-on-jvm-8-while-the-selector-stands",
         window(
             readings=producer(still(500), still(0.0), step=5),
-            # The last sample (55 s) is later than the second dump.
+            # The sample at 55 s shows that select-total did not rise between the dumps at 5 and 52 s.
             dumps=[dump(5, network(CALLBACK, "BLOCKED", None)), dump(52, network(CALLBACK, "BLOCKED", None))],
         ),
     ),
@@ -270,7 +270,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             client=Client("shop", "h", "h:1", "p", "producer", "librdkafka", "2.16.0"),
         ),
     ),
-    # A sample does not show whether the longest callback has ended, so no sample proves a hang.
+    # callback-time-max stays at 40 s, so the callback that took 40 s may have ended.
     unknown("own-clock-callbacks-of-40-s-return", window(readings=timed(still(40_000)))),
     unknown(
         "own-clock-callback-runs-while-another-thread-serves-reports",

@@ -1,4 +1,4 @@
-"""Convert recordings into the shapes in which users attach them: wrapped lines, wrapped files and archives."""
+"""Convert recordings into what users attach: output of log tools, other layouts of log lines, and archives."""
 
 from __future__ import annotations
 

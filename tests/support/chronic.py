@@ -30,7 +30,7 @@ FAR_MS = 10**13
 
 @dataclass(frozen=True)
 class Failure:
-    """`settled` is the time (s) from the failure's onset to the part of the recording that is repeated."""
+    """To prolong the failure, the recording is repeated from `settled` seconds after the failure's onset."""
 
     recording: str
     mode: str

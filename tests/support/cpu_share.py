@@ -42,7 +42,7 @@ def share(cores: float) -> Iterator[Path | None]:
 
 
 def _removed(group: Path) -> bool:
-    """A process that was just killed may still be in the group."""
+    """Remove the control group. Return False if a process that was just killed is still in it."""
     try:
         group.rmdir()
     except OSError:

@@ -24,7 +24,7 @@ Seen = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Look:
-    """The time range of `seconds` ends at `now`; `width` is in px, and `scrape` is an interval in s."""
+    """The time range is the `seconds` before `now`. `width` is in px; `scrape` is the scrape interval in s."""
 
     name: str
     board: Board

@@ -75,7 +75,10 @@ def serving(
     other: Callable[[str], Mapping[str, Any] | None] = lambda _: None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[None]:
-    """Keep the port of `registry.url` if it is set; `other` answers paths without a schema, with None for 404."""
+    """Serve `registry` on the port of `registry.url`, or on a free port if the URL is ''.
+
+    `other` returns the answer to a path that is not in `registry.schemas`; None means 404.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -2,12 +2,12 @@
 
 uv run --frozen --no-sync --with coverage python -m tests.support.mutants [--seed 44] [--count 60] [--whole]
 
-The program first runs laws, unit tests and rules once in a copy of the checkout, to learn which test runs which line.
-Then it applies one mutant at a time. It runs the tests of the mutant's line until one fails, then the tests of the
-file's other lines. Finally it applies all survivors together and runs all tests, because a test in another process, or
-one with a cached result, may notice them; for each failure it tries every survivor alone. `--whole`: include tests
-marked long. `--beside FOLDER`: change only statements that the checkout in FOLDER has too, so that equal mutants can be
-tried in both. Results go to .cache/mutants/ as they arrive; the next run continues there.
+In a copy of the checkout, the program first runs tests/laws, tests/unit and tests/rules once, to learn which test runs
+which line. Then it applies one mutant at a time. It runs the tests of the mutant's line until one fails, then the tests
+of the file's other lines. Finally it applies all survivors together and runs all tests, because a test in another
+process, or one with a cached result, may notice them; for each failure it tries every survivor alone. `--whole`:
+include tests marked long. `--beside FOLDER`: change only statements that the checkout in FOLDER has too, so that equal
+mutants can be tried in both. Results go to .cache/mutants/ as they arrive; the next run continues there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".cache" / "mutants"
 LAYERS = ("tests/laws", "tests/unit", "tests/rules")
 LIMIT_SECONDS = 3600
-#: The fastest FIRST tests of a line run first, because they notice most mutants.
+#: Of the tests that run the changed line, the FIRST fastest run first, because they fail for most mutants.
 FIRST = 80
 _SWAPS: Mapping[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,

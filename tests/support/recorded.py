@@ -81,7 +81,7 @@ class Recorded:
 
     @cached_property
     def departure(self) -> ClientWindow:
-        """The end of the recording counts as departure."""
+        """The client's window at its departure, which is taken to be at the end of the recording."""
         return departures.departure(self.bucket, self.number)
 
     @cached_property

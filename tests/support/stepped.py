@@ -25,7 +25,7 @@ from tests.support.recorded import Recorded
 __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 
 START = 1_795_208_640_000  # START is a full minute
-#: A record is published after every batch, so that a test sees the effect of each sample.
+#: Every batch publishes the health records of its clients, so that a test sees the effect of each sample.
 SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6
 #: A failure is shown for four minutes after the client's last sample and log line instead of an hour.
@@ -93,7 +93,10 @@ class Kept:
 def by_batch(
     inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
 ) -> dict[float, list[Snapshot | LogEntry]]:
-    """Return the input of each batch by its end (s). LONGER batches are joined if all their input is of `beside`."""
+    """Return the input of each batch by the batch's end (s).
+
+    LONGER successive batches become one if they have only samples of the client `beside`.
+    """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
         numbered.setdefault(int(((one.ts_ms or 0) - START) / 1000 // seconds), []).append(one)
@@ -110,7 +113,10 @@ def by_batch(
 
 
 class Stepped:
-    """Each batch loads the saved state if `saved` is true, and a failing process is removed if `apart` is true."""
+    """Run `step` on one bucket, batch by batch. `saved`: each batch loads the saved state.
+
+    `apart`: the step may leave out a process whose data makes the step fail.
+    """
 
     def __init__(
         self,

@@ -8,6 +8,6 @@ from tests.support.waiting import eventually
 
 
 def subscribe(consumer: KafkaConsumer, topic: str) -> None:
-    """A group's leader assigns only topics that are in the metadata of the leader."""
+    """Wait until the consumer knows the topic, because a group's leader assigns only topics that the leader knows."""
     eventually(lambda: bool(consumer.partitions_for_topic(topic)), f"metadata of {topic}")
     consumer.subscribe([topic])

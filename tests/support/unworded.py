@@ -63,7 +63,7 @@ def entries() -> list[Entry]:
 
 @cache
 def _by_fill() -> frozenset[Wording]:
-    """Return the log patterns that match a value of FILLS alone, and so every message with the value."""
+    """Return the log patterns that match a text of FILLS alone. They would match any message that contains the text."""
     passed_on = (before + fill for fill in FILLS for before in ("", "error: "))
     return frozenset(wording for text in passed_on for wording, _ in catalogue().matches(text, None))
 

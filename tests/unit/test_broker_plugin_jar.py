@@ -1,4 +1,4 @@
-"""The brokers' plugin works without a broker and with an unreachable target."""
+"""The brokers' plugin names wrong settings and lost pushes in its log."""
 
 from __future__ import annotations
 

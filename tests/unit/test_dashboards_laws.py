@@ -1,4 +1,4 @@
-"""Every dashboard keeps its ids, takes its thresholds from the alerts' limits, and has working links."""
+"""Ids of dashboards and panels never change, thresholds equal the limits of alerts, and links lead somewhere."""
 
 from __future__ import annotations
 

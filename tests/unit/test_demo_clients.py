@@ -1,4 +1,4 @@
-"""The catalogue of the demo's clients is consistent."""
+"""Each failure mode has a client in the demo, and each program of the demo is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The monitor keeps some thread dumps after the window of the dumps has passed."""
+"""The monitor keeps four thread dumps of a process even after the dumps have left the window."""
 
 from __future__ import annotations
 

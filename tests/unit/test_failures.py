@@ -40,7 +40,7 @@ from clienthealth.spark.failures import explained
             StateError,
             "another release",
         ),
-        # Spark 4.0 writes the next messages if a checkpoint was written with another key, state or operator.
+        # With these three messages, Spark 4.0 refuses a checkpoint with another key schema, value schema or operator.
         (
             "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema.",
             StateError,

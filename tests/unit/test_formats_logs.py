@@ -1,4 +1,4 @@
-"""Each sample of a log format gives the expected lines and errors."""
+"""Each example file of a log format is decoded to the expected lines and errors."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_process_that_names_no_instance_is_shown() -> None:
     monitor.shown()
 
 
-#: Compression saves only a quarter of random letters and digits.
+#: Compression saves only a quarter of random letters and digits, so a record with LETTERS stays large.
 LETTERS = base64.b64encode(random.Random(1).randbytes(1_200_000), altchars=b"Ab").decode()
 TAKEN, TO_TOPICS = 1_048_588, (HEALTH, REJECT)
 

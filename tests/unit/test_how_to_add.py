@@ -1,4 +1,4 @@
-"""The pages on adding a format and a failure mode lead to a verdict on the new mode."""
+"""If a format and a failure mode are added as two pages describe, `diagnose` judges the new mode."""
 
 from __future__ import annotations
 

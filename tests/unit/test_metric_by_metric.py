@@ -87,7 +87,8 @@ def adapter(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, A
 def jmxtrans(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, Any]]:
     for group, name, value, topic in samples(kind, reading):
         if topic and topic.partition is None:
-            continue  # The keyspace of jmxtrans does not show which of its names is the topic.
+            # Without a partition, the dots in `keyspace` do not show where the client id ends and the topic begins.
+            continue
         suffix = f".{topic.topic}.{topic.partition}" if topic else ""
         yield {
             "keyspace": f"servers.web-1_7.kafka_{kind}.{client_id}{suffix}.{group}.{name}",

@@ -1,4 +1,4 @@
-"""The page of a large fleet has sums per service, and a bounded number of series."""
+"""For a large fleet, /metrics has sums per service and a bounded number of series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replay reads recordings as raw records, and moves their times."""
+"""A replay reads recordings as raw records, and shifts their times to the present."""
 
 from __future__ import annotations
 

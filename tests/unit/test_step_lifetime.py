@@ -54,8 +54,8 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
         ["opened", "escalated", "closed"],
     )
     assert 110 <= at(first) <= 130
-    # The last window with the failure ends at most 30 s after the failure; a window a minute later closes the
-    # incident.
+    # The parts of 150 s: 30 s to the end of the last window with the failure, 60 s without the failure, 30 s to the
+    # next batch, and 30 s to the end of the window of this batch.
     assert 0 < at(last) - end <= 150
 
 
@@ -81,7 +81,7 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
 
 
 def storm(second: int) -> list[Any]:
-    """A rate limit keeps the first twenty lines of a second and drops the rest."""
+    """Return the twenty log lines of one second that an application's own rate limit lets through."""
     return [logged(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
 
 

@@ -106,7 +106,8 @@ def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> N
     monitor.batches(readings_of_a_group()[:30], 10)
     assert [row["minute"] for row in monitor.minutes] == [START + 60_000 * n for n in range(4)]
     (second,) = (second for second in range(300, 700, 15) if monitor.batch([], second).minutes)
-    # At 300 s the newest sample is from 290 s, and a sample may be late by 120 s, so 130 s must pass.
+    # A sample arrives 10 s after its time, and the monitor waits 120 s more for late samples. So the minute up to 300 s
+    # is complete at 430 s, and the batch at 435 s writes it.
     assert second == 435
     monitor.batch(readings_of_a_group()[24:37], 700)
     for second in range(715, 1000, 15):
