@@ -18,8 +18,8 @@ WARM_AFTER = 1 / 3
 
 @dataclass(frozen=True)
 class WorkedOff:
-    """`rate` (records per second) and `cost` leave out the start and the warm-up; `total_micros` (µs of CPU time
-    per record) includes both.
+    """`rate` (records per second) and `cost` (µs of CPU time per record) leave out the monitor's start and warm-up;
+    `total_micros` is the cost with both.
     """
 
     rate: float

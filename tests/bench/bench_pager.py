@@ -43,7 +43,7 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """A negative `failing` means that the client that failed first has recovered."""
+    """`failing`: the number of failing clients; if negative, the client that failed first has recovered."""
 
     minute: float
     failing: float

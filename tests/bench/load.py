@@ -52,7 +52,8 @@ class Load:
 class Steady:
     """All clients together send `rate` records a second.
 
-    `since_ms`: each client's timestamps begin here, INTERVAL_MS apart; None for the times of sending.
+    `since_ms`: each client's first timestamp; the next ones follow INTERVAL_MS apart. None: timestamps are the times of
+    sending.
     """
 
     def __init__(

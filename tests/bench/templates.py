@@ -16,7 +16,9 @@ BUFFER_BYTES = 33_554_432
 
 
 def filled_in(text: str) -> bytes:
-    """A string `<<<name>>>` becomes a JSON number, and `<<name>>` becomes digits inside a string."""
+    """Mark the placeholders of a template: a string `<<<name>>>` stands for a JSON number, `<<name>>` for digits inside
+    a string.
+    """
     text = re.sub(r'"<<<(\w+)>>>"', r"%(\1)d", text.replace("%", "%%"))
     return re.sub(r"<<(\w+)>>", r"%(\1)d", text).encode()
 

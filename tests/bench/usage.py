@@ -46,7 +46,7 @@ class Usage:
         self._every = every
         self._samples: list[_Sample] = []
         self._pids: dict[int, str] = {}
-        # Each process's part and CPU seconds, also after the process has ended.
+        # Each process's part of the product (such as `monitor`) and its CPU seconds, also after the process has ended.
         self._own: dict[int, tuple[str, float]] = {}
         self._young: set[int] = set()
         self._searched = 0.0
@@ -113,7 +113,10 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """A JVM shares all memory with a new child for a moment, so a new process is sampled one search later."""
+        """A JVM shares all memory with a new child for a moment.
+
+        So a new process is measured only when it is found the second time.
+        """
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched
         before = self._pids.keys() | self._young

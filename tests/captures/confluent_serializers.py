@@ -1,4 +1,6 @@
-"""Capture what confluent-kafka's serializers write for samples, and what they register in the schema registry."""
+"""Capture the bytes that confluent-kafka's serializers write for example records, and what they register in the schema
+registry.
+"""
 
 from __future__ import annotations
 

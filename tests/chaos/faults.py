@@ -1,4 +1,4 @@
-"""Define the kinds of faults as context managers that strike the stack and repair the damage afterwards."""
+"""Define the kinds of faults: context managers that cause a fault in the running stack and then repair the damage."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ class MBean(NamedTuple):
     path     the MBean's `type`, or `type/name` if it has both properties
     subject  the measured client, topic, partition or broker; `subject.kind` is None if the MBean measures
              no Kafka client
-    group    the client's consumer group, from the Scala consumer's MBeans or from the default id of Java consumers;
-             None if unknown
+    group    the client's consumer group, from the Scala consumer's MBeans, or from a Java consumer's default client id,
+             which contains it; None if unknown
     names    maps the MBean's attributes to our names of metrics
     """
 
@@ -83,7 +83,8 @@ PATTERNS: Mapping[str, Sequence[str]] = {
     # Request all attributes, because consumers up to 1.0 have an attribute for the lag of each partition.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
-    # The Scala consumer has its lag in kafka.server, a domain in which brokers have MBeans, too.
+    # The Scala consumer registers its lag in the domain kafka.server. Brokers register MBeans there, too, so read only
+    # this type.
     **{
         f"kafka.{'server' if kind == 'FetcherLagMetrics' else 'consumer'}:type={kind},*": ("Value", "Count")
         for kind in dict.fromkeys(path.partition("/")[0] for path in metric_names.SCALA)
@@ -155,7 +156,10 @@ def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapsh
 
 
 def read(samples: Samples, name: str, attributes: Mapping[str, Any]) -> None:
-    """Add the values of an MBean's attributes to `samples`. An MBean that measures no client adds at most a version."""
+    """Add the values of an MBean's attributes to `samples`.
+
+    An MBean that measures no client can only add the client library's version.
+    """
     mbean = parts(name)
     subject = mbean.subject
     if subject.kind is None:
@@ -194,7 +198,10 @@ def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Add a version to `samples`. The Scala client's MBean names no client, so its version applies to the whole JVM."""
+    """Add the client library's version to `samples`.
+
+    The Scala client's MBean names no client, so its version applies to the whole JVM.
+    """
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.subject.client_id is not None:

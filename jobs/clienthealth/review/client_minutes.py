@@ -76,7 +76,9 @@ def failing(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return how many log `lines` and `clients` show each known issue (`what`), per `service` and `period`."""
+    """Return one row per known issue (`what`), `service` and `period`: the number of log `lines` that show it, and of
+    `clients`.
+    """
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end)).filter("also_seen is not null")
     return (
         rows.select(*CLIENT_KEY, _index(periods).alias("period"), F.explode("also_seen").alias("seen"))

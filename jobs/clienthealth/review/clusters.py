@@ -31,14 +31,12 @@ class Clusters:
 
     @property
     def period(self) -> Period:
-        """The period of all reviews."""
+        """The period, which all reviews share."""
         return self.reviews[0].period
 
     @property
     def answers(self) -> list[tuple[str, str]]:
-        """(cluster and question, answer) for the three questions of each cluster's headline, one cluster after the
-        other.
-        """
+        """(cluster and question, answer) for each cluster and each question that its review's headline answers."""
         return [(f"{review.cluster}: {question}", text) for review in self.reviews for question, text in review.answers]
 
     @cached_property

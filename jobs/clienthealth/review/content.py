@@ -127,8 +127,8 @@ class Team(NamedTuple):
     """A team's services and pages (alerts that called a person). `name` is empty for services without a team.
 
     missed  services that missed the target for healthy client-minutes (they overspent the budget)
-    frozen  services that overspent `long_budget` (all periods of the trend), so that only changes that make them more
-            reliable are allowed
+    frozen  services that overspent the budget over all periods of the trend (`long_budget`): only changes that make
+            them more reliable are allowed
     """
 
     name: str
@@ -166,7 +166,7 @@ def count_at_night(pages: Sequence[Page]) -> int:
 
 
 def count_idle(pages: Sequence[Page]) -> int:
-    """Return how many pages needed no action."""
+    """Return how many calls of a person needed no action."""
     return sum(page.needed_nobody for page in pages)
 
 

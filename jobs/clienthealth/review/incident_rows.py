@@ -127,7 +127,7 @@ def losses(touching: DataFrame) -> DataFrame:
 
 
 def _sums() -> list[Column]:
-    """Return the sums of the columns `lost_*`. A sum is null if one of its terms is unknown."""
+    """Return, for each column `lost_*`, the sum over a group's rows. A sum is null if one of its terms is unknown."""
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
     has_bytes = lose == F.count("lost_bytes_1")

@@ -1,4 +1,7 @@
-"""Collect the incidents of a review, grouped by theme. Each incident has its evidence and a link to a dashboard."""
+"""Collect the incidents of a review, grouped by theme (mode, cause and topic).
+
+Each incident has its evidence and a link to a dashboard.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +148,8 @@ def opens_tickets_only(settings: Settings) -> bool:
 
 
 def of_fleet(single: Sequence[Page]) -> list[Page]:
-    """If pages of at least ten services began within ten minutes, merge them into one, with '' as service.
+    """If calls of persons for at least ten services began within ten minutes, merge these calls into one, with '' as
+    service.
 
     `single`: oldest first. The result is oldest first.
     """

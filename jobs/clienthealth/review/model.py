@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
 TIME = "%Y-%m-%dT%H:%M:%SZ"
-#: A page that ended within this time, without a loss, needed no action: it takes a person that long to log in and to
-#: read the page.
+#: A call that ended within this time, and whose client lost no record, needed no action: a person needs that long to
+#: log in and to read the alert.
 BRIEF = 10 * MINUTE
 QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 
@@ -87,7 +87,7 @@ class Theme:
 
     @property
     def loses(self) -> bool:
-        """True if any incident of the theme lost, or may have lost, records."""
+        """True if one of the theme's incidents lost records, or may have lost records."""
         return self.lost_records is not None or self.lost_bytes is not None
 
     @property
@@ -141,7 +141,7 @@ class Alert:
 
     @property
     def repeats(self) -> int:
-        """The number of episodes, not counting each client's first one."""
+        """The number of failures that followed a client's first failure."""
         return self.count - self.clients
 
 
@@ -231,7 +231,8 @@ class Fleet:
 class Capacity:
     """How full the buffers of a service are.
 
-    `p95`: the 95th percentile of all client-minutes' buffer peaks, per period, oldest first (1: a full buffer).
+    `p95`: for each period, oldest first, the 95th percentile of the highest buffer use per client and minute (1: a full
+    buffer).
 
     `slope`: change of the percentile per period; None if too few periods have a percentile.
 

@@ -186,9 +186,10 @@ def heat(review: Review) -> list[HeatRow]:
 
 
 def distribution(title: str, unit: str, counts: Distribution, before: str) -> Markup:
-    """Return a plot with one bar per class of `counts`, on a logarithmic scale.
+    """Return a plot of `counts` with one bar per range of values, on a logarithmic scale.
 
-    `unit`: the word, in the singular, for what is counted. `before`: words for the previous period.
+    `unit`: the word, in the singular, for what is counted. `before`: how the plot names the previous period, such as
+    "the week before".
     """
     row, top = 22, 2
     most = max((*counts.now, *counts.before, 1))

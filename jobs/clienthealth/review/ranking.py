@@ -70,7 +70,10 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
 
 
 def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> Column:
-    """Return a client's entry in the ranking by the column `what`. `topic`, `seconds`: its other columns."""
+    """Return a client's entry in the ranking by the column `what`.
+
+    `topic`, `seconds`: names of the columns with the entry's topic and duration.
+    """
     return F.struct(
         F.lit(what).alias("what"),
         F.col(what).cast("double").alias("value"),

@@ -159,7 +159,7 @@ class ServiceSlo:
 
     `service` is empty for all services together.
 
-    `slots`: client-minutes of the reviewed period by the number of the slot (slots have equal lengths). `periods`:
+    `slots`: the reviewed period has slots of equal length; client-minutes by the slot's number. `periods`:
     client-minutes per period of the trend, oldest first. `lost`: records lost in the reviewed period. `owner`: None if
     unknown.
     """

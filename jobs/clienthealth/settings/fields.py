@@ -38,7 +38,7 @@ class Form:
     test: Callable[[str], object] = lambda _: True
 
     def fits(self, text: str) -> bool:
-        """True if a text has this form."""
+        """True if a text has the form that this object describes."""
         try:
             like_it = not self.pattern or re.fullmatch(self.pattern, text) is not None
             return like_it and self.test(text) is not False
@@ -80,7 +80,8 @@ class Section:
         self.settings = {name: converted(row, Setting, f"{where}.{name}") for name, row in rows.items()}
 
     def check(self, names: Set[str]) -> None:
-        """Check that the settings class has exactly the settings of this section, and that their references are valid.
+        """Check that the settings class has exactly the settings of this section, and that every setting named by
+        another one exists.
 
         `names`: the fields of the settings class. Raises CatalogueError if the check fails.
         """
@@ -97,7 +98,8 @@ class Section:
                 raise CatalogueError(f"{self.where}.{name}: unknown form {setting.form}; known are {', '.join(FORMS)}")
 
 
-#: Stands for a field's default, which is in the TOML table that the class argument `of` names.
+#: Stands for the default of a field. The default itself is in a TOML table; the settings class names it
+#: (`of="monitor"`).
 DEFAULT: Any = None
 
 

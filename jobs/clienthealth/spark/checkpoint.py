@@ -1,4 +1,4 @@
-"""The query's checkpoint: planned and committed batches, and the monitor's own notes in the same folder.
+"""The query's checkpoint: planned and committed batches, and files that the monitor adds to the same folder.
 
 Spark writes `offsets/<n>` when it has planned batch n, and `commits/<n>` when all results of the batch are written. If
 a batch was planned but not committed, the next start of the query repeats the batch with the same end offsets. A part
@@ -69,10 +69,10 @@ class Checkpoint(Files):
             self.write(FORM, str(form))
 
     def begin_ticks(self, now_ms: int) -> None:
-        """Move the start of the tick source back if its ticks would be ahead of this machine's clock.
+        """Set the start of the tick source to an earlier time if its ticks would be ahead of this machine's clock.
 
-        The tick source counts the seconds since its start. Spark fails if the count is beyond `now_ms`, which happens
-        after a clock was set back.
+        The tick source counts the seconds since its start. Spark fails if start and count together are later than
+        `now_ms`, as after a clock was set back.
         """
         newest = self.newest
         begun = self.read(f"sources/{TICKS}/0")
@@ -160,7 +160,7 @@ class Checkpoint(Files):
             ) from error
 
     def _write_offsets(self, batch: int, head: Sequence[str], ends: Sequence[Offsets]) -> None:
-        # The rate source stores a number instead of JSON offsets: keep that line unchanged.
+        # The line of a rate source is a number instead of JSON offsets: copy it unchanged.
         before = dict(enumerate((self.read(f"offsets/{batch}") or "").splitlines()[len(head) :]))
         lines = [
             json.dumps(offsets) if offsets or before.get(at, "{")[0] == "{" else before[at]

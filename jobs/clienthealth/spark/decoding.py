@@ -53,7 +53,7 @@ ArrowFunction = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]
 
 
 class Reject(msgspec.Struct, array_like=True, gc=False):
-    """A record that cannot be used, and the reason. The record is unchanged, but its headers are JSON (see RAW)."""
+    """A record that cannot be used, and the reason. The record is unchanged, but its headers are stored as JSON."""
 
     reason: str
     topic: str
@@ -133,7 +133,7 @@ class _Task:
         self.rejects: list[Reject] = []
         self.counts: dict[tuple[int, str, str | None], Count] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-        #: Maps each topic to its clients so far, and each client to its slot in `packer`.
+        #: For each topic, maps each client that was read so far to its slot in `packer`.
         self.slots: dict[str, dict[Any, Any]] = {}
         self.partition = 0
 
@@ -261,7 +261,7 @@ class _Task:
         good = np.ones(len(arrived), bool)
         good[[at for at, _ in reasons]] = False
         accepted = [(np.flatnonzero(good & (minutes == minute)), None) for minute in np.unique(minutes[good])]
-        # A rejected record may have the newest time, so rejected records update the newest times, too.
+        # A rejected record may have its topic's newest time, so rejected records update these times, too.
         for rows, reason in (*((np.array([at]), reason) for at, reason in reasons), *accepted):
             key = int(minutes[rows[0]]), records.topic, reason
             count, of_groups = self.counts.setdefault(key, Count(*key)), records.of_groups[rows]
@@ -319,7 +319,9 @@ class _Records:
         return Reject(error, *where, self.key(at), None if value is None else bytes(value), self.headers[at])
 
     def lines_to_decode(self, patterns: Sequence[str]) -> list[tuple[int, np.ndarray]]:
-        """Return, for each log record to decode, its index and the indexes of all records that it represents."""
+        """Return, for each log record to decode, its index and the indexes of all records with a similar line, which
+        are not decoded.
+        """
         worth = np.flatnonzero(self.worth_decoding(patterns))
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
@@ -367,7 +369,10 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
 
 
 def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
-    """Return a number for each line that `worth` lists; similar lines (see `to_read`) have equal numbers."""
+    """Return a number for each line; similar lines (see `to_read`) have equal numbers.
+
+    `worth`: indexes of these lines.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -384,7 +389,7 @@ def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
         pc.replace_substring_regex(texts, _DIGITS, ""),
         texts if pc.all(named).as_py() else pc.replace_substring_regex(texts, _TIMES, ""),
     )
-    # Give each line of a thread dump its own number, so that every line is decoded.
+    # Of lines of one shape only a few are decoded. So each line of a thread dump gets its index as its shape.
     own = pa.array(np.arange(len(worth)).astype(str))
     shape = pc.if_else(pc.match_substring_regex(texts, _OF_DUMPS), own, shape)
     whole = pc.binary_join_element_wise(subject, shape, "\0")

@@ -69,7 +69,7 @@ def session(name: str, settings: Settings) -> SparkSession:
         starting.start()
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
-    # Cache Java classes, because PySpark looks them up for each column, and then the JVM searches all jars.
+    # Keep the Java classes: PySpark looks them up for each column, and each look-up makes the JVM search all jars.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
@@ -183,8 +183,12 @@ class Together:
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
-        """Run the jobs at the same time, until all have ended; then raise the error of the first one that failed."""
-        # The Spark properties tie a job to the query, so that stopping the query also stops the job.
+        """Run the jobs at the same time until all have ended.
+
+        Then raise the error of the first failed job in `jobs`.
+        """
+        # `inheritable_thread_target` gives the thread the query's Spark properties, so that stopping the query also
+        # stops the job.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]
         wait(running)
         for ended in running:

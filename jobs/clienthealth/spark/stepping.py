@@ -201,7 +201,7 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
 
 
 def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[list[Row], Summary]:
-    """Return a step's output rows and their summary. A row for a topic has at most `most` bytes."""
+    """Return a step's output rows and their summary. A row that goes to a Kafka topic has at most `most` bytes."""
     from clienthealth.monitor.faults import REASON
 
     too_large = f"{REASON}: the record would take more than {most} bytes, [topics] max_message_bytes"
@@ -229,7 +229,8 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
 def fits(most: int, *parts: bytes | None) -> bool:
     """True if a record of `parts` (such as key and value) has at most `most` bytes after compression.
 
-    A record that fits only after compression may have at most SENT_BYTES before compression (a producer's limit).
+    Before compression, such a record may have at most SENT_BYTES: producers refuse larger records before they compress
+    them.
     """
     size = sum(map(len, filter(None, parts))) + AROUND
     if size <= most or size > SENT_BYTES:

@@ -33,7 +33,8 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # Without this limit, a poll would also unpack records after the batch, but `poison` searches only the batch.
+    # Without this limit, a poll would also unpack records after the batch. A damaged one among them would fail the
+    # batch, but `poison` searches only the batch for it.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -66,7 +67,8 @@ NO_TOPIC = "(?!)"
 #: Maximum number of records per poll. Spark seeks before each poll, so small polls fetch many records again.
 POLLED = 2000
 
-#: The record of a group with 10,000 partitions exceeds the default limits of the producer and the brokers.
+#: Compress records: uncompressed, the record of a group with 10,000 partitions exceeds the default limits of producers
+#: and brokers.
 SENDING = {
     "kafka.compression.type": "gzip",
     "kafka.compression.gzip.level": str(GZIP_LEVEL),

@@ -1,4 +1,4 @@
-"""Compare the monitor of a live fleet with Kafka Streams: CPU, memory, and time from onset to verdict."""
+"""Compare the monitor of a live fleet with a Kafka Streams program: CPU, memory, and time from onset to verdict."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ LOOK_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Live:
-    """`behind` (s) is the number of unread records divided by `rate`."""
+    """`behind`: the number of unread records divided by `rate` (records/s), in seconds of input."""
 
     clients: int
     seconds: float

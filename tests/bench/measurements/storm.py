@@ -41,7 +41,7 @@ class Fleet:
     received: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
 
     def ill(self, client: int) -> bool:
-        """Client 0 fails from the start until 60 s after the mass failure begins."""
+        """True if the client fails now; client 0 fails from the start until 60 s after the mass failure begins."""
         now = time.time()
         if client == 0:
             return not self.failed or now < self.failed + 60

@@ -87,7 +87,7 @@ def started(lab: Lab, name: str, topic: str, records: int, threads: int) -> Proc
 
 
 def progress(output: Path) -> Sequence[tuple[float, int, float, int]]:
-    """Each report has the time (epoch s), the records read, the CPU seconds and the expired windows."""
+    """Return (time in epoch seconds, records read, CPU seconds, expired windows) for each report of the program."""
     lines = []
     for line in output.read_text(encoding="utf-8", errors="replace").splitlines():
         words = line.split()

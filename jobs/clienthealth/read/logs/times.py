@@ -267,8 +267,8 @@ class Times:
         if "d" in parts:
             self.last = moment
             return moment
-        # A time of day more than half a day before the previous time belongs to the next day, unless it would then be
-        # later than the file's last modification.
+        # A time of day more than half a day before the previous time belongs to the next day. This rule does not hold
+        # if the result is later than the file's last modification.
         if self.last is not None and self.last - moment > _HALF_DAY and not self._is_late(moment + _DAY_LONG):
             moment += _DAY_LONG
         elif self.last is None and self._is_late(moment):
@@ -290,7 +290,9 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tuple[str, str, str]:
-    """Return the order of year, month and day that brings a file's dates (`parts`) closest together and to `day`."""
+    """Return the order of year, month and day by which a file's dates (`parts`) are closest to one another and to
+    `day`.
+    """
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:
         numbers = [dict(zip(order, map(int, part), strict=True)) for part in parts]

@@ -74,7 +74,7 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     kind      the kind of client that logs the event; None if several kinds log it
     relief    True if the event shows that a fault has ended
     process   True if the event is about the whole process, and so about all clients of the process
-    life      what the event shows about the client: it begins, it begins to close, it has closed, it ends with records
+    life      what the client does: it begins, it begins to close, it has closed, it ends although records are
               undelivered (`loses`), or its process is killed
     counted   a counter of the Java client that must have risen when this event is logged; '' if there is none
     halted    a counter of the Java client that does not rise any more after this event; '' if there is none
@@ -117,8 +117,8 @@ _Find = Callable[[str], "re.Match[str] | None"]
 def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[str, M]:
     """Return the log events that a TOML file defines, one per table, by the table's name and in the file's order.
 
-    `kind`: the type of the log events. Raises CatalogueError if a table does not describe a log event; the message
-    begins with `where`, the file's name.
+    `kind`: the class to create from each table. Raises CatalogueError if a table does not describe a log event; the
+    message begins with `where`, the file's name.
     """
     for name, entry in tables.items():
         for wording in entry.get("wordings", ()):
@@ -169,7 +169,7 @@ class Catalogue:
     ) -> Iterator[tuple[Wording, re.Match[str]]]:
         """Yield (log pattern, match) for each log pattern that matches a text and may be logged by `logger`.
 
-        `with_loose`: if False, patterns that match the words of any program (`Wording.loose`) are left out.
+        `with_loose`: if False, leave out general patterns, which may match a line of any program (`Wording.loose`).
 
         A logger's name without dots may be anything, so such a name excludes no pattern. If the text is a goroutine
         dump, a pattern's match is the goroutine that has waited longest; in any other text, it is the first match.
@@ -190,7 +190,10 @@ class Catalogue:
 
 
 def _finder(pattern: re.Pattern[str]) -> _Find:
-    """Return a function that finds a text's first match, or the match with most `minutes` if this group exists."""
+    """Return a function that finds a text's first match.
+
+    If the pattern has a group `minutes`, find the match with most minutes.
+    """
     if "minutes" not in pattern.groupindex:
         return pattern.search
     return lambda text: max(pattern.finditer(text), key=lambda match: int(match["minutes"] or 0), default=None)
