@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: At each commit Delta lists the folder of its log, so log and unused files are kept for a day, not 30 days. Delta
-#: stores minimum and maximum only of the first four columns, which contain the times.
+#: Keep Delta's log and unused data files for a day, not 30 days: at each commit, Delta lists the folder of its log.
+#: Delta stores minimum and maximum only of the first four columns, which contain the times.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
@@ -70,8 +70,8 @@ TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "m
 class Origin:
     """The streaming query and the batch that wrote rows into the history.
 
-    `planned_ms`: when the batch was planned (epoch ms), if a previous process may already have written rows of the
-    batch; else None.
+    `planned_ms`: the time (epoch ms) when the batch was planned, for a batch of which a previous process may have
+    written rows; None for any other batch.
     """
 
     query_id: str
@@ -86,8 +86,8 @@ class Origin:
 class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
-    These rows have event times up to `until_ms` (epoch ms). A commit at `written_ms` (epoch ms) or earlier is not from
-    a batch of this checkpoint.
+    These rows have event times up to `until_ms` (epoch ms). Only commits up to `written_ms` (epoch ms) can contain
+    their first copies: later commits are from batches of this checkpoint.
     """
 
     until_ms: int
@@ -101,7 +101,7 @@ COMMITS = 20
 
 
 def create(spark: SparkSession, root: str) -> None:
-    """Create missing tables in `root`, and add this release's columns and properties (KEPT) to existing tables.
+    """Create missing tables in `root`, and add this release's columns and table properties to existing tables.
 
     Raises InputError, without any change, if a table has another schema version.
     """
@@ -148,7 +148,8 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
     """Return whether nothing was ever written to the table. File names show this without a query."""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
-    # The first write after the creation adds 1.json, and only later writes make Delta delete old files such as 0.json.
+    # Delta created the table (0.json), but nothing was written to it: the first write adds 1.json, and only later
+    # writes make Delta delete 0.json.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
 
 

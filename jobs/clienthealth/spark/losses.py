@@ -35,7 +35,10 @@ ABSENT = (
 
 
 class Losses:
-    """Compare the next offsets that the query reads with the offsets that brokers have. Each loss is counted once."""
+    """Compare the next offsets that the query reads with the offsets that brokers have.
+
+    Records that brokers deleted before the query read them are counted once, as lost.
+    """
 
     def __init__(self, spark: SparkSession, settings: Settings, metrics: SelfMetrics) -> None:
         jvm = cast(Any, spark._jvm)
@@ -62,7 +65,7 @@ class Losses:
             metrics.counters["records_read"].labels(topic)
 
     def look(self, positions: Positions, after: float = 0.0) -> None:
-        """Count losses, unless they were counted less than `after` seconds ago.
+        """Count lost records, unless they were counted less than `after` seconds ago.
 
         Also set the metric of missing topics and, until a first batch has ended, the metric of unread records.
         """

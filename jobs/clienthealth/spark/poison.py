@@ -5,10 +5,10 @@ process that reads it, for ever. Therefore each process leaves notes beside the 
 runs; that it reads the batch that ended the previous process; which batch it is about to write; and Spark's message on
 a failure. From these notes the next process concludes how the previous process ended:
 
-- By a fault of a record: Spark's message shows such a fault, or the heap was exhausted. After three such ends in the
-  same batch (or one, if the heap was certainly exhausted), the batch is narrowed: only a sixteenth of it is read at a
-  time. If this part ends the monitor too, a sixteenth of the part is read, and so on down to one record. A batch is
-  not narrowed if some of its results may have been written.
+- By a fault of a record: Spark's message shows such a fault, or the heap was exhausted. After three such ends in one
+  batch, only a sixteenth of the batch is read at a time: the batch is narrowed. One end is enough if the heap was
+  certainly exhausted. If this part ends the monitor too, a sixteenth of the part is read, and so on down to one record.
+  A batch is not narrowed if some of its results may have been written.
 - By a fault of the only record of the part: this record is skipped, and its batch runs without any record. If this
   batch succeeds, the record was the cause. Only then is the record published as a reject, with its place.
 - From outside: without a sign of a record's fault, the batch is not narrowed. But if a whole container runs out of
@@ -16,7 +16,7 @@ a failure. From these notes the next process concludes how the previous process 
   they read it.
 
 Once a record is skipped, all other records are read at full speed again. If the heap was exhausted and no single record
-is the cause, the limit of records per batch rises only after 20 batches that succeed (CALM).
+is the cause, batches stay small until 20 of them have succeeded (CALM).
 
 Apart from the skipped record nothing is lost, and nothing is read twice, because a batch is shortened only before
 any of its results is written.
@@ -42,7 +42,8 @@ REASON = "fatal"
 #: without such a sign (for example by kill -9). A narrowed batch counts as the cause if it has ended the monitor
 #: once with a sign, or DEATHS times without a sign.
 DEATHS, KILLS = 3, 20
-#: The monitor reads a faulty batch in SHARE parts, and after CALM good batches SHARE times as many records at a time.
+#: After a fault, the monitor reads a SHARE-th of the batch. After CALM good batches it reads SHARE times as many
+#: records.
 SHARE, CALM = 16, 20
 #: Parts of Spark's messages. OF_RECORDS: signs of a faulty record; NOT_OF_RECORDS: signs of another cause.
 OF_RECORDS = (
@@ -64,7 +65,8 @@ class Run(msgspec.Struct):
     fault    True if Spark's message on the query's failure shows a fault of a record
     limit    maximum number of records of each kind (metrics, logs) in a batch; 0: as in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
-    until    end offsets of the batch that last ended the monitor, before it was narrowed: (topic, partition, offset)
+    until    end offsets that the batch which last ended the monitor had before it was made smaller: (topic, partition,
+             offset)
     heap     True if the heap was exhausted
     owner    the id of this process
     """
@@ -83,7 +85,7 @@ class Run(msgspec.Struct):
 
 
 class Guard:
-    """Read and write the notes of one process, and make its batches smaller after a crash."""
+    """Read and write a process's notes on its batches, and make its batches smaller after a crash."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
@@ -99,13 +101,13 @@ class Guard:
     def begin(self, certain: bool = False) -> None:
         """Find out how the previous process ended, repair the checkpoint, and note that this process runs.
 
-        `certain`: True if the previous process certainly exhausted its heap; then the batch is blamed after one crash.
-        Raises ServiceError if the batch that ended the previous process contains no record.
+        `certain`: True if the previous process certainly exhausted its heap. Its batch is then narrowed after this one
+        crash. Raises ServiceError if the batch that ended the previous process contains no record.
         """
         pending, run = self._checkpoint.pending(), self._run
         again = pending is not None and pending.batch == run.batch
         if not again:
-            run.skipped = None  # The skipped record was published with `run.batch`, which is committed.
+            run.skipped = None  # `run.batch`, which is committed, has also published the skipped record as a reject.
             run.deaths, run.kills, run.reading = 0, 0, True
         if pending is None or not run.running or self._checkpoint.read(WRITING) == str(pending.batch):
             run.deaths, run.kills = 0, 0
@@ -219,7 +221,8 @@ class Guard:
 
 
 def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int]:
-    """Return how many records to read of each part: a sixteenth (SHARE) of the part's records, but at least one.
+    """Return how many records to read of each part (topic and partition): a sixteenth of the part's records, but at
+    least one.
 
     If each part has only one record, read half of the parts. `choose`: selects these parts at random.
     """

@@ -127,7 +127,7 @@ class _Run:
         self._losses.look(self._listener.positions, after)
 
     def _until_more_is_read(self) -> None:
-        """Run one query until the monitor is to stop, or until the query can restart with a higher limit of records."""
+        """Run one query until the monitor is to stop, or until the query may restart with larger batches."""
         guard, metrics = self._guard, self._metrics
         if guard.limit >= self._settings.monitor.max_offsets_per_trigger:
             guard.unlimited()

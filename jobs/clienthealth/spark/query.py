@@ -74,7 +74,7 @@ def start(
 ) -> StreamingQuery:
     """Start the query from its checkpoint. `batch`: called with the rows and the number of each batch.
 
-    The other parameters are those of `rows`.
+    The other parameters are passed to the function `rows`.
     """
     return (
         rows(spark, settings, opened, numbers, limit)

@@ -29,9 +29,11 @@ log = logging.getLogger(__name__)
 AGAIN, WRITTEN = "again.json", "written"
 #: This file exists once all incidents that were open in the history are in the state.
 OPENED = "opened"
-#: The monitor looks for repeated rows for this long (ms) after the event time of the history's newest row.
+#: Up to this event time (ms) after the history's newest row, the monitor checks whether the history already contains a
+#: row.
 LASTING_MS = 2 * 86_400_000
-#: Records this long (s) before the history's end are read again: a minute is written only after its windows close.
+#: The records of this many seconds before the history's end are read again, because the history may lack their minutes:
+#: a minute is written only after its windows close.
 MORE_SECONDS = 600
 
 
@@ -39,9 +41,9 @@ MORE_SECONDS = 600
 class Compared:
     """The result of comparing the history with the checkpoint.
 
-    `ends`: newest event time in the history; None if the history is empty, or if `ahead` and `behind` are False.
-    `ahead`: True if the history has newer data than the checkpoint. `behind`: True if the history lacks data that the
-    checkpoint has read. `newest_commit_ms`: time of the history's newest commit (epoch ms); 0 without commits.
+    `ends`: newest event time in the history; None if the history is empty. It is determined only if `ahead` or `behind`
+    is True. `ahead`: True if the history has newer data than the checkpoint. `behind`: True if the history lacks data
+    that the checkpoint has read. `newest_commit_ms`: time of the history's newest commit (epoch ms); 0 without commits.
     """
 
     ends: datetime | None
@@ -51,7 +53,9 @@ class Compared:
 
 
 def compared(spark: SparkSession, root: str, checkpoint: Checkpoint) -> Compared:
-    """Compare the batch numbers in the history's newest commits with those in the checkpoint."""
+    """Compare the batch numbers in the history's newest commits with the checkpoint's, to find out which of the two is
+    ahead.
+    """
     query, newest, written = checkpoint.query, checkpoint.newest, checkpoint.read(WRITTEN)
     if not history.there(spark, root):
         return Compared(None, behind=written is not None)
@@ -92,11 +96,15 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
 
 
 class Restored:
-    """Keep repeated rows from being counted twice. `again`: the rows that may be repeated, or None."""
+    """Count each row once, although the monitor computes some rows of the history again.
+
+    `again`: these rows; None if there are none.
+    """
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
-        #: Maps (minute, topic) to the counts in the history that `not_counted` has not subtracted yet.
+        #: Maps (minute, topic) to the numbers of records that the history counts, and that `not_counted` has not
+        #: subtracted yet.
         self._held: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         state, now = compared(spark, self._root, checkpoint), datetime.now(UTC)
         if (text := sentence(state, settings, now)) is not None:
@@ -148,7 +156,7 @@ class Restored:
 
 
 class Opened:
-    """Incidents that are open in the history and that a new checkpoint takes over.
+    """Incidents that are open in the history; a monitor with a new checkpoint continues them.
 
     `by_bucket`: the open incidents by bucket (see `stepping.by_bucket`); empty once the state contains the incidents.
     """
