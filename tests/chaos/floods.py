@@ -158,7 +158,7 @@ def _fleet(lab: Lab, share: float, measured: Flood) -> None:
     _beside(lab, measured, flood)
 
 
-#: The docstring of a flood's function is a heading on the page.
+#: The docstring of a flood's function is a heading on the page of results.
 FLOODS: Mapping[str, Callable[[Lab, float, Flood], None]] = {
     "records": _records,
     "lines": _lines,

@@ -26,7 +26,7 @@ MIB = 1 << 20
 FLEET = 16
 STUCK, STUCK_FROM = "client-0", 150
 AVRO = "client-5"
-#: In each slice, one client reports nothing from second 100 to second 220, long enough to count as gone.
+#: In each slice of the load, one client reports nothing from second 100 to second 220, long enough to count as gone.
 AWAY = (100, 220)
 FAILING: Mapping[str, str] = {
     "deadlock-0.11": "producer-callback-deadlock",

@@ -15,7 +15,10 @@ from tests.chaos.faults import Fault
 
 @dataclass
 class Outcome:
-    """`recovery` is in seconds after the fault's end, and `hidden` counts the records that the fault deleted unread."""
+    """`recovery` is in seconds after the fault's end.
+
+    `hidden` is the number of records that the fault deleted before the monitor read them.
+    """
 
     number: int
     kind: str

@@ -1,4 +1,6 @@
-"""Run a campaign's real stack: a broker behind a gateway, monitor, exporter, and the publisher of the input."""
+"""Run the real programs of a chaos campaign: a broker behind a gateway, monitor, exporter, and the publisher of the
+input.
+"""
 
 from __future__ import annotations
 

@@ -92,7 +92,10 @@ def world(tmp_path: Path) -> Iterator[World]:
 def prometheus(
     folder: Path, pages: str, alertmanager: str, every: str = "1s", again: str = "1s", paging: str = ""
 ) -> Iterator[str]:
-    """Each wait in the rules is one second; `again` is the interval at which Prometheus sends an alert again."""
+    """Each `for` in the rules is set to one second.
+
+    `again` is the interval at which Prometheus sends an alert again.
+    """
     assert PROMETHEUS
     address = free_address()
     for path in (folder / "rules").glob("*.yml"):

@@ -1,4 +1,7 @@
-"""Restart an exporter while a client fails: exactly one page is sent, and no resolution."""
+"""Restart an exporter while a client fails:
+
+Alertmanager pages exactly once and does not report the failure as resolved.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Send a thousand failing clients to a real Alertmanager with the committed routes, templates and receivers."""
+"""Send the alerts of a thousand failing clients to a real Alertmanager with the committed routes, templates and
+receivers.
+"""
 
 from __future__ import annotations
 

@@ -26,9 +26,10 @@ GUIDED = ("clienthealth.read", "clienthealth.diagnose.attachments")
 JUDGING = ("clienthealth.measure", "clienthealth.modes", "clienthealth.monitor")
 TARGETS = ("records", "texts", "attachments", "lives")
 MAX_MB = 1500
-#: An input that takes more than MAX_CPU_SECONDS is a finding; MAX_SECONDS is wall time.
+#: An input that takes more CPU time than MAX_CPU_SECONDS is a finding. MAX_SECONDS is the longest wall time of an
+#: input.
 MAX_CPU_SECONDS, MAX_SECONDS = 10.0, 1200
-#: Long repetitions slow down a regular expression that searches for a missing end.
+#: Pieces to repeat: many repetitions slow down a regular expression that searches for an end which is missing.
 PIECES = (
     *(
         b" ",
@@ -52,7 +53,8 @@ PIECES = (
     ),
     *(b"at ", b" at a.b(", b", ", b"> ", b"<a ", b"&lt;", b"\xc2\xa0", b"\x1b[", b"\n\n", b"clientId=", b"-1-"),
 )
-#: An input is too slow if LONG bytes take SLOW_SECONDS and twice the length takes GROWTH times as long.
+#: An input of LONG bytes is too slow if it takes at least SLOW_SECONDS, and an input of twice that length at least
+#: GROWTH times as long.
 LONG, SLOW_SECONDS, GROWTH = 100_000, 1.0, 2.8
 CORPUS_BYTES, LONGEST_KEPT = 120_000, 1_500
 _KNOWN: set[tuple[str, str, int | None]] = set()

@@ -207,7 +207,8 @@ def texts(data: bytes) -> None:
         events, dumps = events_and_dumps(line, source, catalogue())
         check_events(events)
         check_judged(dumps)
-        # The monitor skips a line of plain text if the line contains no literal of any log pattern.
+        # The monitor skips lines of plain text without a literal of a log pattern, so a text with events must contain a
+        # literal.
         found = (
             not (events or dumps) or decoded.format != "plain_text" or any(one in text for one in literals(catalogue()))
         )

@@ -35,7 +35,7 @@ SECONDS = 40.0
 
 
 def settled(running: Running) -> dict[str, int]:
-    """The first 20 records include a slow start (class loading, metadata)."""
+    """Return the counters after more than 20 records: the first 20 include a slow start (class loading, metadata)."""
     deadline = time.monotonic() + WAIT_SECONDS
     while running.counters.get("acknowledged", 0) < 20:
         assert running.alive and time.monotonic() < deadline, running.output.read_text()

@@ -90,7 +90,8 @@ class Lab:
         )
         self.consumers.append(consumer)
         subscribe(consumer, self.topic)
-        # If a join ends between two polls, kafka-python 3 joins again, so each poll waits longer than the poll before.
+        # If a join ends between two polls, kafka-python 3 joins again. So each poll waits longer than the poll before,
+        # until one outlasts a join.
         waits = itertools.count(50, 50)
 
         def assigned() -> bool:

@@ -1,4 +1,7 @@
-"""Run one monitor on a real broker, from an earlier release's checkpoint, with lost input and a fatal record."""
+"""Run a monitor on a real broker from an earlier release's checkpoint.
+
+The broker has deleted unread input, and one record ends the monitor.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: The earlier release's checkpoint contains two producers, one of them stuck. In this test, both send healthy samples.
+#: The checkpoint from which the monitor continues contains two producers, one of them stuck. In this test, both send
+#: healthy samples.
 RECOVERED_SECONDS = 180
 RECOVERED = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
 BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")
@@ -170,7 +174,7 @@ def test_a_record_bomb_between_good_records_affects_no_other_record(continued: C
     (reject,) = (each for each in rejects if each.pop("reject_reason").startswith("fatal: "))
     assert len(rejects) == len(BAD) + 1
     assert reject == {"source_topic": left.METRICS, "source_partition": "0", "source_offset": str(bomb.offset)}
-    # The history counts a fatal record at once, and other rejected records every 20 s.
+    # The history counts the record that ends the monitor at once, and other rejected records every 20 s.
     counted = History(lab.folder / "history").quality.look()
     assert sum(row["rejected"] for row in counted if row["minute"] > continued.begin_ms - 600_000) == len(BAD) + 1
 

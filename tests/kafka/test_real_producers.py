@@ -114,7 +114,7 @@ def librdkafka(servers: str) -> dict[str, bytes]:
         return bool(partitions.get("0", {}).get("committed_offset") == SENT)
 
     eventually(committed, "statistics of what was committed")
-    # During close(), the consumer may report that it has no partitions.
+    # Take the values before close(), during which the consumer may report that it has no partitions.
     values = {f"librdkafka {kind}": json.dumps(newest[kind]).encode() for kind in ("producer", "consumer")}
     consumer.close()
     return values

@@ -65,7 +65,11 @@ class Case:
 
 
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
-    """Draw two failures for each healthy control; `only` (mechanisms) and `families` are parts of permitted names."""
+    """Draw two failures for each healthy control.
+
+    The name of a case's mechanism must contain a text of `only`, and that of its family a text of `families`; an empty
+    sequence permits all names.
+    """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]
     wanted = [one for one in named if any(one.suits(family) for family in of)]
@@ -110,7 +114,7 @@ def _case(dice: random.Random, number: int, mechanism: Mechanism, families: Sequ
     if seen.metrics == "micrometer":
         options["micrometer"] = "true"
     if seen.metrics == "pushes":
-        # Pushes identify a client by its client id alone.
+        # Each case needs client ids of its own, because pushes identify a client by its client id alone.
         options[f"{mechanism.role[0]}.client.id"] += f"-{number}"
     return Case(number, family, mechanism, options, seen, onset, after, lasts, weather)
 

@@ -176,9 +176,11 @@ def _deadlock(recorded: Recorded) -> Label:
     dumps = 0 if name == "callback-error" else len(recorded.moments["dumps"])
     full = recorded.log_seconds and recorded.most("exhausted", recorded.log_until_ms)
     one = (dumps and (full or (recorded.java and name not in _BUSY))) or recorded.span("dumps") >= APART_SECONDS
-    # asyncio itself runs the callbacks of aiokafka, so a dump shows no frame of a Kafka client.
+    # A single dump proves nothing about aiokafka: asyncio runs its callbacks, so the dump shows no frame of a Kafka
+    # client.
     one = one and (full or not recorded.case["family"].startswith("aiokafka"))
-    # An application that waits for each acknowledgement sends nothing more, so its metrics look idle.
+    # An application that waits for each acknowledgement sends nothing after one that is missing, so its metrics look
+    # idle.
     goes_on = recorded.most("attempted") > MANY
     metrics = recorded.span("metrics") if recorded.version >= _SELECTS and goes_on else 0.0
     timeout = int(recorded.case["options"].get("p.request.timeout.ms", "30000")) / 1000
@@ -196,7 +198,7 @@ def _deadlock(recorded: Recorded) -> Label:
 
 def _blocked(recorded: Recorded) -> Label:
     if recorded.case["mechanism"] == "topic-denied":
-        # If several threads request the topic's metadata, some threads wait; otherwise send() fails at once.
+        # send() fails at once on an unknown topic, but if several threads request its metadata, some of them wait.
         waited = any(one["unknown"] for one in recorded.truth)
         logged_failure = recorded.log_seconds > 10
         return Label(

@@ -16,7 +16,9 @@ _BOOT3 = "%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %5p 4711 --- [orders] [%15.15t] %-40.
 
 @dataclass(frozen=True)
 class Layout:
-    """`pattern` is in the backend's syntax, or names a template of log4j2 or a class of a logback encoder."""
+    """`pattern` is a layout in the logging library's syntax, or the name of a log4j2 template or of a logback encoder's
+    class.
+    """
 
     backend: Backend
     pattern: str
