@@ -20,7 +20,8 @@ from tests.support.fake_registry import framed
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360
 STEP = 10
-#: After a jump of the watermark by more than a minute, the monitor assumes that all clients' data was missing.
+#: FLEET clients always report, so that the watermark never jumps by more than a minute. After such a jump, the monitor
+#: assumes that all clients' data was missing.
 PORTION = 40
 MIB = 1 << 20
 FLEET = 16

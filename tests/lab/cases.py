@@ -27,7 +27,9 @@ _WEATHER = ("", "", "", "", "cut", "swallow")
 
 @dataclass(frozen=True)
 class Case:
-    """`onset`, `after` and `lasts` are seconds, and `weather` is an event that hits the brokers before the onset."""
+    """`onset`: seconds from the start to the failure. `after`: seconds of recording after the onset. `lasts`: duration of
+    a fault (s) that ends by itself. `weather`: an event that hits the brokers before the onset.
+    """
 
     number: int
     family: Family

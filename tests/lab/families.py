@@ -115,7 +115,7 @@ _AIO = (
 )
 
 
-#: The Scala consumer connects through ZooKeeper instead of a gateway.
+#: The Scala consumer finds its brokers in ZooKeeper, so no gateway can stand between it and the brokers.
 _LEGACY = (
     "topic-hangs",
     "endless-lookup",

@@ -118,7 +118,7 @@ class Recorded:
 
 
 def labels(recorded: Recorded) -> Mapping[str, Label] | None:
-    """Return the label of each failure mode; None if the mechanism is unknown or its failure did not occur."""
+    """Return the label of each failure mode; None if the case's mechanism is unknown, or if its failure did not occur."""
     case = recorded.case
     mechanism = MECHANISMS.get(case["mechanism"])
     if mechanism is None:
@@ -238,7 +238,8 @@ def _not_closed(recorded: Recorded) -> Label:
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended
     if recorded.until_ms < recorded.onset_ms:
-        # Without data after the onset, records in the buffer of the last sample may look lost.
+        # Without data after the onset, nothing shows whether the records in the last sample's buffer were sent, so they
+        # may look lost.
         return Label(at_most="suspected")
     return Label("suspected" if forced else "nothing", "confirmed", recorded.until_ms >= ended - 1000)
 

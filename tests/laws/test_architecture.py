@@ -1,4 +1,4 @@
-"""Check that modules are small, import in one direction, and access the outside in few places."""
+"""Check that modules are small, import in one direction, and access files, network and processes in few places."""
 
 from __future__ import annotations
 

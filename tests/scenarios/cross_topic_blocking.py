@@ -32,7 +32,7 @@ from tests.scenarios._making import (
 
 
 def by_selector(waited: Callable[[float], float], selects: float, fetches: Callable[[float], float]) -> ClientWindow:
-    """A Java client before 2.4 reports no poll times."""
+    """A Java client before 2.4 reports no poll times, so only its selector's metrics show whether it polls."""
     readings = consumer(
         {"a": still(8), "b": still(0)},
         5,

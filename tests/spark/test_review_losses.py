@@ -1,4 +1,4 @@
-"""The review sums lost records by service and theme."""
+"""The review sums lost records by service and by theme (mode, cause and topic)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark spreads bucket numbers evenly over partitions, and a checkpoint keeps the bucket numbers."""
+"""Spark spreads the bucket numbers evenly over its partitions, and a restart from a checkpoint uses the same numbers."""
 
 from __future__ import annotations
 

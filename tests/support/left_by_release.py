@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "releases"
 METRICS, LOGS = "upgrade-metrics", "upgrade-logs"
 HEALTH = "health.json"
-#: A checkpoint fixes the settings FIXED of [monitor] for every monitor that continues from the checkpoint.
+#: A monitor that continues from a checkpoint must keep these settings of `[monitor]`.
 FIXED = {"shuffle_partitions": 1, "buckets": 2}
 MIB = float(1 << 20)
 SECONDS, STEP, STUCK_FROM = 240, 10, 120

@@ -221,7 +221,8 @@ class Tried:
         self._data, self._log, self._timed = (KEPT / f"coverage-{self.name}{end}" for end in ("", ".log", ".json"))
         self._python = str(self.folder / ".venv" / "bin" / "python")
         coverage = str(Path(find_spec("coverage").origin or "").parents[1])  # type: ignore[union-attr]
-        # After two changes of a file within one second, Python would run the bytecode of the first change.
+        # Write no bytecode: after two changes of a file within one second, Python would run the bytecode of the first
+        # change.
         self._environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((*self._paths(), coverage)),
@@ -336,7 +337,8 @@ def main(arguments: Sequence[str]) -> int:
     for mutant in chosen:
         if str(mutant) not in results.noticed:
             tests_of_file = known.get(mutant.path, {})
-            # Code that runs only at import, or that caches its result, concerns every test of the file.
+            # Code that runs only at import, or that caches its result, may affect every test that executes a line of
+            # the mutant's file.
             tests = {
                 test: None
                 for tests_of_line in (tests_of_file.get(mutant.line, ()), *tests_of_file.values())

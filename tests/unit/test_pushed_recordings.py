@@ -1,4 +1,4 @@
-"""Real clients are judged only by pushes that our broker plugin passed on."""
+"""Recordings of real clients that contain only the pushes of our broker plugin get the right verdicts."""
 
 from __future__ import annotations
 

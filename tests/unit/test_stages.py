@@ -54,7 +54,7 @@ def test_what_a_program_leaves_running_is_named_and_killed(tmp_path: Path, monke
 
 
 def test_however_a_run_ends_all_of_it_ends(tmp_path: Path) -> None:
-    """After SIGKILL, a test run cannot end its own processes."""
+    """After SIGKILL, a test run cannot end its own processes, so another process has to end them."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         pids = tmp_path / number.name
         sleeps = {"unit": [starting(pids, "time.sleep(1000)")]}
