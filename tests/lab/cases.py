@@ -27,8 +27,8 @@ _WEATHER = ("", "", "", "", "cut", "swallow")
 
 @dataclass(frozen=True)
 class Case:
-    """`onset`: seconds from the start to the failure. `after`: seconds of recording after the onset. `lasts`: duration of
-    a fault (s) that ends by itself. `weather`: an event that hits the brokers before the onset.
+    """`onset`: seconds from the start to the failure. `after`: seconds of recording after the onset. `lasts`:
+    duration of a fault (s) that ends by itself. `weather`: an event that hits the brokers before the onset.
     """
 
     number: int

@@ -118,7 +118,7 @@ class Recorded:
 
 
 def labels(recorded: Recorded) -> Mapping[str, Label] | None:
-    """Return the label of each failure mode; None if the case's mechanism is unknown, or if its failure did not occur."""
+    """Return the label of each failure mode; None if the mechanism is unknown, or if its failure did not occur."""
     case = recorded.case
     mechanism = MECHANISMS.get(case["mechanism"])
     if mechanism is None:

@@ -1,4 +1,4 @@
-"""Spark spreads the bucket numbers evenly over its partitions, and a restart from a checkpoint uses the same numbers."""
+"""Spark spreads the bucket numbers evenly over its partitions, and a restart from a checkpoint keeps the numbers."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class Stepped:
     def batch(
         self, inputs: Iterable[Snapshot | LogEntry], second: float = 10_000_000, others: float | None = None
     ) -> Published:
-        """`second`: the monitor's clock. `others`: another task's watermark, if any. Both are in seconds after START."""
+        """`second`: the monitor's clock. `others`: another task's watermark, if any. Both in seconds after START."""
         chunks, now_ms = [self.chunk(inputs)], START + int(1000 * second)
         if others is not None:
             chunks.append(Chunk(clocks=[(START + int(1000 * others), 1)]))
