@@ -71,11 +71,11 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Check that the client's process ran until the moment `at_ms`, neither frozen nor in a garbage collection.
+    """Return whether the client's process ran around the moment `at_ms`, neither frozen nor in a garbage collection.
 
-    Two kinds of data prove that the process ran: a thread dump at most 30 s before or after the moment (SETTLES_MS), or
-    regular samples. The last four samples before the moment (READINGS) are regular if the longest interval between them
-    is at most three times the shortest (UNEVEN). Without this data the circumstance is unknown.
+    The circumstance holds if a thread dump was taken at most 30 s before or after the moment (SETTLES_MS), or if the
+    last four samples before the moment (READINGS) came regularly: the longest interval between them is at most three
+    times the shortest (UNEVEN). Otherwise the circumstance is unknown.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump of the process was taken", "process-runs")
@@ -122,7 +122,7 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """If data shows an outage at the time of each line, return `coordinator_answers` for the last line, else None."""
+    """Return the circumstance `coordinator_answers` at the last line if brokers were away at each line; else None."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
@@ -170,7 +170,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
                 text = f"the client sent requests, but no heartbeat for {elapsed(silent)}, so it knows no coordinator"
                 yield _Sign(since_ms, ts_ms, False, text)
         if answered or not selected:
-            # Without a select() the I/O thread reads no answer, even if an answer is in the socket: this is no outage.
+            # Without a select() between the samples the I/O thread read no answer, so missing answers show no outage.
             answered_ms, asks = ts_ms, False
             continue
         if asks and ts_ms - answered_ms >= ANSWER_MS:

@@ -54,7 +54,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advice    replaces the mode's action; values of the detail replace the names in braces, and a name without a value
               appears in capitals
     lasts     True if the remedy takes time to work, so that the mode's `until_then` is added to the advice
-    assumed   True if a verdict names the cause only for lack of evidence; a cause from another window replaces it
+    assumed   True if a verdict names this cause when no evidence shows a cause; a cause from another window replaces it
     again     the cause to name instead if `Verdict.counts` show that the failure occurred several times, even in
               distant windows
     timeless  True if lines without a time prove the cause, even if the mode has `needs_times`
@@ -92,12 +92,14 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An innocent explanation of the failure. A confirmed verdict needs data that refutes each innocent explanation.
+    """An innocent explanation of what looks like the failure.
+
+    A confirmed verdict needs data that refutes each innocent explanation.
 
     looks_like  one sentence: the innocent explanation, a colon, and how the explanation differs from the failure
     refuted_by  kinds of evidence that refute this explanation: this evidence cannot exist if the explanation is true
-    unless      the circumstance (`circumstances.py`) that decides: if it holds, the explanation is refuted; if it is
-                known not to hold, the explanation is true; '' for none
+    unless      the circumstance (`circumstances.py`) that refutes the explanation; if it is known not to hold, the
+                explanation counts as true; '' for none
     settled_by  the data that would show whether the explanation is true
     causes      the causes (`detail.cause`) to which the explanation applies; empty: all causes
     """

@@ -20,7 +20,7 @@ class Held:
 
     @property
     def dump(self) -> ThreadDump:
-        """The last dump that shows the thread at that place."""
+        """The last dump that shows the thread at the place where it stays."""
         return self.seen[-1][0]
 
     @property
@@ -30,12 +30,12 @@ class Held:
 
     @property
     def since_ms(self) -> int:
-        """The time of the first dump that shows the thread at that place (epoch ms)."""
+        """The time (epoch ms) of the first dump that shows the thread at the place where it stays."""
         return self.seen[0][0].ts_ms
 
     @property
     def seconds(self) -> float:
-        """The time (s) from the first to the last dump that shows the thread at that place; 0 for a single dump."""
+        """How long (s) dumps show the thread at the place where it stays; 0 for a single dump."""
         return (self.dump.ts_ms - self.since_ms) / 1000
 
     @property
@@ -57,7 +57,7 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """For each thread in each dump, return the series of dumps, up to this dump, that show the thread at one place.
+    """Return a `Held` for each thread in each dump: the series of dumps, up to this one, with the thread at one place.
 
     A dump that shows the thread elsewhere, or not at all, breaks a series. `dumps` are in order of time.
 

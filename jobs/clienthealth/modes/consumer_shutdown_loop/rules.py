@@ -115,7 +115,7 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
     dump, thread = seen.stay.dump, seen.stay.thread
     text = f"'{thread.name}' has been inside close() for at least {elapsed(seen.seconds)}, in {innermost(thread)}"
     given = None if in_foreign_code(thread) else coordinator_answers(window, seen.last_ms)
-    # Without the time of this consumer's last poll, the thread may be closing another consumer of the process.
+    # If the process has several consumers and this one's last poll is unknown, `thread` may be closing another one.
     alone = sum(thread.name.startswith(CONSUMER_THREADS) for thread in dump.threads) < 2
     certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
@@ -183,7 +183,7 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return the lines of a thread's longest series of bursts; log shippers may cause gaps below `gap_seconds`."""
+    """Return the lines of a thread's longest series of bursts; gaps below `gap_seconds` do not end a series."""
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
     return max(_rows(bursts, limits.gap_seconds), key=spanned, default=[])
@@ -298,7 +298,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """For each window, True if a Java consumer is `silent`; always False for old Scala consumers."""
+    """For each window, True if a Java consumer has not polled for long (`silent`); False for old Scala consumers."""
     return silent(w, thresholds) if w.kind == "consumer" else np.zeros(len(w), np.bool_)
 
 
@@ -339,7 +339,7 @@ class Closing(NamedTuple):
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:
-        """Return a thread-dump fact that lasts from the first dump with the thread in close() until `last_ms`."""
+        """Return a thread-dump fact that lasts for the time in which the thread was certainly inside close()."""
         return Fact("thread-dump", self.stay.since_ms, self.last_ms, text, direct, self.stay.dump.source, given)
 
 

@@ -85,7 +85,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # One slow batch appears both in dumps and in metrics, so use metrics (`_outside`) only if there is no other fact.
+    # Dumps and metrics may show one slow batch. To count it only once, use `_outside` only if there is no other fact.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
@@ -112,8 +112,8 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
     """For each window, True if the consumer need not poll.
 
     A consumer need not poll if it has no partitions, or if it has no lag and never consumed a record. Exception: a
-    consumer that stopped its heartbeats (`left`) must poll even without partitions. With the protocol of KIP-848, a
-    consumer that polls too rarely loses its partitions.
+    consumer without partitions must poll if it stopped its heartbeats (function `left`), because with the protocol of
+    KIP-848 a consumer that polls too rarely loses its partitions.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -123,7 +123,7 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
 
 
 def takes(w: Windows) -> Bools:
-    """For each window, True if the application takes records from a librdkafka consumer, or if no records wait."""
+    """For each window, True if the positions of a librdkafka consumer rose, or if its lag is 0 at the last sample."""
     positions = w.once_for_rows("consumer: positions", lambda: Column(w.summed("position")))
     taken: Bools = w.reported(positions) & (w.rose(positions) | (w.last(lags(w)) == 0))
     return taken
@@ -132,8 +132,9 @@ def takes(w: Windows) -> Bools:
 def too_long(w: Windows, limits: Thresholds) -> Bools:
     """For each window, True if a consumer that must poll was outside poll() for too long.
 
-    One of three signs is enough: it was outside poll() for max.poll.interval.ms (if unknown, for the default), its last
-    poll is longer ago than `suspect_share` of that time, or it stopped its heartbeats (`left`).
+    One of three signs is enough: (1) it was outside poll() for max.poll.interval.ms; (2) its last poll is longer ago
+    than `suspect_share` of max.poll.interval.ms; (3) it stopped its heartbeats (function `left`). An unknown
+    max.poll.interval.ms counts as the option's default.
     """
     seconds = seconds_away(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
@@ -148,7 +149,7 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 
 
 def left(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if the client stopped its heartbeats, and missing polls may be the cause.
+    """For each window, True if the client stopped its heartbeats, perhaps because its application does not poll.
 
     A client stops its heartbeats when max.poll.interval.ms has passed without a poll, but also while its coordinator
     does not answer.
@@ -280,7 +281,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on a time outside poll() that is much longer than this consumer's earlier times outside poll()."""
+    """Return a fact if the application is outside poll() for much longer than between any two earlier polls."""
     spell = outside(window)
     if spell is None or not silent(w, limits)[0] or interval(w)[0] > limits.assumed_poll_interval_seconds:
         return []
@@ -306,7 +307,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
-    # A group does not remove a consumer that polls in time, so other members caused the rebalance before the commit.
+    # If this consumer polled in time, other members caused the rebalance, so its refused commit is no evidence.
     w = window.table
     if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
@@ -315,7 +316,7 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (entries for the verdict's detail, facts) on polling threads that stay at one place outside poll()."""
+    """Return (entries for the verdict's detail, facts) about polling threads that hang outside poll() or ended."""
     if idle(w, limits)[0]:
         return {}, []
     dumps = (*window.earlier_dumps, *window.dumps)

@@ -27,7 +27,7 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
     readings        samples of one client in order of time
     least_seconds   minimum time (s) between two polls; shorter times are left out
-    most_variation  maximum of (longest - shortest) / shortest time per record of the topic
+    most_variation  upper limit for the slow topic: (longest - shortest time per record) / shortest time per record
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
     # Leave out the newest time between polls, because it has not ended yet.
@@ -81,8 +81,8 @@ class Alone(NamedTuple):
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     """Return the one topic handled in the newest samples; None if there is none, or if no other topic starves.
 
-    The newest samples begin at `since_ms` (epoch ms), or later if another topic's position moved after that. A topic
-    starves if records wait for it at the last sample, or if its position moved before the newest samples.
+    The newest samples are those since `since_ms` (epoch ms) and since the last move of another topic's position. A
+    topic starves if records wait for it at the last sample, or if its position moved before the newest samples.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()

@@ -98,7 +98,7 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
 def in_one_queue(w: Windows) -> Bools:
     """For each window, True if all topics (two or more) of a librdkafka client share one queue.
 
-    Two signs show this: records of each topic wait on the broker, and all topics report the same queue length above 0.
+    Both signs are needed: records of each topic wait on the broker, and all topics report one queue length above 0.
     """
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))
@@ -154,7 +154,7 @@ def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Return (facts, detail) on the longest time without fetches in which one queue is full and another empty."""
+    """Return (facts, detail) on the longest time without fetches, with one topic's queue full and another's empty."""
     configured = option(window, CHUNKS)
     limit = configured or QUEUE_DEFAULTS[CHUNKS]
     runs = without_fetches(w, limits)
@@ -280,7 +280,7 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if an application slowly takes records of several topics from one librdkafka queue; else []."""
+    """Return a fact if an application handles, slowly and in turn, topics that share a librdkafka queue; else []."""
     positioned = [(reading, at) for reading in window.readings if (at := positions(reading, "position"))]
     if not in_one_queue(w)[0] or len(positioned) < MIN_READINGS:
         return []

@@ -41,9 +41,9 @@ CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-fa
 AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tls"))
 
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
-#: At this number of lost connections per second, brokers refuse connections; time-outs lose fewer connections.
+#: If at least this number of connections per second is lost, brokers refuse connections: time-outs are rarer.
 REFUSED_PER_SECOND = 0.2
-#: Texts of errors that mean too few replicas in sync: in lower case, with letters only.
+#: An error means too few replicas in sync if its letters, in lower case, contain one of these texts.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
@@ -138,9 +138,9 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
 def net(w: Windows) -> Floats:
     """Return the number of delivered records of each window; NaN if unknown.
 
-    For a client without `record-ack-total`, this is the number of sent records minus retries and failed records. A
-    record that brokers refuse until it expires adds 0: each attempt counts as sent, and is subtracted as a retry or, at
-    the end, as a failure. Records that fail without a send make the number too small, so 0 or less does not prove that
+    For a client without `record-ack-total`, this is the number of attempts to send a record, minus retries and failed
+    records. A record that brokers refuse until it expires adds 0: each attempt is subtracted as a retry or, at the end,
+    as a failure. Records that fail without a send make the number too small, so 0 or less does not prove that
     nothing was delivered.
     """
     acknowledged = w.reported("record-ack-total")
@@ -164,13 +164,12 @@ def frozen(w: Windows, limits: Thresholds) -> Bools:
     return w.last("select-total") - before < limits.min_select_growth
 
 
-#: Records wait too long in LIVING and in STUCK; the I/O thread runs only in LIVING.
 NO_WAIT, LIVING, STUCK = 0, 1, 2
 
 
 @per_windows
 def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return NO_WAIT, LIVING or STUCK for each window."""
+    """Return, for each window: NO_WAIT if no records wait too long; else LIVING if the I/O thread runs, else STUCK."""
     waits = stalled(w, limits)
     state = waits.astype(np.int8)
     if waits.any():
@@ -250,7 +249,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     # The records of the first line had already waited for `waitMs` when the line was logged.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
-    # librdkafka times out a produce request only when its records expire, so these lines need no minimum time.
+    # librdkafka times out a request only when its records expire, so lines on requests count even if they span no time.
     lasting |= sum(event.repeats for event in failed if "request" in event.captures) >= limits.min_failed_lines
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} like {quoted(failed[-1].text)}"
@@ -261,7 +260,8 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 def _tried_for(refused: Sequence[LogEvent]) -> float:
     """Return a lower bound (s) of a batch's wait; infinite if the client will not send the batch again.
 
-    If `retries` has its default, the remaining attempts show how many were made, at least 0.1 s apart.
+    If `retries` has its default (ENDLESS), ENDLESS minus the remaining attempts in a line is the number of attempts
+    made, each of which takes at least 0.1 s.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):

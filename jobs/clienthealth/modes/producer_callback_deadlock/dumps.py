@@ -69,7 +69,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 
 
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
-    """Return a fact on an I/O thread that the newest dumps show in one callback, unless select-total is known."""
+    """Return a fact on an I/O thread that the newest dumps show in one callback; [] if select-total can show a move."""
 
     def callback(_: ThreadDump, thread: Thread) -> Hashable:
         entered = (at for at, frame in enumerate(thread.frames) if any(part in frame for part in CALLBACK_FRAMES))
@@ -95,12 +95,12 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
     in_wait = f"in {'.'.join(wait.split('.')[-2:])}"
     if cause == "send-in-callback":
-        # Outside a callback, a logger called send() to send a log line, perhaps with another producer.
+        # Outside a callback, a logger called send(), perhaps of another producer, so the wait is no direct evidence.
         caller = "the callback's own" if in_callback(thread) else "a logger's"
         why = f"{caller} send() waits for metadata or memory that only this thread can provide"
         return _seen(stay, f"{in_wait}: {why}", direct=in_callback(thread) and not _came_back(window, dump))
     if cause not in HELD:
-        # If the process has another producer, that producer may deliver the result for which the I/O thread waits.
+        # If another producer of the process may deliver the awaited result, one dump of the wait proves nothing.
         alone = sum(map(is_network_thread, dump.threads)) == 1
         proves = thread.state == "WAITING" and (alone or meanwhile is not None)
         why = "inside a callback: the thread waits for a result that only this thread could deliver"
@@ -155,7 +155,7 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """Return True if MIN_READINGS samples after the dump report select-total, or if no later sample can."""
+    """Return True if MIN_READINGS samples report select-total after the dump, or if the client no longer reports it."""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS
@@ -177,7 +177,10 @@ def _around(window: ClientWindow, dump: ThreadDump) -> float:
 
 
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
-    """Return a clause on the CPU time between the dumps, '' if unknown; None if the thread may have moved."""
+    """Return a part of a sentence on the CPU time that the thread used between the dumps, '' if this time is unknown.
+
+    Return None if the thread may have left its place between the dumps.
+    """
     if stay.seconds < APART_SECONDS or _rises(window, stay.since_ms):
         return None
     if stay.cpu_ms is None:
@@ -192,17 +195,18 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
 
 def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
-    """Return True if the client's samples ended before the dumps in `stay`, during which two samples were due."""
+    """Return True if the client's samples ended before the dumps in `stay`, and two more were due by the last dump."""
     times = [reading.ts_ms for reading in window.known_readings]
     due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)
     return bool(times) and times[-1] < stay.since_ms and stay.dump.ts_ms - times[-1] >= due_ms
 
 
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
-    """Return (facts on an I/O thread that ended, the exception that ended it; None if the log does not name it).
+    """Return (facts that show the end of an I/O thread, name of the exception that ended it or None if unknown).
 
     A log line can show the end. Complete dumps can also show it: threads are in send() or flush(), but no I/O thread
-    exists. Dumps less than 5 s apart (APART_SECONDS) are indirect evidence: the I/O thread may just be starting.
+    exists. If these dumps span less than 5 s (APART_SECONDS), they are indirect evidence: the I/O thread may just be
+    starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)

@@ -279,7 +279,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _stopped(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on a select-total that stopped rising, but too recently for a suspicion."""
+    """Return a fact if select-total stopped rising, but not long enough ago for a suspicion; else []."""
     facts = []
     for first, last in zip((runs := _at_end(w, limits)).first, runs.last, strict=True):
         unchanged = run(window, "select-total", first, last)
@@ -321,7 +321,7 @@ def _rises_again(window: ClientWindow, last: int) -> bool:
 
 
 def _held_for(w: Windows, window: ClientWindow, limits: Thresholds) -> float | None:
-    """Return the longest time (s) that a callback held the I/O thread; None if select-total has not risen since."""
+    """Return the longest time (s) that a callback held the I/O thread; None if none did, or if one still does."""
     runs = frozen(w, limits).runs
     return round(float(runs.seconds.max()), 1) if len(runs) and _rises_again(window, runs.last[-1]) else None
 
@@ -440,7 +440,7 @@ SILENT = (
 
 
 #: Used share of the buffer from which a dump is worth its cost: FULL_RATIO for clients with select-total,
-#: HALF_FULL_RATIO for clients without it (before 1.0).
+#: HALF_FULL_RATIO for clients without it (Java clients before 1.0).
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 

@@ -65,7 +65,7 @@ class _Pending:
         return by_bytes or (self.records or 0) >= limits.confirm_records
 
     def loss(self) -> dict[str, Any]:
-        """Return lost bytes and records as [0, maximum]: all may have been delivered after the sample."""
+        """Return lost bytes and records as [0, maximum]; 0, because all may have been delivered after the sample."""
         most = {"lost_bytes": self.bytes, "lost_records": self.records}
         return {name: [0, round(value)] for name, value in most.items() if value is not None}
 
@@ -194,7 +194,7 @@ def _may_live_on(window: ClientWindow) -> bool:
 
 
 def _pending(window: ClientWindow) -> _Pending:
-    """Return the undelivered records at the last sample or, for a forced close, at the last sample before close()."""
+    """Return the undelivered records at the last sample, or at the last one before a forced close, which drops them."""
     ends = events(window, CLOSING, FORCED, ABORTED) if events(window, FORCED, ABORTED) else []
     before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms] or window.readings
     if not before:
@@ -208,7 +208,7 @@ def _pending(window: ClientWindow) -> _Pending:
 
 
 def _terminated(event: LogEvent) -> Verdict:
-    """Judge a log line on a producer that ended with undelivered records, which brokers may still store."""
+    """Judge a log line on a producer that ended with undelivered records, some of which may still reach brokers."""
     numbers = {name: int(event.captures[name]) for name in ("records", "bytes") if name in event.captures}
     left = count_of(float(numbers["records"]), "record") if "records" in numbers else "records"
     text = f"the producer ended with {left} still in its queue or in flight: {quoted(event.text)}"
@@ -217,13 +217,13 @@ def _terminated(event: LogEvent) -> Verdict:
 
 
 def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits: Thresholds) -> Circumstance | None:
-    """Return whether the I/O thread worked while a long close() waited; None if records are lost in either case."""
+    """Return whether the I/O thread worked while a long close() waited; None if records are lost even if it did."""
     short = any(0 <= forced.ts_ms - event.ts_ms < 1000 * limits.closing_seconds for event in events(window, CLOSING))
     return None if forced in ABORTED or short or pending.large(limits) else io_thread_works(window, forced.ts_ms)
 
 
 def _waited(window: ClientWindow) -> bool:
-    """Return True if a forced close waited; a close() with a timeout of 0 logs the same line."""
+    """Return True if a forced close() had waited for records: the log shows a timeout above 0."""
     limits = [e.captures.get("timeout") for e in events(window, FORCED, CLOSING)]
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 

@@ -114,9 +114,10 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return (time in epoch ms, number of failed sends) per rise of `record-error-total` alone.
+    """Return (time in epoch ms, number of failed sends) for each rise of `record-error-total`.
 
-    `record-send-total` must not rise meanwhile. The result is [] if any sample shows records in the buffer.
+    Rises with a simultaneous rise of `record-send-total` are left out. The result is [] if any sample shows records in
+    the buffer.
     """
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
@@ -173,7 +174,10 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """Return True if the metadata is young or of unknown age, no connection is open, or a request is in flight."""
+    """Return False if send() cannot be waiting for metadata.
+
+    It cannot if the metadata is older than `fresh_metadata_seconds`, a connection is open, and no request is in flight.
+    """
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
     return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
@@ -185,7 +189,7 @@ def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
 
 
 def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
-    """Return facts that prove nothing: a waiting caller may use another producer, or be in a first send()."""
+    """Return facts that leave the failure in doubt: for example, a waiting caller may use another producer."""
     waiting = [(dump, thread) for dump in window.dumps for thread in dump.threads if _is_waiting(thread)]
     for dump, thread in reversed(waiting):
         others = sum(map(is_network_thread, dump.threads)) > 1 and not _is_marked(window, window.table)
@@ -253,7 +257,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Return the log lines of each topic that brokers keep refusing, without LEADER_NOT_AVAILABLE (an outage)."""
+    """Return, by topic, the lines on topics that brokers keep refusing, except for LEADER_NOT_AVAILABLE, an outage."""
     by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines
@@ -283,7 +287,7 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     return []
 
 
-#: RENEWED: metadata was new in every sample, so the client requests metadata again and again.
+#: Why metadata is missing: it never came, the client requests it again and again, or no connection is open.
 NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
