@@ -40,12 +40,12 @@ class Reporting:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What a post-mortem knows about a client and about the inputs.
+    """What `diagnose` or `watch` knows about a client and about the inputs.
 
     look     the data from which `FailureMode.doubt` decides whether a mode is ruled out
     last_ms  time of the client's newest sample; 0 without samples
     unread   why evidence that may be about the client could not be read; '' if all was read
-    untimed  names of inputs with made-up times: the order of the lines is known, durations are not
+    untimed  names of inputs without times: made-up times keep the order of their lines, but show no durations
     undated  names of inputs with lines that have no time of their own
     pasted   names of inputs that are pasted texts: such an input may end before the log from which it was copied
     """
@@ -61,7 +61,7 @@ class Attached:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """Knowledge that adjustments use beside the verdict itself. A field with its default value is unknown.
+    """Knowledge that adjustments use beside the verdict itself. A field's default value stands for missing knowledge.
 
     mode, window  the mode and the window that were judged, with the thresholds in force
     starts        when the client was started according to its log (epoch ms)
@@ -69,7 +69,7 @@ class Context:
     reporting     how the client reports; None if the verdict does not have to wait for the client's next sample
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client at all reports
-    attached      what a post-mortem knows; only for `diagnose` and `watch`
+    attached      what `diagnose` or `watch` knows about the client and the inputs; None in the monitor
     verdicts      all verdicts of this moment; `adjust` sets this field in stage "moment" only
     """
 
@@ -192,7 +192,7 @@ def repeats(w: Windows) -> Bools:
     "window", "A collector that re-sends the last sample of a gone client would look like a client that is stuck."
 )
 def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage: it judges a window of repeated samples anew, and later adjustments see that verdict."""
+    """Judge a window of repeated samples by its log alone; runs first, because later adjustments need this verdict."""
     mode, window = context.mode, context.window
     if mode is None or window is None or mode.absence or not repeats(window.table)[0]:
         return verdict
@@ -202,7 +202,7 @@ def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Until data refutes every innocent explanation, a failure is only suspected.")
 def _alibis(verdict: Verdict, context: Context) -> Verdict:
-    """Runs after the adjustments that select evidence, and before those that compare how certain verdicts are."""
+    """Weaken a failure with an innocent explanation, before other adjustments compare how certain verdicts are."""
     mode, window = context.mode, context.window
     if mode is None or window is None or not verdict.proofs:
         return verdict
@@ -228,9 +228,7 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return a circumstance that holds if a proof excludes the innocent explanation `confusion`, and is unknown
-    otherwise.
-    """
+    """Return whether one of `proofs` excludes the innocent explanation `confusion`; unknown if none does."""
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
         if needed and proof.holds:
@@ -254,7 +252,7 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
     "window", "Lines that report the failure put an `ok` in doubt, even if the client's samples contradict these lines."
 )
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Runs after the judge: the judge did not see the contradicted lines, so its `ok` may be wrong."""
+    """Change `ok` to unknown if samples contradict lines that report the failure: the judge did not see these lines."""
     lines = context.mode.lines if context.mode and context.contradicted else ()
     if verdict.status != "ok" or not any(meaning.ids & context.contradicted for meaning in lines):
         return verdict
@@ -263,13 +261,13 @@ def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Runs last in its stage, because earlier adjustments may remove evidence."""
+    """Let a failure that only log lines show wait for a sample; runs last, because other adjustments omit evidence."""
     reporting = context.reporting
     if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # The wait for a sample begins at the first similar line, because each further line would delay the verdict.
+    # The wait for a sample begins at the first similar line; else each further line would prolong the wait.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])
@@ -299,7 +297,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage, so that later adjustments do not use the verdicts that it discards."""
+    """Discard verdicts without evidence from logs if no client reports, before other adjustments use these verdicts."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
@@ -307,7 +305,7 @@ def _all_silent(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "A recording can end before its process, so missing data alone gives at most a suspicion.")
 def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
-    """Runs before `explained`, which compares how certain two verdicts are."""
+    """Reduce a confirmed end of a client to suspected, before `explained` compares how certain two verdicts are."""
     if context.attached is None or verdict.status != "confirmed" or not modes()[verdict.mode].absence:
         return verdict
     return replace(verdict, status="suspected")
@@ -315,7 +313,7 @@ def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "If a failure explains the end of a client, the evidence of that end belongs to the failure.")
 def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
-    """Runs before `explained`, which removes the verdict on the end of the client, and with it the evidence."""
+    """Add the evidence of a client's end to the failure that explains it, before `explained` removes this evidence."""
     if context.attached is None or not verdict.unhealthy or not _lasts(verdict, context):
         return verdict
     gone = (other for other in context.verdicts if other.unhealthy and modes()[other.mode].absence)
@@ -327,7 +325,7 @@ def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "One failure gets one verdict: the symptoms of a known failure are not a second failure.")
 def _explained(verdict: Verdict, context: Context) -> Verdict:
-    """Run last in the stage "moment", because a verdict that is still unhealthy afterwards opens an incident."""
+    """Withdraw a failure that another failure explains; runs last, because what remains unhealthy opens an incident."""
     if verdict.status == "unknown":
         return verdict
     present = {mode: incident.status for mode, incident in context.incidents.items()}
@@ -348,7 +346,7 @@ LOOKED_AT = "records wait in the buffer, but the producer was running when its m
     "shown", "An incident lasts longer than one window, so its verdict has the earliest onset and all evidence."
 )
 def _open_incident(verdict: Verdict, context: Context) -> Verdict:
-    """Runs first in its stage: it returns the open incident's verdict, which later adjustments may change."""
+    """Replace the verdict by that of the mode's open incident, before later adjustments change it."""
     return context.incidents.get(verdict.mode, verdict)
 
 
@@ -358,7 +356,7 @@ def _topics(verdict: Verdict, kind: str = "") -> list[str]:
 
 @_adjustment("shown", "Lines without times cannot prove a failure that is defined by a duration.")
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Runs before `unproven-ok`, which does not replace the reason that this adjustment sets."""
+    """Set to unknown a failure that only untimed lines show; runs before `unproven-ok`, which keeps the new reason."""
     mode, attached = modes()[verdict.mode], context.attached
     cause = mode.cause(verdict)
     reason = "" if cause and cause.timeless else mode.needs_times
@@ -372,7 +370,7 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "Metrics that a person copied end when the person stops copying, not when the client ends.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
-    """Runs before `unproven-ok`, which does not replace the reason that this adjustment sets."""
+    """Set to unknown an end that only copied metrics show; runs before `unproven-ok`, which keeps the new reason."""
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
@@ -388,7 +386,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "`ok` is unproven without the evidence of health that the mode defines, or with unread evidence.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
-    """Runs after all adjustments that change unhealthy verdicts."""
+    """Change `ok` to unknown if the mode is not ruled out, after all adjustments that change unhealthy verdicts."""
     attached = context.attached
     if attached is None or verdict.unhealthy or (verdict.status == "unknown" and verdict.reason != FEW):
         return verdict
@@ -398,7 +396,7 @@ def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "An onset computed from made-up times would be wrong.")
 def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
-    """Runs last in its stage, because it needs the final evidence: other adjustments of the stage remove evidence."""
+    """Take an onset from dated evidence only, after all adjustments that remove evidence."""
     attached = context.attached
     sourced = [fact for fact in verdict.evidence if fact.source is not None]
     if attached is None or not sourced or verdict.since_ms is None:

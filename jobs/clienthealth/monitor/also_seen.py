@@ -60,7 +60,7 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
 
 #: Maximum number of minutes for which a `Run` keeps the number of lines in each minute.
 MINUTES = 60
-#: In an excerpt, one line is enough for an issue with a `Trouble.least` below this: a person picked the line.
+#: In an excerpt, which a person picked, one line is enough for an issue that usually needs fewer lines than this.
 EVERYDAY_LINES = 8
 
 
@@ -88,9 +88,9 @@ def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, 
 def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping[str | None, int]) -> list[Seen]:
     """Return a client's known issues.
 
-    `runs`: the issues in the log of the client's process. `kinds`: number of clients of each kind in the process. A
-    line that names no client is counted for each client that it may be about. If there are several such clients,
-    `Seen.of_process` is True.
+    `runs`: the known issues in the log of the client's process, with their numbers of lines. `kinds`: how many clients
+    of each kind (None: unknown kind) the process has. A line that names no client is counted for each client that it
+    may be about. If there are several of these clients, `Seen.of_process` is True.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:

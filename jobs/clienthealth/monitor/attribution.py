@@ -122,7 +122,10 @@ def _is_of(event: LogEvent, client: Client) -> bool:
 
 
 def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str, str]:
-    """Return, by name, the options that a client logged at its last start."""
+    """Return, by name, the options that a client logged at its last start.
+
+    `alone`: True if the process has no other client of this kind, so that lines without a client id count, too.
+    """
     starts = [(i, event) for i, event in lifecycle_lines(state, client, alone) if event.signature in CONFIG_LOGGED]
     own = [(instance, event) for instance, event in starts if instance == client.instance]
     options: dict[str, str] = {}
@@ -203,7 +206,7 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Decide like `owner`; but if the log names the client's instance, other instances' entries are "another's"."""
+        """Return what `owner` returns, but "another's" for entries of other instances if the log names the client's."""
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)
@@ -243,7 +246,7 @@ class ProcessLog:
     def only(self, kind: Kind, instance: str) -> Client | None:
         """Return the only client of this kind in the process; None if there are several or none.
 
-        `instance`: the instance of the result if only the log names the client.
+        `instance`: the instance id that the returned client gets if only the log names it.
         """
         clients = [client for client in (*self.reporting, *self.former) if client.kind == kind and client.client_id]
         name = self._only(kind)
@@ -347,7 +350,8 @@ def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]
 def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
     """Return the entries, except those of loggers that copy lines of other programs.
 
-    A client's own line begins with the client's name. A logger that ever wrote words before such a name copies lines.
+    A client's own line begins with the client's name. So if one line of a logger has other words before a
+    client's name, this logger copies lines.
     """
     entries = list(entries)
     copying = {(entry.process, entry.event.logger) for entry in entries if entry.event and entry.event.copied}
@@ -386,7 +390,7 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
     if meaning.halted:
         return len(after) > 1 and bool(after[-1] > after[0])
     before = values[: np.searchsorted(times, ts_ms - LOGGED_MS, "right")]
-    # Without an earlier sample, compare with 0: the counters of a Java client begin at 0.
+    # The line is wrong if its counter did not rise. Without an earlier sample, a Java client's counter began at 0.
     return bool(len(after)) and bool(after[0] == (before[-1] if len(before) else 0.0))
 
 

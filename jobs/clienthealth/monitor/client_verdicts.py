@@ -1,7 +1,7 @@
 """Judge clients with new samples or log entries: windows → gate → judge → incidents → records.
 
-A gate is a cheap test for one failure mode, and examines all windows at once, with numpy. A window becomes objects for
-a judge only if a gate suspects it, or if it has dumps or log entries that the mode reads.
+A gate is a cheap test for one failure mode, and examines all windows at once, with numpy. A judge examines a
+window only if a gate suspects the window, or if it has dumps or log entries that the mode reads.
 """
 
 from __future__ import annotations
@@ -165,9 +165,10 @@ class Reporter(NamedTuple):
 class Gated:
     """What the gates found in the windows `touched`, for clients of one kind.
 
-    windows    the samples of the windows, as the gates examine them
-    gates      a pair of lists for each mode in the field `live`, with one element per window. First list: True if a
-               judge must examine the window. Second list: why the mode is unknown in other windows; '' if it is ok
+    windows    the samples of these windows, as arrays
+    live       the modes that a client of this kind can have
+    gates      two lists for each mode of `live`, with one element per window. First list: True if a judge must examine
+               the window. Second list: why the mode is unknown in other windows; '' if it is ok
     clients    the fields of `Reporter`, as arrays with one element per client
     """
 
@@ -313,7 +314,7 @@ class _Judgement:
         return Gated(touched, w, live, gates, (number, begin, end, newest, seen, suspected))
 
     def _signatures(self, touched: Touched, at: int) -> frozenset[str]:
-        """Return the ids of patterns that match log lines in a window, also lines that samples contradict."""
+        """Return the ids of patterns that match log lines in a window, including the lines that samples contradict."""
         contradicted = self.refuted.get((int(touched.client[at]), int(touched.start[at])), frozenset())
         return contradicted.union(event.signature for event in touched.logs.get(at, NO_LOG).logs)
 
@@ -339,7 +340,7 @@ class _Judgement:
             self.records.append(content[at].record(ref, span, samples, client.seen, figures, config))
 
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
-        """Return a record's content; judge windows only for a gate's suspicion, an open incident or `collected`."""
+        """Return a record's content; judge windows if one is suspected, an incident is open or verdicts are collected."""
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)
         if self.collected is not None or reporter.suspected or self.incidents.of_client(client.key):
@@ -350,7 +351,7 @@ class _Judgement:
         """Judge all windows of a client, update the client's incidents, and return the newest verdicts."""
         clients, number, touched = self.state.clients, reporter.number, gated.touched
         every, last, last_seen = int(clients.every[number]), int(clients.last[number]), int(clients.last_seen[number])
-        # A log line waits for the client's next sample, unless samples come too rarely or the data is complete.
+        # A verdict on a log line waits for the client's next sample, unless samples are rare or all data has been read.
         seldom = self.collected is not None or every > USUAL_INTERVAL_MS
         known = self._known(client, None if seldom else Reporting(every, last, self.state.time_ms - last_seen))
 
@@ -373,7 +374,7 @@ class _Judgement:
         return self._entered(client, judged, reporter.seen, last_seen - last, lambda at: window(reporter.begin + at))
 
     def _known(self, client: Client, reports: Reporting | None = None) -> Context:
-        """Return a client's starts and incidents; `reports` is None if log lines do not wait for the next sample."""
+        """Return a client's starts and incidents; if `reports` is None, no verdict on a log line waits for a sample."""
         starts = (s for s in self.bucket.starts.get(client.process, ()) if s.client_id == client.client_id)
         own = [start.ts_ms for start in starts if start.instance in ("", client.instance)]
         return Context(starts=own, reporting=reports, incidents=self.incidents.verdicts(client.key))
@@ -409,8 +410,7 @@ class _Judgement:
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for client in inside.unreporting_clients():
-                # If several clients report no metrics, a line that names no client belongs to none of them, so `about`
-                # may be empty.
+                # `about` may be empty: of several clients without metrics, none owns a line that names no client.
                 if any((about := inside.about(client))[:2]):
                     windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))
         for client, of_client in windows.items():
@@ -433,7 +433,7 @@ class _Judgement:
             self.records.append(Content.of(visible, also).record(client, window, 0, last, indicators))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
-        """Judge a client without metrics by its log. Absence modes assume that it departed at its last line."""
+        """Judge a client without metrics by its log; for a mode of missing data, the client ended at its last line."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window, known)
