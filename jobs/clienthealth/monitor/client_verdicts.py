@@ -340,7 +340,7 @@ class _Judgement:
             self.records.append(content[at].record(ref, span, samples, client.seen, figures, config))
 
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
-        """Return a record's content; judge windows if one is suspected, an incident is open or verdicts are collected."""
+        """Return a record's content; judge windows if one is suspected, an incident is open or verdicts are kept."""
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)
         if self.collected is not None or reporter.suspected or self.incidents.of_client(client.key):
