@@ -57,7 +57,7 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
 def departed(bucket: Bucket) -> list[int]:
     """Return the clients (positions in `state.all_clients`) that have departed.
 
-    Gaps in the data of all clients (`state.shared`) are subtracted from a client's time without data.
+    Times in which no client at all sent data (`state.shared`) do not count as a client's time without data.
     """
     state = bucket.state
     last_seen = state.clients.last_seen
@@ -106,7 +106,7 @@ def _left_open(
     over = terminating or confirmed or ends.has_ended(bucket, client, departed_ms, alone)
     changes: list[Transition] = []
     if lived_ms and not over:
-        # The client no longer reports metrics, but its process lives, so the missing data is a symptom.
+        # The client's process lives, so a failure may have stopped the client's samples: use the verdicts `silent`.
         changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
     about_its_end = {verdict.mode for verdict in of_end}
     left = [one for mode, one in state.incidents.of_client(key).items() if mode not in about_its_end]
@@ -217,7 +217,7 @@ def keep(bucket: Bucket) -> Set[str]:
 
 
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
-    """Return a copy of `seen`, the window of a client's end, with all log events and dumps since the last sample.
+    """Return a copy of a client's last window (`seen`); the copy has all log events and dumps since the last sample.
 
     `seen` itself has only the log lines on the client's start and end.
     """

@@ -34,7 +34,7 @@ class Silence(NamedTuple):
     def settled_ms(self) -> float:
         """Time (epoch ms) up to which a logged start is this client's own; a later start belongs to a successor.
 
-        A client may send its first sample while it is still starting.
+        It is at least 5 s (START_MS) after the first sample, because a client may send that sample while it starts.
         """
         return max(self.last_ms, self.first_ms + START_MS)
 
@@ -97,8 +97,8 @@ def _of_its_end(
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # A start line without an instance is about this client only if no other client has this name, and if the
-            # client did not close after a later start (`unsure`).
+            # A start line without an instance counts if no other client had this client id at the last sample, but not
+            # if this client id was started again afterwards and closed only then (`unsure`).
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
@@ -106,7 +106,8 @@ def _of_its_end(
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # A killed client sends no more samples, so a kill over 5 s (START_MS) before its last one hit another process.
+        # A killed client sends no more samples, so a kill that was logged more than 5 s (START_MS) before the client's
+        # last sample hit another process.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))
@@ -156,8 +157,8 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the reporting clients (indices in `state.all_clients`) that prove that the process of `client` still runs.
 
     `client` no longer reports. If its library reports only inside poll(), all other clients of its instance are proof.
-    For other libraries, an open incident shows when the data of `client` ended. Clients of its service and host with a
-    first sample before that time are proof.
+    For other libraries, clients of its service and host are proof if they sent a sample before the data of `client`
+    ended. An open incident contains this time; without the time there is no proof.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):
@@ -200,9 +201,9 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
-    A push does not name its process. There is a sign only if all other clients at the address still push: if this
-    client's process had ended, its other clients would have stopped too. There is no sign if one of them is new (it may
-    belong to a later process) or has this client's name (it may be a replica on the same host).
+    A push does not name its process. If this client's process had ended, all clients of that process would have stopped
+    pushing. So there is a sign only if all other clients at the address still push. There is no sign if one of them is
+    new (it may belong to a later process) or has this client's id (it may be a replica on this host).
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

@@ -29,7 +29,7 @@ class OpenIncident:
 
     seen_ms      end of the last window that showed the fault
     offset_ms    duration: watermark minus the client's own clock
-    heard_ms     for a client without metrics: time of the last data of the client or of its process; 0 if unknown
+    heard_ms     time of the last data of client or process, noted only while the client sends no metrics; else 0
     forgiven_ms  duration since `seen_ms` in which no client sent data, so that no window could show the fault
     departed_ms  time of the last sample if the client stopped reporting, else 0
     alone        True if at `departed_ms` no other client with the same name was on the client's host
@@ -103,7 +103,7 @@ class Incidents:
         self.reopen(opened)
 
     def reopen(self, opened: Iterable[OpenIncident]) -> None:
-        """Add incidents that are already open."""
+        """Add open incidents. Each replaces the incident that its client and mode had before."""
         for incident in opened:
             self._open.setdefault(incident.client.key, {})[incident.verdict.mode] = incident
 
@@ -193,9 +193,7 @@ class Incidents:
         return [closed, *self._enter(client, incident.verdict, incident.seen_ms, incident.offset_ms)]
 
     def seen(self, key: str, mode: str, ts_ms: int) -> None:
-        """Note that the window that ends at `ts_ms` had a symptom of an open incident, even if that symptom proves
-        nothing.
-        """
+        """Prolong a client's incident of a mode to `ts_ms`, the end of a window that shows a symptom of the mode."""
         incident = self.of_client(key).get(mode)
         if incident and ts_ms > incident.seen_ms:
             self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms, forgiven_ms=0)
@@ -210,7 +208,7 @@ class Incidents:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 
     def discount_outage(self, silent_ms: int) -> None:
-        """Note for all open incidents that no client sent data for `silent_ms`."""
+        """Extend the time limits of all open incidents by `silent_ms`, a time in which no client sent data."""
         for i in list(self.all):
             offset_ms, forgiven_ms = i.offset_ms + silent_ms, i.forgiven_ms + silent_ms
             self.reopen([dataclasses.replace(i, offset_ms=offset_ms, forgiven_ms=forgiven_ms)])

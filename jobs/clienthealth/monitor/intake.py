@@ -34,13 +34,12 @@ from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
 from clienthealth.read.logs.bursts import newest, of_each_process
 from clienthealth.settings import MonitorSettings
 
-#: If the topics of logs and metrics are read without delay, a process's newest log line is at most this time (ms) ahead
-#: of the process's metrics.
+#: Without a backlog, a process's newest log line is at most this time (ms) later than the process's newest sample.
 AHEAD_MS = 60_000
 #: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
 
-#: In a backlog, the watermark waits at most this time (ms) for the slowest task: meanwhile all data is kept.
+#: In a backlog, the watermark follows the slowest task, but is at most this time (ms) behind the median of all tasks.
 HELD_MS = 900_000
 #: If the watermark jumps by more than this (ms) in one step, the data of all clients has a gap.
 SHARED_MS = 60_000
@@ -111,8 +110,9 @@ def due(
 ) -> list[LogEntry]:
     """Return the log entries that can be judged now. All others wait in `state.waiting`, at most ten minutes.
 
-    If a process's log is more than a minute ahead of the process's metrics (and of the watermark), the entries that
-    are newer than the metrics wait. If `readings_arrived` is False, no entry waits, because all metrics have been read.
+    An entry waits if it is newer than the watermark and its process's newest sample, and if the process has an entry
+    that is more than a minute newer than both. `readings_arrived`: True if the batch contains metrics. If it contains
+    none, all metrics have been read, so no entry waits.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -141,7 +141,7 @@ def due(
     return now
 
 
-#: Maximum number of clients that are remembered because they were left out at their first report.
+#: Maximum number of clients that are left out at their first report and remembered, to be added at their second.
 REPORTED_ONCE = 2_000_000
 #: Samples less than this (ms) apart may be one report, because some formats split a report.
 APART_MS = 1000
@@ -157,9 +157,8 @@ def without_room(
 ) -> frozenset[Identity]:
     """Return the new clients and groups that are left out because of a limit.
 
-    The function adds to `left_out` the number of clients and groups that each limit (new-clients, clients,
-    clients-per-service) excludes. `numbers`: maps the identity of each known client to its position in
-    `state.all_clients`.
+    Adds to `left_out`, by the limit's name (`new-clients`, `clients` or `clients-per-service`), how many clients and
+    groups are left out. `numbers`: maps the identity of each known client to its position in `state.all_clients`.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()
@@ -176,7 +175,7 @@ def without_room(
     of_new = share(settings.max_new_clients, settings)
     reported_twice = {*new}
     if len(new) > of_new:
-        # Prefer new clients that reported before, or at two different times in this batch.
+        # First add the new clients that reported before, or at two different times in this batch.
         times, reported = client_times(chunks), state.reported_once
         reported_twice = {
             one for one in new if times[one][1] - times[one][0] >= APART_MS or (reported and mark(one) in reported)
@@ -224,7 +223,7 @@ def without(chunk: Chunk, refused: frozenset[Identity]) -> Chunk:
 
 
 def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
-    """Return a chunk with only the clients and groups for which `stays_in` is true. Log entries stay as they are."""
+    """Return a chunk with all log entries, but only the clients and groups for which `stays_in` is true."""
     keep = np.array([stays_in(client) for client in chunk.all_clients], bool)
     groups = [reading for reading in chunk.groups if stays_in(reading.client)]
     if keep.all():
@@ -270,11 +269,11 @@ def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counte
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     """Return the watermark (epoch ms): the time up to which the topics are read, by the clocks of most clients.
 
-    Each task that decoded a part of the batch reports the time up to which the task has read (`Packer`). The watermark
-    is the median of these times, weighted by the tasks' numbers of clients. So a partition that has only one client,
-    with a wrong clock, has no effect. The watermark never goes back, and is never ahead of `now_ms`. Tasks that read
-    only logs may be far ahead, so their times count only if no other task reports. In a backlog, the watermark waits
-    for the task that is furthest behind, but for at most HELD_MS.
+    Each task that decoded a part of the batch reports the time up to which the task has read. The watermark is the
+    median of these times, weighted by the tasks' numbers of clients. So a partition that has only one client, with a
+    wrong clock, has no effect. The watermark never goes back, and is never ahead of `now_ms`. Tasks that read only logs
+    may be far ahead, so their times count only if no other task reports. In a backlog, the watermark is the earliest of
+    these times instead of the median, but at most HELD_MS before the median.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported

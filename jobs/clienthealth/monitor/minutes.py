@@ -114,10 +114,10 @@ def _of_kind(bucket: Bucket, closed: Closed, kind: str, client: Ints, begin: Int
 def lasting(
     state: BucketState, key: str, closed: Sequence[Transition], start_ms: int, end_ms: int
 ) -> Mapping[str, Status]:
-    """Return the status of each failure that the client had between `start_ms` and `end_ms`, by failure mode.
+    """Return the newest status of each incident that was open between `start_ms` and `end_ms`, by failure mode.
 
-    Modes that are detected by the absence of data (`absence`) are left out. `key`: the client's key. `closed`: its
-    recently closed incidents.
+    Modes that are detected by the absence of data (`absence`) are left out. `key`: the client's key. `closed`: the
+    client's recently closed incidents.
     """
     statuses: dict[str, Status] = {}
     opened = state.incidents.of_client(key)

@@ -26,7 +26,7 @@ from clienthealth.settings import MonitorSettings
 LIFECYCLE_MS = 900_000
 #: Number of old dumps kept per process: compared with a new dump, they show which threads have not moved.
 EARLIER_DUMPS = 4
-#: Number of newest lines kept per client id and log pattern: one client id may be used again within minutes.
+#: Number of newest lines kept per client id and log pattern. Several clients may use one client id within minutes.
 LAST_KEPT = 16
 #: A log line after this number of reporting intervals without a sample shows that the process still lives.
 OVERDUE = 1.5
@@ -49,9 +49,9 @@ class Start(NamedTuple):
 
 @cache
 def telling(*lives: LifeEvent) -> frozenset[str]:
-    """Return the ids of the log patterns about the given events in a client's life, such as "begins" or "closed".
+    """Return the ids of the log patterns that show one of the events `lives` of a client, such as "begins" or "closed".
 
-    Without arguments, all these patterns are returned.
+    Without arguments, return the ids of the patterns of all these events.
     """
     patterns = catalogue().by_id.items()
     return frozenset(name for name, meaning in patterns if meaning.life and (not lives or meaning.life in lives))
@@ -129,9 +129,10 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 
 
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
-    """Drop from new thread dumps the threads that show no Kafka client, now or in an earlier dump.
+    """Keep in new thread dumps only threads that show a Kafka client, or that an earlier dump showed in poll().
 
-    If a process has clients that report only inside poll() (`in_poll`), the dump's field `others` keeps these threads.
+    All other threads move to the dump's field `others` if the process has clients that report only inside poll()
+    (`in_poll`), else they are dropped.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:

@@ -32,7 +32,7 @@ SHIFT = 48
 #: A window is at least this number of reporting intervals long. An interval counts as at most MAX_INTERVAL_MS (ms).
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
-#: The monitor itself measures reporting intervals above this (ms), because a client may report a wrong interval.
+#: If a client reports an interval above this (ms), the monitor uses the median time between samples instead.
 USUAL_INTERVAL_MS = 15_000
 #: A clock that was set back by up to SET_BACK_MS is accepted after STANDS_MS without a newer sample.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
@@ -136,7 +136,7 @@ def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Re
     """Sort samples by client and time.
 
     Samples of one client with equal times are merged, because some formats have one metric per record. Values per topic
-    are sorted and merged by sample, topic (name), partition and thread.
+    are sorted and merged by sample, name of the topic, partition and thread.
     """
     key = keys(readings)
     order = np.argsort(key, kind="stable")
@@ -191,7 +191,7 @@ def intervals(state: BucketState) -> Floats:
     seldom[many] = (mean > USUAL_INTERVAL_MS) | (every[many] > USUAL_INTERVAL_MS)
     later = np.flatnonzero((client[1:] == client[:-1]) & seldom[client[1:]]) + 1
     of_client, gaps = client[later], ts[later] - ts[later - 1]
-    # Sort each client's gaps: `of_client` is sorted already.
+    # Sort the gaps within each client. The clients keep their order, because the upper bits are the client's number.
     gaps = np.sort((of_client << SHIFT) | gaps) & ((1 << SHIFT) - 1)
     begin = np.flatnonzero(np.diff(of_client, prepend=-1))
     number, count = of_client[begin], np.diff(begin, append=len(of_client))
@@ -200,10 +200,9 @@ def intervals(state: BucketState) -> Floats:
 
 
 def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
-    """Return the windows of each client.
+    """Return the slide and the length (ms) of each client's windows.
 
-    A window lasts for `window_seconds`, but longer if the client's reporting interval is above 15 s
-    (USUAL_INTERVAL_MS).
+    The length is `window_seconds`, or more if the client's reporting interval is above 15 s (USUAL_INTERVAL_MS).
     """
     slide, length = 1000 * settings.slide_seconds, 1000 * settings.window_seconds
     every = np.minimum(intervals(state), MAX_INTERVAL_MS)
@@ -262,7 +261,7 @@ def compact(state: BucketState) -> None:
 
 
 def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
-    """Return the texts that are still used, and an array that maps an old index to the new one (-1: no text)."""
+    """Return the texts to which `positions` point, and an array that maps an old index to the new one (-1: no text)."""
     used = np.zeros(len(texts) + 1, bool)
     for column in positions:
         used[column] = True
@@ -272,7 +271,10 @@ def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
 
 
 def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readings:
-    """Return the samples with totals in place of deltas (OTLP). A client's totals begin with its first sample."""
+    """Return the samples with totals in place of deltas (OTLP).
+
+    A total is the sum of the client's deltas in `readings` up to that sample.
+    """
     of_delta = np.unique(readings.client[readings.delta > 0])
     if not len(of_delta):
         return readings

@@ -26,15 +26,15 @@ from clienthealth.monitor.state import BucketState
 
 #: Only a client that has reported for less than this time (ms) can be the continuation of another client.
 NEW_MS = 120_000
-#: From the old client's last sample to the new client's first, counters may grow at most FASTER times as fast as
-#: before. The old client must have reported for at least LONGER times as long.
+#: In the gap between the old client's last sample and the new client's first, counters may grow at most FASTER times as
+#: fast as before. Before the gap, the old client must have reported for at least LONGER times the gap's length.
 FASTER, LONGER = 3.0, 3.0
 
 
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
     """If a client continues under another instance, merge its old entry in the state into the new one.
 
-    Return (`closed` for the remaining clients, keys of the clients under their old instances, changes of incidents).
+    Return (`closed` without the old entries, keys of the clients in the old entries, changes of their incidents).
 
     closed  for each client, the time (epoch ms) up to which its windows are closed to new data
     """

@@ -1,8 +1,8 @@
 """The state of a bucket of processes: what is remembered between two batches, and how it is saved as versioned bytes.
 
 The size of the state is bounded. Samples, events and dumps are kept as long as a window needs them.
-After a client has departed, the state keeps its open incidents and, for some time, its entries in the fields of type
-`Memory`.
+After a client has departed, the state keeps the client's open incidents and, for some time, a few facts about the
+client (the fields of type `Memory`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Clients(Table):
     `values`: the newest known values of the metrics that show a producer's undelivered records (UNDELIVERED).
 
     first, last  time of the client's first and newest sample (its own clock, epoch ms)
-    last_seen    time of the client's last data, by the watermark (`intake.clock`)
+    last_seen    time of the client's last data (epoch ms); if its clock is wrong, from neighbouring records
     every        the client's reporting interval, ms
     minute       the first minute of the client that is not in the history yet (epoch ms)
     config       position of the client's configuration in `configs`
@@ -132,7 +132,7 @@ class Run(msgspec.Struct, array_like=True):
 
 
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
-    """Entries by key, each with a time (epoch ms). A key is a tuple of names, of one hash, or of two times.
+    """Entries by key, each with a time (epoch ms). A key is a tuple; `Kept` describes the keys of each field.
 
     `forget` (`monitor/step.py`) deletes old and excess entries.
     """
@@ -165,7 +165,7 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
         self.kept.pop(key, None)
 
     def only(self, homes: Container[object]) -> None:
-        """Keep only entries with a key that begins with one of these processes (service, host)."""
+        """Keep only the entries of the processes `homes`. A key begins with its process (service, host)."""
         self.kept = {key: one for key, one in self.kept.items() if key[:2] in homes}
 
     def evict(
@@ -196,29 +196,29 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
 
 
 class Kept(msgspec.Struct, kw_only=True):
-    """The parts of a state that have the same form in memory and on disk.
+    """The parts of a state that have one form in memory and on disk.
 
-    idle_ms   time without any input, added up over this monitor's steps
+    idle_ms   how long (ms) no input has arrived; pauses of the monitor do not count
     stepped_ms  time of this monitor's last step, by this machine's clock (epoch ms)
     all_clients  the clients that report
     waiting   log entries that wait for their process's metrics
-    waited_ms  how long the oldest entry in `waiting` has waited, added up over this monitor's steps
+    waited_ms  how long (ms) `waiting` has had entries; pauses of the monitor do not count
 
-    Fields of type `Memory`. Their keys begin with a process (service, host), except in `shared` (two times), and in
-    `ended` and `reported_once` (hashes, see `mark`).
+    The following fields have the type `Memory`. A key begins with a process (service, host). But in `groups`, a key is
+    the group's `Client.home`; in `shared`, a pair of times; in `ended` and `reported_once`, a hash (see `mark`).
 
-    groups    the consumer groups, by service and `Client.home` (instance and client id as one text)
+    groups    the consumer groups
     has_log_data  processes of which any log line or thread dump was read
     lifecycle by process and client id: the log events of the client's start and end, each with the instance that
               the line names ("": none)
     also_seen counts of log lines that show known issues, by process, instance, client id, kind and issue
     gone      recently departed clients, so that lines of their processes are not assigned to their successors
     former    clients that have an open incident but do not report: they stopped, or only log lines name them
-    over      recently closed incidents, until all minutes in which they were open are in the history
+    over      recently closed incidents, kept until the history has a row for each minute in which they were open
     shared    spans (from, to) in which no client at all sent data; their length is subtracted from a
               client's time without data (`departures.py`)
     ended     for each client or process that has ended: the newest time of its samples or logs
-    reported_once  new clients that the limit `max_new_clients` excluded at their first report
+    reported_once  new clients that were not added at their first report, because of the limit `max_new_clients`
     """
 
     time_ms: int = 0
@@ -243,7 +243,7 @@ class BucketState(Kept, kw_only=True):
     """The state of a bucket in memory.
 
     readings  the samples, in order of client (position in `all_clients`) and time
-    parts     the values of the samples per topic
+    parts     the values that samples have for single topics, partitions or threads
     configs   configurations of clients; samples and clients refer to them by position
     names     names of topics and threads; samples refer to them by position
     log_entries  log events and thread dumps of processes, in order of time
@@ -259,11 +259,14 @@ class BucketState(Kept, kw_only=True):
 
     @property
     def by_process(self) -> tuple[Memory[Any, Any], ...]:
-        """The fields of type `Memory` with keys that begin with a process."""
+        """The fields of type `Memory` with keys that begin with a process, or with the `Client.home` of a group."""
         return self.groups, self.has_log_data, self.lifecycle, self.also_seen, self.gone, self.former, self.over
 
     def end(self, names: Iterable[str], newest_ms: int) -> None:
-        """Remember that the client or process `names` has ended. `newest_ms`: time of its last data (its own clock)."""
+        """Remember that a client or process has ended. `newest_ms`: time of its last data (its own clock).
+
+        `names`: the client's `identity`, or the process as (service, host).
+        """
         self.ended.remember(mark(names), max(newest_ms, self.ended.get(mark(names)) or 0), self.time_ms)
 
     def numbers(self) -> dict[ProcessKey, list[int]]:
@@ -286,7 +289,7 @@ class BucketState(Kept, kw_only=True):
 
 
 class _Saved(Kept, kw_only=True):
-    """A saved state, with the names of the metrics, so that later releases can read the tables."""
+    """A saved state. It names the metrics in its tables' columns, because a later release may have other metrics."""
 
     buckets: int
     vocabulary: dict[str, tuple[str, ...]]

@@ -53,7 +53,7 @@ class Published:
         self.changes += judged[1]
 
     def end(self, changes: Sequence[Transition]) -> None:
-        """Add changes of incidents.
+        """Add changes of incidents to this result.
 
         For each incident that was closed or moved to another client, also add a tombstone under the client's key.
         """
@@ -121,7 +121,7 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
-    # Lines on a client's start and end stay as long as its process has data, and 15 minutes longer.
+    # Keep lines on a client's start and end for 15 minutes, and longer while the client's process reports or logs.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
     # A program may have a client id of its own in each thread, so the number of entries per process is limited.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
@@ -129,7 +129,7 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
-    # Keep each span in which no client sent data, until every client has sent data again.
+    # Drop a span in which no client sent data as soon as every client has sent data after it.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
     # Remember only the newest clients that `max_new_clients` excluded, at most this bucket's share of REPORTED_ONCE.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))

@@ -37,7 +37,7 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
     """Return two values per window: True if a judge must examine the window, and a reason.
 
-    If no judge examines the window, the verdict is `unknown` for this reason, or `ok` if the reason is ''.
+    If no judge examines the window, the verdict is `ok` if the reason is '', else `unknown` for this reason.
     """
     repeated = repeats(w)
     reasons = np.where(repeated, REPEATS, mode.gate.reasons(w, mode.thresholds))
@@ -47,7 +47,7 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
     """Judge one window, and change the verdict by the adjustments of stage "window" (`adjust.py`).
 
-    `known`: knowledge from outside the window.
+    `known`: what the adjustments use beside the mode and the window.
     """
     context = dataclasses.replace(known, mode=mode, window=window)
     (adjusted,) = adjust("window", [mode.judge(window, mode.thresholds)], context)
@@ -119,9 +119,9 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
     """Merge the details of one fault from several windows, given in order of time.
 
-    A key gets its newest value. But a key in the mode's `sums` or `peaks` gets its maximum over all windows. If the
-    total of the `Count` with the key's name is greater, the key gets this total. A key in the mode's `momentary` is
-    dropped if the newest window lacks the key.
+    A key gets its newest value. But a key in the mode's `sums` or `peaks` gets its greatest value, because windows
+    overlap. If the total of the `Count` with the key's name is greater, the key gets this total. A key in the mode's
+    `momentary` is dropped if the newest window lacks the key.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}
@@ -163,7 +163,8 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
     """Return the counts of an incident's verdict.
 
-    A sum in `detail` without a `Count` gets one per kind of evidence: `settled` is the sum, `settled_ms` is `seen_ms`.
+    If `detail` has a sum without a `Count`, two are added (for logs and for metrics), with the sum as `settled` and
+    `seen_ms` as `settled_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
