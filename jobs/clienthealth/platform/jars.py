@@ -97,8 +97,7 @@ def classpath(name: str) -> list[Path]:
 def local_files() -> Path | None:
     """Return the jar with the compiled LocalFiles.java; None if the compilation fails.
 
-    Raises DependencyError without Java. A JRE has no compiler, so Janino (one of PySpark's jars) runs LocalFiles.java,
-    which compiles its own source.
+    Raises DependencyError without Java. A JRE has no compiler, so Janino, one of PySpark's jars, compiles the file.
     """
     source = Path(__file__).with_name("LocalFiles.java")
     jar = cache() / "classpath" / f"LocalFiles-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.jar"
@@ -132,9 +131,9 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a hash of Java and class path, because a class archive is valid only for these two."""
+    """Return a hash of Java, class path and PySpark's version: a class archive (AppCDS) is valid only for these."""
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
-    # On macOS, /usr/bin/java is a launcher, without a file lib/modules beside it.
+    # Skip missing files: on macOS, /usr/bin/java is a launcher, which has no file lib/modules.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]
     stamps.append(importlib.metadata.version("pyspark"))
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]
@@ -147,7 +146,7 @@ def start_archiver() -> object:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """Return a new temporary folder in the cache, so that its files can be moved into the cache."""
+    """Return a new temporary folder on the cache's file system, so that a rename can move its files into the cache."""
     return tempfile.TemporaryDirectory(dir=cache())
 
 

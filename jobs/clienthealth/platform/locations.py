@@ -1,4 +1,7 @@
-"""Work with locations: paths on this machine, and URLs that Spark reaches. Import modules of a checkout."""
+"""Work with locations: paths on this machine, and URLs that Spark reaches.
+
+Also import the modules that only a checkout of this repository has.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ class Reread(Generic[_T]):
         self._unopened = False
 
     def current(self) -> _T:
-        """Return the content: the same object until a file has changed."""
+        """Return the content. It is a new object only after one of the files has changed."""
         with self._lock:
             changed = (stamp := self._stamps()) != self._stamp
             if changed or self._unopened:

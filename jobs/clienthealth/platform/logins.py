@@ -32,7 +32,7 @@ from clienthealth.model.tables import converted, table
 from clienthealth.platform.jars import java
 from clienthealth.platform.secrecy import basic_auth, redacted
 
-#: Maps an option that all clients of kafka-python have to its default; the Java name has `.` in place of `_`.
+#: The options that all clients of kafka-python share (option → default). The Java names have `.` in place of `_`.
 _SAME = {
     name: default
     for name, default in KafkaAdminClient.DEFAULT_CONFIG.items()
@@ -124,7 +124,7 @@ def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def jvm_flags(options: Mapping[str, str]) -> str:
-    """Return the JVM flag that allows the address of the token endpoint, after a blank; '' without a token endpoint.
+    """Return a blank and the JVM flag that allows the token endpoint's address; '' without a token endpoint.
 
     Kafka's Java client requests tokens only from the addresses that this flag lists.
     """

@@ -17,7 +17,7 @@ HIDDEN = "(hidden)"
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 
 _SECRET = re.compile(SECRET)
-#: Private keys, logins in URLs, and values after a secret's name; group 1 of _USER and _GIVEN precedes the secret.
+#: Patterns of secrets. Group 1 of _USER and _GIVEN is the text before the secret, which `redacted` keeps.
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 _USER = re.compile(r"(://)[^/?#\s'\"]*@")
 _NAME = r"(?:passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key)[\w.-]{0,80}"

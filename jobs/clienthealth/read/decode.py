@@ -3,8 +3,8 @@ r"""Decode an input record into client snapshots, log lines, and the reasons why
 The header `format` names a record's format. Without that header the record's content decides. Fields of the client's
 identity that are missing from the payload are taken from the record's headers, then from its Kafka key:
 `service|instance|client_id`, with `|` and `\` in a part escaped by `\`. For KIP-714 pushes through our broker plugin,
-headers identify the client (`formats/_pushed.py`), and the broker's clock gives the snapshot's time. A push may be
-empty, because admin clients push, too (since Kafka 4.0).
+headers identify the client (`formats/_pushed.py`), and the broker's clock gives the snapshot's time. A push without
+metrics of a producer or consumer is no error, because since Kafka 4.0 admin clients push, too.
 
 Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first
 (`formats/_payload.py`). The functions of this module raise only errors of the schema registry: ServiceError if it
@@ -91,7 +91,7 @@ class Decoded(msgspec.Struct):
 
 
 class _Parsed(msgspec.Struct):
-    """A parsed record, without the fields from its headers and key."""
+    """A parsed record. Its `content` still lacks the fields that the record's headers and key contain."""
 
     result: Decoded
     record: Record = Record(text="")

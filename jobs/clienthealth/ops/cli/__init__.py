@@ -52,7 +52,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     actions: Mapping[str, Command] = {}
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
-        """Add the options and actions to the parser of this command."""
+        """Add the options and subcommands (`actions`) of this command to its parser."""
         parser.description = self.description or self.help
         parser.epilog = pkgutil.resolve_name(self.epilog) if self.epilog else None
         groups: dict[str, Any] = {"": parser}

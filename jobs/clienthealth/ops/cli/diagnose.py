@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def run_diagnose(args: argparse.Namespace) -> int:
     """Judge the files in `args.paths` and print the result. Return the exit code (`outcome.exit_code`).
 
-    Raises InputError if no file can be read, or if the page cannot be written.
+    Raises InputError if no file can be read, or if the HTML report (`args.html`) cannot be written.
     """
     from clienthealth.configuration import load
     from clienthealth.diagnose.examine import examine

@@ -54,7 +54,10 @@ def run(args: argparse.Namespace) -> int:
 def _of_topics(
     topics: Sequence[str], args: argparse.Namespace, settings: Settings
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield (topic, its stream, its newest records, a text about partitions that cannot be read) for each topic."""
+    """Yield (topic, metrics or logs, its newest records, which partitions cannot be read) for each topic.
+
+    The second element is None if neither `args` nor the settings name it.
+    """
     from clienthealth.ops.doctor.records import newest
 
     streams: dict[str, Stream] = {
@@ -68,7 +71,10 @@ def _of_topics(
 def _of_files(
     paths: Sequence[Path], args: argparse.Namespace
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield (file, its stream, its first records, '') for each file; '' because no partition can be unreadable."""
+    """Yield (file, metrics or logs, its first records, '') for each file.
+
+    The second element is None if the file may contain either.
+    """
     if not paths:
         return
     from clienthealth.model.readings import Source

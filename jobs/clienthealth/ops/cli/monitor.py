@@ -68,7 +68,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
     except BlockingIOError as error:
         raise StateError(ANOTHER.format(checkpoint=checkpoint)) from error
     except OSError as error:
-        # The job cannot use this folder either; the job's error contains the remedy.
+        # Go on without the lock: the job will fail at this folder, too, and its error contains the remedy.
         print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
     try:
         yield

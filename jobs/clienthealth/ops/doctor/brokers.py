@@ -127,7 +127,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Report whether this user has the needed rights; yield nothing if brokers report no rights (Kafka < 2.3)."""
+    """Check that we have the rights `needed` on a topic; yield nothing if brokers report no rights (Kafka < 2.3)."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return
@@ -169,7 +169,7 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         grant = f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed"
         yield Finding(about, "failed", f"{text} {grant}.")
     else:
-        # Brokers report no rights on a group that does not exist.
+        # Brokers report no rights on a group that does not exist; then only the right to describe it is certain.
         yield Finding(about, "ok", f"This user may {'read in' if authorised else 'describe'} groups named {READERS}….")
     yield Finding(about, *_groups_seen(client))
 

@@ -98,7 +98,7 @@ def _reason(error: Exception) -> str:
 
 
 def limits(settings: Settings) -> Iterator[Finding]:
-    """Report the monitor's limits, how many items each limit has dropped, and how many clients have a wrong clock."""
+    """Report the monitor's limits, how many clients, samples or events each left out, and how many clocks are wrong."""
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:

@@ -27,7 +27,7 @@ class Record:
 
     text      the value without leading blanks and byte order mark; '' for a binary value
     data      the value if it is binary, else None
-    signal    metrics or logs if the value is OTLP in protobuf, else None (`_protobuf.signal`)
+    signal    metrics or logs if the value is OTLP in protobuf, else None
     document  the parsed value if it is JSON (NaN and Infinity are allowed) or was decoded with a schema; else None
     key       the Kafka key as text; None if it is missing, too long or not text
     headers   the headers that `decode.py` reads, as text by name

@@ -120,7 +120,7 @@ FORMATS = tuple(
     Format(name, "logs", declared.order, declared.recognise, declared.lines, about=declared.about)
     for name, declared in _DECLARED.items()
 )
-#: The layout of JSON lines in an unknown format: all layouts but those of formats that carry another program's line.
+#: For JSON lines in an unknown format: all layouts in one, except those of formats that wrap another program's line.
 ANY_LAYOUT = reduce(or_, (declared.layout for _, declared in sorted(_DECLARED.items()) if not declared.carries))
 
 

@@ -58,7 +58,7 @@ def _texts(values: list[Any]) -> list[str]:
     return [text for text in map(as_text, values) if text is not None]
 
 
-#: A time without a zone is used only if it is within this (ms) of the shipper's time: a local time is hours off.
+#: If a line's time has no zone and differs from the shipper's time by more than this (ms), the shipper's time is used.
 BELIEVED_MS = 600_000
 #: The text before a JSON line from stern (pod and container) or Docker Compose (service and a bar).
 _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")

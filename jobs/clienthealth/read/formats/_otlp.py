@@ -4,9 +4,9 @@ The client's name is looked up on the data point (OpenTelemetry's Java agent put
 resource. Sums may be deltas; in KIP-714 pushes sums are always deltas. The time span that deltas cover becomes the
 reporting interval. There is one snapshot per client and resource, at the time of the resource's newest data point.
 
-The Java agent reports a metric only at the finest level (per topic or partition), and a KIP-714 subscription may
-request only that level. The client's value is then the sum (`metrics.SUMMED`) or the maximum (`samples.LARGEST`) over
-its topics.
+The Java agent reports some metrics only per topic or partition, and a KIP-714 subscription may leave out the client's
+own value of a metric. Then the value is computed from the client's topics: a sum for the metrics in `metrics.SUMMED`, a
+maximum for those in `samples.LARGEST`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,10 @@ def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Id
 
 
 class Points(Samples):
-    """The data points of a resource. `pushed`: True if any came in a KIP-714 push. `delta`: True if any is a delta."""
+    """The data points of a resource.
+
+    `pushed`: True if any data point came in a KIP-714 push. `delta`: True if any data point is a delta.
+    """
 
     def __init__(self, resource: Identity) -> None:
         super().__init__(None, resource)

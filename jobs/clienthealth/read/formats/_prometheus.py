@@ -42,7 +42,7 @@ def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | 
     instance = label(values, "instance")
     host, scraped = label(values, "host", "pod"), None
     if url := label(values, "url", "endpoint"):
-        # The label `url` or `endpoint` is the address of the scraped JVM; `host` may be the scraper's own host.
+        # Prefer the label `url` or `endpoint`, the address of the scraped JVM: `host` may be the scraper's own host.
         host, scraped = host_and_instance(url, host)
     process = Identity(
         service=label(values, "service", "application", "app", "job"),

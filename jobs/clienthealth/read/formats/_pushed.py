@@ -50,7 +50,8 @@ def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> 
 def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
     """Set time, interval and the metric TERMINATING of a pushed snapshot, from the headers of our broker plugin.
 
-    The time comes from the broker's clock. A snapshot that was not pushed stays unchanged.
+    The time comes from the broker's clock. TERMINATING is 1 if the client is closing, else 0. A snapshot that was not
+    pushed stays unchanged.
     """
     if INSTANCE not in headers:
         return

@@ -19,7 +19,7 @@ from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetric
 from clienthealth.model.values import EARLIEST_MS, MAX_INT, MAX_NAME, MIN_INT, interval, measurement, option, present
 from clienthealth.read.formats.canonical import INTERVAL_MS, METRIC_NAMES, options
 
-#: The value of a metric that a record lacks: always this object, found by a comparison by `is`.
+#: The value of a metric that a record lacks. Compare with `is`, because NaN does not equal itself.
 UNKNOWN = float("nan")
 REMEMBERED = 100_000
 
@@ -41,7 +41,7 @@ def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
 
 
 def _getter(every: Iterable[str], names: Iterable[str]) -> Callable[[Any], tuple[float | None, ...]]:
-    """Return a function that takes a struct of `_struct(…, every)` and returns the values of the metrics `names`."""
+    """Return a function that reads the metrics `names` from a struct. `every`: all metrics of that struct, in order."""
     numbers = {name: n for n, name in enumerate(every)}
     fields = [f"f{numbers[name]}" for name in names]
     read: Callable[[Any], Any] = attrgetter(*fields)
@@ -60,7 +60,7 @@ _READ_TOPIC = _getter(TOPIC_METRICS, TOPIC_METRICS)
 
 
 class FastTopic(msgspec.Struct, gc=False):
-    """The values of one topic, partition or thread."""
+    """The values that a snapshot has for a topic, or for a partition or thread of the topic."""
 
     topic: _Name
     partition: Annotated[int, msgspec.Meta(ge=MIN_INT, le=MAX_INT)] | None = None
@@ -77,7 +77,7 @@ class FastTopic(msgspec.Struct, gc=False):
 class FastClient:
     """A client, as its records name it. All records of the client share this object while it is in the cache.
 
-    `read`: a function that takes `_Record.metrics`, and returns the values of the metrics that this kind of client has.
+    `read`: a function that takes a record's metrics, and returns the values of those that this kind of client has.
     """
 
     __slots__ = ("identity", "read")

@@ -30,7 +30,10 @@ _NAMES = metric_names.mbeans()
 
 @lru_cache(maxsize=16_384)
 def _parts(keyspace: str) -> tuple[str, Subject, str | None] | None:
-    """Return (`host_port`, subject, our name of the metric or None); None if no Kafka client has this metric."""
+    """Return (`host_port`, subject, our name of the metric); None if the MBean is not that of a Kafka client.
+
+    The subject is the measured client, topic or partition. Our name is None for a metric that is not read.
+    """
     if (match := KEYSPACE.search(keyspace)) is None:
         return None
     at, kind, names, group, attribute = match.groups()

@@ -75,7 +75,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
 def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics: Mapping[str, Any]) -> None:
     """Add a group of metrics to `samples`; `names` maps kafka-python's metric names to ours."""
     times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
-    # If a time exceeds LONGEST_QUEUE_SECONDS, all queue times of this group are in ms, not in s.
+    # If a queue time exceeds LONGEST_QUEUE_SECONDS, all queue times in `metrics` are in ms, not in s.
     queue_factor = 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0
     if metrics:
         samples.add(subject, None, None)
@@ -85,7 +85,7 @@ def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics:
         value = number(raw)
         maximum = metrics.get(f"{metric[:-4]}-max", 0.0) if metric.endswith("-avg") else 0.0
         if number(maximum) is None:
-            # A maximum that is no number means that nothing was measured, so the average of 0 is unknown.
+            # If the maximum is no number, nothing was measured, so the average (0) is read as unknown.
             value = None
         if value is not None and metric.startswith(QUEUE_TIME):
             value *= queue_factor

@@ -101,7 +101,10 @@ def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None
 
 
 def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]:
-    """Return (average, maximum) over all brokers or topics; averages are weighted by their number of values (`cnt`)."""
+    """Return (average, maximum) of the statistic `name` over all `parents` (brokers or topics).
+
+    The average is weighted by each parent's number of values (`cnt`).
+    """
     weights = weighted = 0.0
     maxima = []
     for parent in parents:

@@ -4,8 +4,8 @@
 counts as unknown. Kafka's own clients write a separate resource around every single metric; equal resources are merged.
 
 Two pushes of the same metrics differ only in times and values, which always take eight bytes each. So the reader finds
-the positions of these numbers once, together with the metric, client and topic of each number. If all other bytes of a
-later push are in a cache, the numbers mean the same as before.
+the positions of these numbers once, together with the metric, client and topic of each number. If a later push differs
+from an earlier one only in these numbers, positions and meaning come from a cache.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class _Metric(NamedTuple):
 
 
 class _Meaning(NamedTuple):
-    """What the numbers in an instrumentation scope mean: the metric and client of each number, without the numbers.
+    """What the numbers in an instrumentation scope mean: which metric of which client each number is.
 
     values   maps a subject (client, topic, …) to its values: (position in the unpacked scope, our name of the metric)
-    deltas   positions in the unpacked scope (Parts) of the times of all data points that are deltas
+    deltas   for each data point that is a delta: the position of its times (start and end) in the unpacked scope
     kip714   True if any metric has a name that KIP-714 pushes use
     """
 
@@ -90,7 +90,7 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The positions of the numbers in a scope's bytes. `meanings` maps all other bytes to what the numbers mean."""
+    """The positions of the numbers in a scope's bytes. `meanings`: the bytes between the numbers → their meaning."""
 
     def __init__(self, form: str) -> None:
         self.unpack = struct.Struct(form).unpack
@@ -98,9 +98,9 @@ class _Shape:
 
 
 class Shapes:
-    """A cache of shapes (`_Shape`: where the numbers are in the bytes of an instrumentation scope).
+    """A cache of shapes. If an instrumentation scope has a cached shape, only its numbers are read.
 
-    For a scope, only the shapes of earlier scopes with the same size in bytes are tried.
+    A scope is compared only with the shapes of earlier scopes that had its size in bytes.
     """
 
     def __init__(self) -> None:

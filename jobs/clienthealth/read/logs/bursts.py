@@ -16,9 +16,9 @@ from clienthealth.read.logs.dumps import DUMP_LINE
 
 #: One event per SAMPLING_MS (ms) is kept for each log pattern, client, thread, address and goroutine.
 SAMPLING_MS = 100
-#: Equal lines of thread dumps are merged if they are in one interval of LINE_SAMPLING_MS (ms) and in one slot of the
-#: log file: (offset / SLOT_BYTES) modulo SLOTS. So a dump of up to 256 KiB loses hardly any frame, while copies of a
-#: stack trace are limited.
+#: A log file consists of blocks of SLOT_BYTES bytes, numbered modulo SLOTS. Equal lines of thread dumps are merged if
+#: their blocks have equal numbers, and if their times are in one interval of LINE_SAMPLING_MS (ms). So a dump of up to
+#: 256 KiB loses hardly any frame, while copies of a stack trace are limited.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")
@@ -48,8 +48,8 @@ E = TypeVar("E", bound=Entry)
 def sample_key(event: LogEvent) -> tuple[str, ...]:
     """Return a key that is equal for all events of a process that are merged into one event.
 
-    Events with `0 attempts left` (capture `left`) are merged even if their addresses differ. A restart of the monitor
-    does not change the key.
+    Events that report `0 attempts left` are merged even if their addresses differ. A restart of the monitor does not
+    change the key.
     """
     named = (event.captures.get(name, "") for name in ("address", "goroutine", "minutes"))
     detail = "given up" if event.captures.get("left") == "0" else "".join(named)
@@ -62,9 +62,9 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
 
 
 def is_new(kept: dict[Hashable, E], entry: E) -> bool:
-    """Add an entry to `kept` and return True, unless `kept` has an equal entry (one with the same key `sample`).
+    """Add an entry to `kept` and return True, unless `kept` has an entry with an equal `sample`.
 
-    In that case add the new entry's `repeats` to the `repeats` of the equal entry, and return False.
+    In that case add the new entry's `repeats` to the `repeats` of the kept entry, and return False.
     """
     first = kept.setdefault(entry.sample, entry)
     if first is not entry:

@@ -24,10 +24,10 @@ MAX_GAP = 8_192
 
 _STAMP_LENGTH = 19
 _END = "JNI global ref"
-#: Failure modes use only frames with one of these texts, so others are dropped from dumps sent line by line.
+#: Failure modes use only frames with one of these texts. If a log record is a single frame without them, it is dropped.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
-#: Beginnings of a dump's lines that are neither a thread's header nor a frame: a thread's state, the line above the
-#: frames of a mounted virtual thread, the dump's title and end, and lines of the report of deadlocks.
+#: The beginnings of a dump's other lines: a thread's state, the dump's title, the line above the frames of a mounted
+#: virtual thread, the dump's end, and two lines of the report of deadlocks.
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
 #: A thread's header: the name in quotes (names may contain quotes), then text that only headers contain.
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
@@ -37,7 +37,7 @@ _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
 
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
-    """Return a log record's dumps (at most the first 64), prepared for the failure modes. `source`: the input record.
+    """Return the first 64 dumps of a log record in the form that failure modes read. `source`: the input record.
 
     Each dump gets the record's time. If dumps contain times of their own, a later dump gets the record's time plus the
     time that passed since the first dump.
@@ -58,8 +58,8 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    A frame gives True only if failure modes use it. A frame of an exception's stack trace is treated like a dump's,
-    because both may look alike.
+    A frame gives True only if it contains a text that failure modes look for (_TELLING). A frame of an exception's
+    stack trace is treated like a dump's, because both may look alike.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):

@@ -31,12 +31,12 @@ from clienthealth.read.logs.times import time_ms
 LITERALS: tuple[str, ...] = tuple(TABLES["literals"]["amid_a_log"])
 #: Every dump in whatever format contains at least one of these texts, even if the dump is a string within JSON.
 SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TABLES["literals"]["shipped"])
-#: Maximum numbers of lines above a dump's first thread (many in a javacore), and of dumps in a text.
+#: MAX_ABOVE: maximum number of a dump's lines above its first thread. MAX_DUMPS: maximum number of dumps in a text.
 MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
-#: Frames below a line of the surrounding log, or below an exception, do not belong to the thread above.
+#: A line of the surrounding log, or an exception. The frames below it do not belong to the thread above it.
 _ENTRY = pattern(TABLES["lines"]["entry"])
 
 
@@ -54,7 +54,7 @@ class _Open:
     """The dump that is being read.
 
     titled      True if a line above the first thread is the JVM's title of a dump
-    taken       numbers of the text's lines that belong to the dump
+    taken       line numbers (from 0) of the dump's lines in the text
     ended       True after the dump's last line
     summed_up   True within the report of deadlocks, which repeats threads that were already read
     deadlocked  names of the threads in the report of deadlocks

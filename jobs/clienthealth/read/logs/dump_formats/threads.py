@@ -129,12 +129,12 @@ def dump_of(
 ) -> Dump:
     """Make a dump of at most 256 threads (MAX_THREADS).
 
-    `what`: the program that wrote the dump. `ts_ms`: the dump's time (epoch ms). `taken`: numbers of the text's lines
-    that belong to the dump. `complete`: True if the dump has its closing line, False if this line is missing, None if
+    `what`: the program that wrote the dump. `ts_ms`: the dump's time (epoch ms). `taken`: line numbers (from 0) of the
+    dump's lines in the text. `complete`: True if the dump has its closing line, False if this line is missing, None if
     the program writes no closing line.
 
     Threads of a Kafka client, and the thread DestroyJavaVM (EXITING), come first. Then come other threads that have a
-    name and run code outside the JVM. All other threads are left out.
+    name and at least one frame outside the JVM's own code. All other threads are left out.
     """
     of_kafka, others = [], []
     for block in blocks:
