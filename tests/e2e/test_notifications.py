@@ -177,7 +177,10 @@ def test_a_fleet_that_fails_is_one_page(world: World) -> None:
 
 @dataclass(frozen=True)
 class Storm:
-    """In each of `services` services, `each` clients fail per mode; `fleet` clients are healthy."""
+    """There are `services` services.
+
+    In each of them, `each` clients fail with each mode. Another `fleet` clients are healthy.
+    """
 
     services: int
     status: str

@@ -26,7 +26,7 @@ from tests.lab.mechanisms import (
 Asked = Literal["nothing", "suspected", "confirmed"]
 #: Two dumps APART_SECONDS apart, or metrics that stand still for STILL_SECONDS, prove one long wait.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
-#: Metrics that stand still for DEAD_SECONDS and for request.timeout.ms prove that the I/O thread hangs.
+#: Metrics that stand still for the longer of DEAD_SECONDS and request.timeout.ms prove that the I/O thread hangs.
 DEAD_SECONDS = 60.0
 #: Each callback that returns takes less than LONG_SECONDS, so two dumps LONG_SECONDS apart prove a hang.
 LONG_SECONDS = 40.0
@@ -35,7 +35,7 @@ _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
 #: MANY expired records, or MANY equal samples, are no coincidence.
 MANY = 3
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
-#: close() gives up after 30 s by default.
+#: After this time, a consumer's close() must have given up: its default timeout is 30 s.
 CLOSE_SECONDS = 45.0
 
 
@@ -233,7 +233,7 @@ def _stalled(recorded: Recorded) -> Label:
 
 def _not_closed(recorded: Recorded) -> Label:
     if MECHANISMS[recorded.case["mechanism"]].again:
-        # A restart looks like a pause of the old client, so no verdict is required.
+        # After a restart, the old client seems to pause, so the label requires no verdict on it.
         return Label(at_most="confirmed")
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended

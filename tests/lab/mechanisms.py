@@ -19,7 +19,10 @@ _SYMPTOMS: Mapping[str, Level] = {BLOCKED: "suspected", STALLED: "suspected", NO
 
 @dataclass(frozen=True)
 class Mechanism:
-    """In options, `a..b` stands for a random value from a to b; `mode` is None for a healthy client."""
+    """In the values of `options`, `a..b` stands for a random number from a to b.
+
+    `mode` is None if the client stays healthy.
+    """
 
     name: str
     mode: str | None

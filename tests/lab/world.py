@@ -132,7 +132,10 @@ class World:
         self._open.close()
 
     def feed(self, legacy: bool) -> KafkaProducer:
-        """Each case has its own producer, because a blocked producer delays other cases. Legacy cases share one."""
+        """Each case has its own producer, because a blocked one would delay other cases.
+
+        Only the legacy cases share a producer.
+        """
         if legacy:
             return self.legacy()[1]
         return KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers, linger_ms=5, enable_idempotence=False)

@@ -158,7 +158,7 @@ def test_pages(week: Review) -> None:
         ("audit", NOT_CLOSED, at(13, "16:01:15"), at(13, "16:05"), 1),
         ("search", BLOCKING, at(15, "23:00:30"), None, 1),
     ]
-    # The last deadlock was over at 14:45, before anybody could act on its page of 14:36:30.
+    # True: the last deadlock paged at 14:36:30 and was over at 14:45, too early for anybody to act.
     assert [p.needed_nobody for p in week.pages] == [False, False, True, False, False, False]
     assert [p.night for p in week.pages] == [None] * 5 + [date(2026, 11, 16)]
 
@@ -304,7 +304,8 @@ def both(spark: SparkSession, week: Review, tmp_path_factory: pytest.TempPathFac
 
 @pytest.mark.long
 def test_each_cluster_has_its_own_numbers_and_the_one_that_spent_most_comes_first(both: Clusters) -> None:
-    # 60 of 8,640 minutes are 1.39 times the budget of 43.2; 220 of 49,690 are 0.89 times 248.45.
+    # prod-us: 60 of 8,640 minutes are unhealthy, 1.39 times the budget of 43.2. prod-eu: 220 of 49,690, 0.89 times
+    # 248.45.
     assert [review.cluster for review in both.reviews] == ["prod-us", "prod-eu"]
     us, eu = both.reviews
     assert us.overall.minutes == Minutes(ok=8_580, confirmed=60)

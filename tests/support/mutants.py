@@ -186,7 +186,10 @@ def _changed(node: ast.AST) -> ast.AST | None:
 
 
 def _of_text(node: ast.BinOp) -> bool:
-    """No mutant changes a + of texts or lists to -, because the line would always fail."""
+    """True if + joins texts or lists.
+
+    Such a + never becomes -, because any test that runs the line would notice the mutant.
+    """
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)
 

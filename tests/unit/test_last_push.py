@@ -60,8 +60,9 @@ def test_the_reason_is_given() -> None:
 
 
 def test_a_close_that_is_proved_proves_no_delivery() -> None:
-    """librdkafka does not push the number of queued records, and destroying a handle without flush() loses
-    them."""
+    """A closed librdkafka producer may have lost records: it does not push their number, and without flush() they are
+    lost.
+    """
     monitor = Stepped()
     pushes = [snapshot(s, {"terminating": float(s == 60)}, "p", instance="h:1") for s in range(0, 70, 10)]
     others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]

@@ -21,7 +21,10 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """`least` maps the least number of dumps, lines or samples for a verdict to it. Empty: ten of them show nothing."""
+    """`least` maps a number to the verdict that this many dumps, lines or samples are enough for; fewer are not.
+
+    It is empty if even ten show nothing.
+    """
 
     mode: str
     kind: str

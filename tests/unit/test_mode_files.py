@@ -78,7 +78,11 @@ def test_what_is_in_order_is_read(tmp_path: Path) -> None:
         ('id = "laziness"', "id = 3", "modes/too_slow/mode.toml, causes[0].id: Expected `str`, got `int`"),
         ('says = "', 'tells = "', "modes/too_slow/mode.toml: lines.rests: Object contains unknown field `tells`"),
         ("literal", "literl", "modes/too_slow/mode.toml: lines.rests, wording it-rests: Object contains unknown field"),
-        ("literal", 'also = "boredom"\nliteral', "mode.toml: wording it-rests: `also` names no known issue: boredom"),
+        (
+            "literal",
+            'also = "boredom"\nliteral',
+            "mode.toml: wording it-rests: `also` is not the id of a known issue: boredom",
+        ),
         ("lines.rests", "lines.naps", "modes/too_slow/mode.toml: there is no log event rests; known are naps"),
         (
             "at_least = 1",

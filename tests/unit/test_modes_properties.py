@@ -1,4 +1,4 @@
-"""The judge of every failure mode gives a consistent verdict on every window."""
+"""On every window, the verdict of a failure mode has exactly the fields that its status requires."""
 
 from __future__ import annotations
 

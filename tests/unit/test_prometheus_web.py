@@ -1,4 +1,4 @@
-"""The web server serves pages over TLS, with a password, and to stalled peers."""
+"""The web server serves pages over TLS and with a password, and goes on while a peer stalls."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def topic(name: str, partition: int | None = None, thread: str | None = None, **
 
 
 QUEUES = {
-    # By default a queue holds two chunks, and the fuller of two queues gives the result.
+    # A queue holds two chunks by default. The measured saturation is that of the fuller of two queues.
     "old Scala consumer": queueing(
         "old Scala consumer",
         "legacy-consumer",

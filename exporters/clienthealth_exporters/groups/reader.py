@@ -96,7 +96,7 @@ class GroupsReading:
 
     ts_ms              time (epoch ms) just after the committed offsets were read
     names              names of all existing groups that the settings do not leave out
-    groups             the groups that were due and could be read
+    groups             the groups that could be read, of those whose next reading was due
     failed_groups      the reason for each group that could not be read
     failed_partitions  the reason for each partition with an unknown end offset
     left_out           number of groups that `[groups] include` and `exclude` leave out

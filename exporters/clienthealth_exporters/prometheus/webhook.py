@@ -42,8 +42,8 @@ TYPES = {(False, True): "opened", (True, True): "changed", (True, False): "close
 class Webhook:
     """Sends events about clients' failures from a thread of its own, until `close` is called.
 
-    `trouble`: function that returns the reason why records may be missing, None if there is no reason. `note` ignores
-    all changes until this function first returns None.
+    `trouble`: function that returns why the exporter may lack records of `client-health`; None if it lacks none. `note`
+    ignores all changes until this function first returns None.
 
     Raises SettingsError if the file with the secret cannot be read.
     """

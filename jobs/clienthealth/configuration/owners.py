@@ -51,7 +51,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Row:
-    """Globs for services and consumer groups, and the owner of each that matches (None: no owner).
+    """A line of the owners' file: globs, and the owner (None: no owner) of the services and groups that match them.
 
     `place`: file and line.
     """

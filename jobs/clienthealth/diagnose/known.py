@@ -1,4 +1,4 @@
-"""Collect from attached data what `adjust` needs to know besides verdicts, and suspect failures that texts state."""
+"""Collect from attached data what `adjust` needs besides verdicts, and suspect failures that attached texts report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
-#: Beginnings of `Input.what` for metrics that a person copied: where a copy ends shows nothing about the client.
+#: Metrics that a person copied have an `Input.what` that begins with one of these texts. The end of a copy shows
+#: nothing about the client.
 PASTED = ("metrics (", "log", "JSON document")
 #: A client's samples are complete if the last one is shortly before the end of the process's data: at most
 #: LATE_INTERVALS times the median gap between samples, plus LATE_MS (ms).

@@ -120,7 +120,8 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     client, verdicts  encoded JSON, from the functions `encoded` and `verdicts_json`
     window_*          the window that was judged; for a consumer group the window from which its lag was computed
     samples           number of the client's samples in the window
-    worst             the worst status (function `worst`); for a group `ok` while its lag is tolerated, else `unknown`
+    worst             the worst status of the client's modes (function `worst`); for a group `ok` while its lag is
+                      tolerated, else `unknown`
     last_seen         time of the client's newest data
     departed          True if the client is gone
     config            the client's options

@@ -104,10 +104,10 @@ class Thread:
 class ThreadDump:
     """A thread dump of one moment (`ts_ms`: epoch ms), as the failure modes read it.
 
-    `threads`: those that belong to a Kafka client, those that an earlier dump shows in poll(), and `DestroyJavaVM`.
-    `others`: threads in native code, kept only if a client of the process uses librdkafka, because frames may not show
-    which thread calls librdkafka's poll(). `complete`: True if the dump is known to be complete. `deadlocked`: names of
-    the threads that the JVM reports as deadlocked.
+    `threads`: the threads of Kafka clients, the threads that an earlier dump shows in poll(), and the thread
+    `DestroyJavaVM`. `others`: threads in native code, kept only if a client of the process uses librdkafka, because
+    frames may not show which thread calls librdkafka's poll(). `complete`: True if the dump is known to be complete.
+    `deadlocked`: names of the threads that the JVM reports as deadlocked.
     """
 
     ts_ms: int

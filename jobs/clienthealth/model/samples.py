@@ -141,7 +141,7 @@ class Samples:
         """Return one snapshot per client.
 
         rolled_up  True to compute a client's missing values from its topics
-        whole      True if the record has the values of all the client's brokers, so that the slowest broker is known
+        whole      True to determine the client's slowest broker, because the record has the values of all its brokers
         """
         version = self.version or max(self._versions.values(), default=None)
         result = []

@@ -59,7 +59,7 @@ NOTHING_NEEDED = Circumstance(True)
 #: Minimum time (ms) between two dumps that show whether a thread moves: people are asked to wait ten seconds, but
 #: nobody waits exactly ten.
 APART_MS = 9_000
-#: For a fact from one dump of a goroutine: the goroutine may have reached its frame only a moment earlier.
+#: Limits a fact that rests on one dump of a goroutine: the goroutine may have reached its frame only a moment earlier.
 UNAGED = Circumstance(False, "one dump does not show how long the goroutine waits; a second, ten seconds later, would")
 Dated = LogEvent | Reading | ThreadDump | Sign
 

@@ -95,7 +95,7 @@ def sleeps(thread: Thread) -> bool:
 
 
 def waits(thread: Thread) -> bool:
-    """True if the thread waits without sleeping: for a lock, a queue, a result, the network or a disk."""
+    """True if the thread waits for a lock, a queue, a result, the network or a disk; False if it only sleeps."""
     natively = bool(thread.frames) and thread.frames[0].endswith(_NATIVE_WAITS)
     return (thread.state in _WAITING or natively) and not sleeps(thread)
 

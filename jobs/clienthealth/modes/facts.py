@@ -133,7 +133,8 @@ class Facts:
 
     title          a few words, for headings
     summary        one sentence: what is wrong with the client (the alert's summary)
-    effect         what clients with the failure do, as a participle: "3 clients EFFECT" is the title of an alert
+    effect         what clients with the failure do, as a participle such as "losing records": an alert's title is "3
+                   clients losing records"
     impact         one sentence: what the failure costs
     first          one sentence: what to do before the action, because the action destroys evidence; '' for nothing
     action         one sentence: what to do now
@@ -151,14 +152,15 @@ class Facts:
     needs_times    why lines without a time cannot prove the failure; '' if these lines can prove it
     explains       modes with symptoms that this failure also causes: these modes are not reported at the same time
     logs_on        True if a process with the failure logs all the time, so that a process without new lines has ended
-    confirmed      the alert while the failure is confirmed; by default it fires at once, because the monitor has
+    confirmed      settings of the alert on a confirmed failure; by default it fires at once, because the monitor has
                    weighed the evidence
     suspected      the alert while the failure is suspected, never critical; by default it fires only after two minutes,
                    because indirect evidence often disappears within a minute or two
     panels         functions in dashboards/panels (evidence, measurements) that draw the first panels of the mode's
                    dashboard
     places         parts of frames in which a thread waits while the failure lasts. A healthy thread may be there, too,
-                   for a moment. So one dump raises suspicion only if the attached text also says that something hangs
+                   for a moment. So one attached dump raises suspicion only if the text around it says that something
+                   hangs
     place_cause    the failure's cause if a stack shows it; '' for no cause
     """
 
@@ -192,7 +194,7 @@ class Facts:
 class ModeFile:
     """The `mode.toml` beside a mode's rules. Raises CatalogueError, with file and key, for a mistake in the file.
 
-    id          the folder's name, with hyphens
+    id          the name of the mode's folder, with hyphens instead of underscores
     lines       log events of the mode by name, in the order of the file
     """
 
@@ -203,7 +205,9 @@ class ModeFile:
         self.lines = meanings(keys.pop("lines", {}), Meaning, f"{self.where}: lines.")
         for wording in (wording for line in self.lines.values() for wording in line.wordings):
             if wording.also and wording.also not in BY_ID:
-                raise CatalogueError(f"{self.where}: wording {wording.id}: `also` names no known issue: {wording.also}")
+                raise CatalogueError(
+                    f"{self.where}: wording {wording.id}: `also` is not the id of a known issue: {wording.also}"
+                )
         self._others = converted(keys.pop("lines_of_others", []), tuple[str, ...], f"{self.where}: lines_of_others")
         self.thresholds = Section(f"{self.where}: thresholds", keys.pop("thresholds", {}))
         known = [field.name for field in dataclasses.fields(Facts)]

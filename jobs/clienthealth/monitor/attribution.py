@@ -47,7 +47,7 @@ AROUND_MS = 35_000
 #: The application polls often enough if the time between two polls is below half of max.poll.interval.ms or below
 #: AWAY_SECONDS (s).
 AWAY_SECONDS = 5.0
-#: The only library with counters that match its log lines, so that its metrics can contradict a line.
+#: The only library whose metrics count what its log lines report, so that they can contradict a line.
 COUNTS = "java"
 
 #: If _NO_JVM matches all client libraries of a process, a log line that _OF_JVM matches quotes another program.

@@ -196,7 +196,7 @@ def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
     once more. `before_ms`: the watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # Leave out lines before `earliest` (by each client's own clock), because a later sample has arrived.
+    # Lines before `earliest` (by the client's own clock) do not show its end, because a later sample has arrived.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     silent = (earliest < now_ms - wait_ms).tolist()
@@ -271,7 +271,9 @@ class _Judgement:
         return client[still_open], start[still_open]
 
     def _window_logs(self, client: Ints, start: Ints, end: Ints) -> dict[int, WindowLog]:
-        """Map the index of a window to log events and dumps about the window's client, without contradicted lines."""
+        """Map a window's index to the log events and dumps about its client, without lines that the client's metrics
+        contradict.
+        """
         if not (logs := self.bucket.logs):
             return {}
         window_logs: dict[int, WindowLog] = {}

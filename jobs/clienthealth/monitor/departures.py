@@ -126,7 +126,8 @@ def _left_open(
 
 def _record(client: Client, content: Content, start_ms: int, departed_ms: int, settings: Settings) -> Record:
     """Return the record to publish for a departed client, with a window that begins at `start_ms` (epoch ms)."""
-    # The last window with a sample can begin at the sample, so the record's window ends a window length after it.
+    # The last window with a sample may begin at this sample. So the record's window ends a window's length after the
+    # sample.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
     return content.record(client, window, 1, departed_ms, departed=True)
 
@@ -195,7 +196,8 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 def keep(bucket: Bucket) -> Set[str]:
     """Keep incidents open after their client stopped reporting, as long as the client's process logs.
 
-    Returns the keys of the clients that have ended, and of clients beyond this bucket's share of `max_clients`.
+    Returns the keys of the clients whose incidents end: clients that have ended, and clients beyond this bucket's share
+    of `max_clients`.
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())

@@ -131,7 +131,8 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
     # Drop a span in which no client sent data as soon as every client has sent data after it.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
-    # Remember only the newest clients that `max_new_clients` excluded, at most this bucket's share of REPORTED_ONCE.
+    # Of the clients that `max_new_clients` excluded, remember only the newest ones. All buckets together remember
+    # REPORTED_ONCE.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
     for key, client in [*state.former.items()]:

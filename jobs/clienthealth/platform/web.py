@@ -214,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return False
         if parsed and (self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers):
-            # The body of a request must not be read as another request.
+            # Close the connection, because the server would read the request's body as another request.
             self.close_connection = True
         return parsed
 

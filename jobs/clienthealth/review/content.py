@@ -31,7 +31,8 @@ RANKINGS = (
     ("queue", "Fullest queues", "Peak"),
     ("lag", "Furthest behind", "Records"),
 )
-#: Maximum rows of each list on the page and in the text; `services` limits only healthy services without a loss.
+#: Maximum rows of each list on the page and in the text. Services with failures or losses are always shown; `services`
+#: limits the others.
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
 #: If a buffer will not be full within this number of periods, the review shows `not in sight`.
 FAR = 104

@@ -125,8 +125,8 @@ class Alert:
 
     count    number of episodes
     clients  number of clients
-    flaps    number of episodes of flapping incidents. An incident flaps if it begins within half an hour after the end
-             of the client's previous incident in this mode
+    flaps    number of episodes that belong to flapping incidents. An incident flaps if it begins within half an hour
+             after the end of the client's previous incident in this mode
     seconds  firing time of all episodes inside the period, added up
     clear    median duration (s) of the episodes that have ended; None if none has ended
     """

@@ -141,9 +141,8 @@ def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Pe
 
 
 def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
-    """Return the known issues of the later period, the most frequent first.
-
-    Issues that the clients' options show come last.
+    """Return the known issues of the later of the two periods, the most frequent first. Issues from clients' options
+    come after issues from log lines.
     """
     rows = client_minutes.also_seen(minutes, last_two).collect()
     before = Counter({(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0})

@@ -58,8 +58,8 @@ class Batch:
     """Write the results of each batch of the query.
 
     `opened`: the incidents that a new checkpoint takes over from the history. `restored`: keeps repeated rows from
-    being counted twice. `pending`: the planned but uncommitted batch that Spark repeats at the start, if there is one.
-    `before`: called before a batch is read.
+    being counted twice. `pending`: number of the batch that a previous process planned and did not commit, so that
+    Spark repeats it; None if there is none. `before`: called before a batch is read.
 
     If a batch has less than half of `max_offsets_per_trigger` records, the next batch begins `trigger_seconds` after
     the beginning of this batch. If a batch is empty, the next one begins 15 s (IDLE_SECONDS) after the beginning of

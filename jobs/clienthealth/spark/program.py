@@ -54,8 +54,8 @@ FIXED = (
 def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> None:
     """Run until SIGTERM or SIGINT. `heap_ran_out`: True if the previous process ended because its heap was exhausted.
 
-    Raises ServiceError if the query fails (HeapError for lack of memory); StateError or DependencyError if a restart
-    does not help.
+    Raises ServiceError if the query fails (HeapError for lack of memory), and StateError or DependencyError for faults
+    that a restart does not repair.
     """
     for lacking in missing_driver_options(spark, settings) if submitted() else ():
         log.warning(
@@ -169,7 +169,9 @@ class _Run:
 
 
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
-    """Stop the query at the end of a batch, which a restart would otherwise repeat; wait at most STOP_SECONDS."""
+    """Wait at most STOP_SECONDS for the end of the current batch, which a restart would otherwise repeat; then stop the
+    query.
+    """
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:
         if time.monotonic() > deadline:

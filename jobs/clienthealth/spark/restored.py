@@ -171,7 +171,7 @@ class Opened:
         self._missing = set(self.by_bucket)
 
     def stepped(self, buckets: Iterable[int | None]) -> None:
-        """Note that a batch has processed these buckets, so that their incidents are now in the state."""
+        """Note that a batch has processed these buckets: the state now contains the incidents that they took over."""
         self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
 
     def committed(self) -> None:

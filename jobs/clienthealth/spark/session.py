@@ -64,7 +64,8 @@ def session(name: str, settings: Settings) -> SparkSession:
             with suppress(PySparkRuntimeError):
                 SparkContext._ensure_initialized(conf=conf)
 
-        # If Ctrl-C, which interrupts only the main thread, interrupted the start of the JVM, the JVM would not end.
+        # Start the JVM in another thread: Ctrl-C interrupts only the main thread, and a JVM whose start is interrupted
+        # does not end.
         starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
         starting.start()
         starting.join()

@@ -28,7 +28,7 @@ from tests.bench.usage import TICKS, Usage
 TITLE = "Clients that push, at their broker"
 PROGRAM = Path(__file__).parents[1] / "pushing" / "ManyProducers.java"
 PRODUCERS, CLIENTS, CLIENTS_SECONDS = 333, 10_000, 30.0
-#: Producers send records so seldom that records cost the broker little compared with pushes.
+#: Each producer sends a record only every SEND_SECONDS, so that records cost the broker little compared with pushes.
 SEND_SECONDS = 10.0
 START_SECONDS = 180.0
 #: Linux truncates the names of the plugin's threads in /proc to 15 characters.

@@ -4,8 +4,8 @@ Three forms have one value per line: a Prometheus exposition, scraped once or of
 shells print after or below the name of an MBean; and `group:name:{tags} : value`, which Kafka's tools print. JmxTool's
 CSV has one sample per line. A listing of a consumer group, as `kafka-consumer-groups --describe` prints it, has one
 partition per line. Three forms occur within a line of a log: librdkafka's statistics, answers of Jolokia, and
-`print(producer.metrics())` of kafka-python. A sample ends where one of its series occurs again, or at the next
-timestamp or heading of a listing in the text.
+`print(producer.metrics())` of kafka-python. A sample ends where one of its series occurs again, at the next timestamp,
+or at the heading of the next listing.
 """
 
 from __future__ import annotations

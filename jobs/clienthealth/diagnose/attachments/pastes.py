@@ -32,8 +32,8 @@ _EXCERPT = 1 << 16
 #: least _ON_ONE_LINE frames is a stack that lost its line ends.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: A tool may have wrapped a text if its lines are at most _WIDEST characters wide, and at least _SHARE of the lines had
-#: no room for the first word of the next line.
+#: A tool may have wrapped a text if no line is wider than _WIDEST characters, and at least _SHARE of the lines would be
+#: wider than the widest line with the next line's first word.
 _WIDEST, _SHARE = 200, 0.8
 #: Two lines that begin with this many equal characters were written as separate lines: no tool wrapped them.
 _SAME = 12
@@ -176,7 +176,7 @@ def _unescaped(text: str) -> str:
 
 
 def _undecorated(text: str) -> str:
-    """Remove the two most frequent prefixes of stack frames, each only if at least three frames have it (_ALIKE)."""
+    """Remove the two most frequent texts before stack frames, such as `> `, if at least three frames have them."""
     prefixes = [*_RE["before_frame"].findall(text), *_RE["after_sign"].findall(text)] if "at " in text else []
     shapes = Counter(_shape(before) for before in prefixes if not _RE["sentence"].search(before))
     for shape, count in shapes.most_common(2):

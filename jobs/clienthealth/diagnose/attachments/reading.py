@@ -171,7 +171,8 @@ class Reader:
         rows, what = exports.exported(content, lines, self._is_recognised)
         if rows:
             self.input.what, self._cut = what, self._cut and what != exports.DOCUMENT
-        # Leave an export unchanged: `restored`, which undoes changes by a paste, may remove quotation marks of JSON.
+        # Leave a log tool's export unchanged: `restored`, which undoes changes by a paste, may remove quotation marks
+        # of JSON.
         content = content if rows else restored(content)
         self._context = context(b"" if rows else content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")

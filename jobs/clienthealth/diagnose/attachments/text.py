@@ -331,7 +331,7 @@ def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
     """Return True if `docker compose` wrote the prefixes.
 
-    Some of its versions pad all names to one width; others write one blank after a name.
+    Some versions of docker compose pad all names to one width; others write one blank after a name.
     """
     keys = {match["key"].upper() for match in matches}
     levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}

@@ -58,7 +58,7 @@ POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "com
 
 #: If a polling thread ended at most this long (ms) before or after the last poll, its end explains why polls stopped.
 SAME_END_MS = 5000
-#: Kafka Streams polls a consumer with this suffix only while restoring state; otherwise the consumer has no partitions.
+#: Kafka Streams polls a consumer whose client id has this suffix only while it restores state.
 _RESTORES = "-restore-consumer"
 #: A client that does not report polls counts as inside poll() if it waited in its selector in the last WAITED_SECONDS.
 WAITED_SECONDS = 10.0
@@ -345,7 +345,7 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 def _standing(
     window: ClientWindow, stays: Iterable[Held], limits: Thresholds, where: str = "", last_poll_ms: int | None = None
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (entries for the verdict's detail, facts) on threads that stay at one place for too long."""
+    """Return (entries for the verdict's detail, facts) on threads that stay at the same frames for too long."""
     detail: dict[str, str] = {}
     facts: list[Fact] = []
     for stay in stays:

@@ -72,7 +72,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
     stands_still = reason == BLIND_FROZEN
-    # If the client delivered records earlier in the window, it counts as delivering, even if records fail at the end.
+    # A client that delivered records earlier in the window does not stand still, even if records fail at the end.
     delivers = reason in (None, FAILING) and not facts and _delivers(w, thresholds)
     if not stands_still:
         facts += _logged(window, bool(facts), delivers, thresholds)

@@ -189,7 +189,8 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     """Check that no sample is in the future, and that no client sends all its samples more than 30 s late."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
-    # Seconds by client: maximum of (time of a sample - now), and minimum of (time of a record - time of its sample).
+    # By client, in seconds: the most that a sample is ahead of this machine's clock, and the least that a sample is
+    # behind its record.
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
     for record in records:

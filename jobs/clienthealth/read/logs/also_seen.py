@@ -79,7 +79,7 @@ _TABLES = table(Path(__file__).with_suffix(".toml"))
 #: For each library, the source files that define the classes (`named`) and the descriptions (`described`) of Kafka's
 #: protocol errors.
 _SOURCES = _TABLES.pop("sources")
-#: Literals of patterns contain no character that JSON may escape, because raw JSON records are searched.
+#: Literals must not contain characters that JSON may escape, because literals are searched in raw JSON.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 #: The beginning of each word except the first, in the class name of an error.
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")

@@ -92,7 +92,7 @@ def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
             texts.append(_MISSING)
         texts.append(line.text)
         end, last = at + len(line.text), at
-    # Drop dumps without a title, because it is unknown how much of such a dump is missing.
+    # Drop dumps without a title line: only after a title line is it known whether threads are missing.
     titled = [dump for dump in dumps_in("\n".join(texts), alone=False) if dump.complete is not None]
     return dumps_of(LogLine(ts_ms=by_offset[0].ts_ms, dumps=titled), by_offset[0].source)
 

@@ -83,7 +83,7 @@ class _Scan:
         self.closed: list[_Open] = []
         self.dump: _Open | None = None
         self.block: Block | None = None
-        #: True after a line that belongs to no dump, so that the next blank line ends the current thread.
+        #: True after a line that belongs to no dump. The next blank line then ends the current thread.
         self.foreign = False
         #: Names of deadlocked threads, from a report of deadlocks that is above the threads of the same dump.
         self.announced: list[str] = []
