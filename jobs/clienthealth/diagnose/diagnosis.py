@@ -62,7 +62,7 @@ class _Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """Return all inputs. An input without used lines gets the reason NOTHING_KNOWN if it has no other."""
+        """Return all inputs. An input with neither used lines nor a reason for this gets the reason NOTHING_KNOWN."""
         for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}
@@ -174,7 +174,7 @@ def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> 
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Assign the entries and metrics of one instance to one process if only some of them name a host."""
+    """If some entries or metrics of an instance name one host and others none, replace the host by the instance."""
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
     hosts = {place: {of for _, of in written.get(place[1], ())} - {place} for place in measured | nameless}
@@ -259,9 +259,9 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """True if a client without an id has a failure that no named client has (with an id, of its process and kind).
+    """True if a client without an id has a failure that no named client has.
 
-    Also True if there is no named client.
+    A named client has an id, and is of this client's process and kind. Also True if there is no named client.
     """
     place = client.service, client.host, client.kind
     beside = [of for one, of in judged_clients if one.client_id and (one.service, one.host, one.kind) == place]
@@ -330,8 +330,8 @@ def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
 def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, tuple[Client, list[Verdict]]]:
     """Map the `client_key` of each client to (client, verdicts).
 
-    A client has one verdict per mode: on its worst incident. `undated`: topics (names of inputs) with lines that have
-    no time of their own.
+    A client has one verdict per mode, on the mode's worst incident. `undated`: names (`Input.topics`) of the inputs
+    with lines that have no time of their own.
     """
     by_key: dict[str, tuple[Client, list[Verdict]]] = {}
     for client, over_time in client_verdicts.verdicts_over_time(bucket, 0):
@@ -348,7 +348,7 @@ ANOTHER_MS = 12 * 3_600_000
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
     """Return the verdict on a mode's worst incident, or on the newest of several equally bad incidents.
 
-    Undated evidence does not separate incidents, so all verdicts are merged.
+    If evidence of a failure comes from an input in `undated`, incidents cannot be separated, so all are merged.
     """
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
@@ -381,7 +381,7 @@ def settled(
 def add_ends(
     bucket: Bucket, by_key: dict[str, tuple[Client, list[Verdict]]], ended: frozenset[str] | None = None
 ) -> None:
-    """Add to `by_key` the verdicts of the modes that judge a client's end, and the verdicts of the function `silence`.
+    """Add to `by_key` the verdicts of the modes that judge a client's end, and those on silent clients (`silence`).
 
     If a client reported again after a gap, only the samples after the last gap are judged. `ended`: the instance ids
     of the ended processes; None: treat every process as ended, because no later data exists.
@@ -421,5 +421,5 @@ def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
 
 
 def client_key(client: Client) -> str:
-    """Return a key that contains kind and host, because clients of several kinds or hosts may have the same `key`."""
+    """Return `Client.key` with kind and host, because clients of several kinds or hosts may share a `Client.key`."""
     return f"{client.kind}|{client.host}|{client.key}"

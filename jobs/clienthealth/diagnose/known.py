@@ -28,19 +28,20 @@ PASTED = ("metrics (", "log", "JSON document")
 #: A client's samples are complete if the last one is shortly before the end of the process's data: at most
 #: LATE_INTERVALS times the median gap between samples, plus LATE_MS (ms).
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
-#: Metrics of a client with times at most this far (ms) apart belong to one sample.
+#: Metrics of one client belong to one sample if their times differ by at most this (ms).
 APART_MS = 500
-#: If the inputs have more lines than this, a few lines make no mode suspected: a whole log has single errors, too.
+#: If the inputs have more lines than this, they are a whole log. In a whole log single errors are normal, so a few
+#: lines raise no suspicion.
 MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
 
 def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input]) -> dict[Client, Context]:
-    """Return, for each client, the knowledge by which `adjust` can change its verdicts."""
+    """Return, for each client, the facts about its data (`Attached`) by which `adjust` can change its verdicts."""
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
-    # A file's own time is exact enough for the onset of a failure, but not for the time between two dumps.
+    # Inputs in `timeless` lack times of their own, so the time between two of their dumps is unknown.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
@@ -86,9 +87,9 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
 def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict:
     """Return a `suspected` verdict if lines or a thread's stack in a short input point to the verdict's mode.
 
-    A short input may show few lines of a log, so fewer lines are enough than in a whole log (`Meaning.suspects`). One
-    stack in a place where threads wait (`Facts.places`) is enough if the same input states that something hangs. Lines
-    in a text that explains an error do not count, and no line counts if a later line shows that the failure is over.
+    A short input may show few lines of a log, so `Meaning.enough` lines suffice, fewer than in a whole log. One stack
+    in a place where threads wait (`Facts.places`) is enough if this input also states that something hangs. Lines in a
+    text that explains an error do not count, and no line counts if a later line shows that the failure is over.
 
     The verdict is returned unchanged if it is already unhealthy, if the client has samples, or if the inputs have more
     than 500 lines (MOST_LINES).
@@ -102,7 +103,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     loose = catalogue().loose
     written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
     left = [e for e in written if e.own or (e.source and e.source.topic) not in explained]
-    # A line that is only the name of an error may be a heading.
+    # Lines without a blank are left out: the bare name of an error may be a heading of the text.
     of_mode = [meaning for meaning in catalogue().meanings if mode.id in meaning.suspects]
     shown = {meaning: [event for event in left if event in meaning and " " in event.text] for meaning in of_mode}
     enough = {meaning: lines for meaning, lines in shown.items() if sum(e.repeats for e in lines) >= meaning.enough}
@@ -118,7 +119,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
 
 
 def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> list[Fact]:
-    """Return one fact per stack in a place of the mode, and per stop or flush that never ends.
+    """Return one fact per thread in a frame where threads wait (`Facts.places`), and per unfinished stop or flush.
 
     Only inputs with a line which says that something hangs yield facts.
     """
@@ -148,7 +149,7 @@ def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> li
 
 
 def undated_topics(inputs: Iterable[Input]) -> frozenset[str]:
-    """Return the `topics` of the inputs with items that have no date or no time of their own."""
+    """Return the names (`topics`) of inputs with lines, dumps or samples that lack a date or a time of their own."""
     return _topics(inputs, lambda attached: not attached.clocked)
 
 

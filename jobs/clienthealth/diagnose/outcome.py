@@ -68,7 +68,8 @@ def json_lines(
     """Yield one JSON object per client.
 
     Keys: `client`, `verdicts`, `also_seen` (known issues), `version` (known bugs of the client library's version),
-    `inputs` (used inputs of the client's process, or of no known process) and `skipped` (all unused inputs).
+    `inputs` and `skipped` (all unused inputs). `inputs` has the used inputs of the client's process, and those of no
+    known process.
     `of_instance`: maps the instance id of a process to key-value pairs that are added to the objects of its clients.
     """
     used = [attached for attached in diagnosis.inputs if attached.used]

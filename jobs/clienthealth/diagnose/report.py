@@ -21,7 +21,8 @@ from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
-#: Maximum numbers of facts per verdict and frames per thread; SEVERAL or more inputs of one kind share a line.
+#: A short report shows at most FACTS facts per verdict and FRAMES frames per thread. It shows SEVERAL or more inputs of
+#: one kind in one line.
 FACTS, FRAMES, SEVERAL = 3, 4, 3
 QUOTED = 160
 _PACKAGE = "clienthealth.diagnose"
@@ -120,14 +121,14 @@ class _Report:
         return every if self.verbose else some
 
     def _facts(self, finding: Finding) -> Sequence[ShownFact]:
-        """Return all facts in verbose mode, else at most FACTS: the first one and the newest ones."""
+        """Return all facts in verbose mode, else at most FACTS of them: the first one and the newest others."""
         facts = finding.facts
         return self._chosen(facts, facts if len(facts) <= FACTS else [facts[0], *facts[1 - FACTS :]])
 
     def _client(self, story: Story) -> str:
         word = story.headline.upper()
         title = self._wrap(f"{word}  {story.name}  ({story.about})", 0, 4)[len(word) :]
-        # With findings, a short report leaves out harmless issues, and bugs that explain no finding.
+        # If the client has findings, a short report leaves out the issues that only its options show.
         issues = [also for also in story.also if not (also.known.hint and story.findings)]
         return self._template.render(
             story=story,

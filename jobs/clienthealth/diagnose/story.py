@@ -23,7 +23,7 @@ from clienthealth.modes.advisories import advised
 from clienthealth.monitor.adjust import BY_NAME
 from clienthealth.read.logs.also_seen import BY_ID, Trouble
 
-#: Commands that take thread dumps: `library` by words in a library's name, `any` for every other library.
+#: Commands that take thread dumps. `library`: for libraries with certain words in their names; `any`: for all others.
 _DUMPS = table(Path(__file__).with_suffix(".toml"))
 MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes; thread dumps are at hand already"
 
@@ -41,8 +41,8 @@ MOST_TITLES = 3
 #: Keys of `Verdict.detail` that are not shown separately, because `Explanation.cause` usually contains their values.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: _AT_FIRST finds a number at the beginning ("at least 2 ", "1 "). _ONE_OR_MORE captures the noun after a 0 without its
-#: plural s.
+#: _AT_FIRST finds a number at the beginning ("at least 2 ", "1 "). _ONE_OR_MORE captures a noun without its plural s,
+#: so that "0 records" and "0 record" become equal.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
 SILENT = "a Kafka client is named here, but nothing shows or rules out a failure mode"

@@ -1,7 +1,7 @@
 """Compute measurements of clients: those published beside verdicts, and those in the history's table `minutes`.
 
-An unknown value is absent from its mapping, never null and never 0. Counters become rates over the window. So a
-client's restart causes no jump.
+An unknown value is absent from its mapping, never null and never 0. Counters become rates over the window. A rate is
+unknown if its counter fell, as it does when a client restarts.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
 
     Producers
       buffer {fields of `producer.buffer`}, buffer_used_ratio {last, max}, undelivered_seconds (0 if nothing waits),
-      queue_time_seconds {avg, max}, callback_seconds {avg, max, p99, source}, io_thread_busy_ratio, select_rate,
-      request_latency_seconds {avg, max}, slowest_broker {id, latency_seconds}, record_send_rate, record_error_rate,
-      record_retry_rate, batch_size_bytes, compression_ratio, metadata_age_seconds
+      queue_time_seconds {avg, max}, callback_seconds {avg, max, p99, source: how avg was found},
+      io_thread_busy_ratio, select_rate, request_latency_seconds {avg, max}, slowest_broker {id, latency_seconds},
+      record_send_rate, record_error_rate, record_retry_rate, batch_size_bytes, compression_ratio, metadata_age_seconds
     Consumers
       last_poll_age_seconds, last_heartbeat_age_seconds, poll_idle_ratio, rebalance_rate, rebalance_seconds,
       commit_latency_seconds {avg, max}, records_consumed_rate
-    Producers and consumers (without the old Scala consumer)
+    Producers and consumers, but not the old Scala consumer
       connections, failed_authentication_rate, totals {counters since the client's start, see COUNTERS}
     All clients
       reply_queue, throttle_seconds, queues and lag (lists that may be empty), topic_rates (absent if empty)

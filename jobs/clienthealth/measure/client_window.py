@@ -34,10 +34,10 @@ class ClientWindow:
     the window covers its last samples and the log lines after them. If a mode judges the end of a client that never
     sent samples, `departed_ms` is the time of the client's last log line. `spoke_ms`: the time (epoch ms) of the newest
     log line or dump which proves that the process ran on after the samples stopped; None without one. `outlived`: False
-    if the files given to `diagnose` end soon after the samples, else True. `alive`: signs that the process still ran
-    when the client's samples were overdue (at most one, the newest, for each kind of evidence). `ends_ms`: the time
-    (epoch ms) of the client's last sample in `diagnose`, which knows all data; elsewhere None. `rows`: returns the
-    table from which the samples were made; None if there is no such table.
+    if the files given to `diagnose` end too soon after the last sample to show that the client stopped reporting, else
+    True. `alive`: signs that the process still ran when the client's samples were overdue (at most one, the newest, for
+    each kind of evidence). `ends_ms`: the time (epoch ms) of the client's last sample in `diagnose`, which knows all
+    data; elsewhere None. `rows`: returns the table from which the samples were made; None if there is no such table.
     """
 
     client: Client

@@ -34,7 +34,7 @@ class Table:
 
     @classmethod
     def of(cls, data: bytes, width: int) -> Self:
-        """Return a read-only table on these bytes. A row has the integers, then `width` values, all with 8 bytes."""
+        """Return a read-only table on these bytes. A row has the integer columns, then `width` floats, 8 bytes each."""
         words = np.frombuffer(data, np.int64).reshape(-1, cls.head() + width)
         return cls(words[:, cls.head() :].view(np.float64), *words[:, : cls.head()].T)
 
@@ -153,7 +153,7 @@ class Column:
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """Return each span's last index in `_known`, minus `back`; -1 if that is before the span's first index."""
+        """Return, for each span, the index in `_known` of the value `back` places before its last; -1 without one."""
         a, b = self.bounds(lo, hi)
         return np.where(b - a > back, b - 1 - back, -1)
 
@@ -174,7 +174,7 @@ class Column:
         return np.append(self.reported_rows, -1)[self._last(lo, hi)]
 
     def from_last(self, lo: Ints, hi: Ints, back: int) -> Floats:
-        """Return, for each span, the known value `back` places before the last one; NaN if there is none."""
+        """Return, of each span's known values, the one `back` places before the last; NaN if there is none."""
         return self._known[self._last(lo, hi, back)]
 
     def rises(self, lo: Ints, hi: Ints) -> Ints:
@@ -202,7 +202,7 @@ class Column:
     def still(self) -> tuple[Ints, Ints]:
         """All runs of two or more equal known values: (starts, exclusive ends) as indices in `_known`.
 
-        A run may go on into the rows of the next client, so callers must cut it at the end of a span.
+        A run may go on into the rows of the next client, so callers must cut it where a client's rows end.
         """
         same = np.append(False, self._known[1:] == self._known[:-1])
         change = np.flatnonzero(same[1:] != same[:-1])

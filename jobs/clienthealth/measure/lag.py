@@ -148,7 +148,7 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """Compute `lag` and `idle` of `known` from `history`, and return the partition's lag at the end of `history`."""
+    """Return the partition's lag at the end of `history`. `known`: its fields `lag` and `idle` are ignored."""
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)
@@ -197,7 +197,7 @@ def commits_of(history: Iterable[Observation]) -> list[Commit]:
 
 
 def silent_seconds(history: Sequence[Observation]) -> float:
-    """Return how long (s), up to the last observation, records have been unread without a commit."""
+    """Return for how long (s), up to the last observation, there have been unread records and no commit."""
     now_ms, last, _, _, last_at = history[-1]
     since = now_ms
     for ts_ms, committed, end, _, commit_ts in reversed(history):

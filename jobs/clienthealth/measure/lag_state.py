@@ -1,7 +1,7 @@
 """Judge the state of a consumer on one partition from its last commits.
 
 The rules are Burrow's, in Burrow's order (STOP, REWIND, "was caught up", STALL, WARN). The rules apply only while the
-lag exceeds the tolerated lag. The rules differ from Burrow's where tests with a running Burrow showed errors:
+lag exceeds the tolerated lag. The rules differ from Burrow's where Burrow judged wrongly in tests:
 
 - With fewer than three commits (`min_commits`) the state is UNKNOWN until half a window passes without a commit. Burrow
   reports STOP a millisecond after a single commit.
@@ -111,7 +111,7 @@ def median_gap(values: Sequence[float]) -> float:
 
 
 def rewound(commits: Sequence[Commit]) -> bool:
-    """True if the committed offset fell, and no later commit has reached the offset before its first fall."""
+    """True if the committed offset fell, and has not since reached its value before the first fall."""
     for position, (before, commit) in enumerate(pairwise(commits), 1):
         if commit.offset < before.offset:
             return all(later.offset < before.offset for later in commits[position:])

@@ -113,7 +113,7 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def sample(self) -> Hashable:
-        """A key to recognise duplicates: all events of one burst share a key, and so do two reads of one dump."""
+        """A key that duplicates of an entry share. Duplicates are events of one burst, or two reads of one dump."""
         if self.event is not None:
             return self.service, self.host, sample_key(self.event)
         return self.service, self.host, self.ts_ms, self.dump and self.dump.source
@@ -152,10 +152,10 @@ class Chunk(msgspec.Struct, array_like=True):
 
     `configs`: the different sets of client options (name → value). `rows`, `parts`: the tables `readings` and
     `topic_parts` as bytes. `last_seen`: for each of `all_clients`, the time (epoch ms) of its newest sample. If the
-    client's own clock is wrong, this time is taken from neighbouring records. `names`: the topics and threads of
-    `rows` and `parts`. `clocks`: the task's watermark (epoch ms), and the number of clients from which it was computed;
-    set in one chunk per task, empty in the others. `left_out`: number of events that the task dropped because of
-    `[monitor] max_events_per_process`.
+    client's own clock is wrong, this time is taken from neighbouring records. `names`: names of topics and
+    threads, to which `rows` and `parts` refer by position. `clocks`: the task's watermark (epoch ms), and the number of
+    clients from which it was computed; set in one chunk per task, empty in the others. `left_out`: number of events
+    that the task dropped because of `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []

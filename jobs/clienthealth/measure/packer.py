@@ -1,6 +1,6 @@
 """Pack decoded data into one chunk per bucket (`packed.py`), with the time at which each client last reported.
 
-A single client's clock may be wrong, so the time of a record comes from neighbouring records of many clients
+A client's clock may be wrong, so its times are compared with those of neighbouring records of other clients
 (`topic_clock`).
 """
 
@@ -33,7 +33,8 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: A clock counts as wrong if a record's time is more than SKEW_MS from the time of its block of NEIGHBOURS records.
+#: A client's clock counts as wrong if a record's time is more than SKEW_MS (ms) from the time of its block. A block has
+#: NEIGHBOURS records; `topic_clock` computes its time.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
@@ -42,9 +43,9 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
     least 64 consecutive records (NEIGHBOURS); fewer records are one block. The time of a block is the median of its
-    clients' newest times, and never falls from block to block. The duration of a block begins when a third of its
-    clients have a record in it, and ends at the block's time; a negative duration becomes 0. The time of a correct
-    record can be earlier than its block's time by up to this duration.
+    clients' newest times in this block, but at least the time of the block before. The duration of a block is its time
+    minus the time by which a third of its clients have a record in it; a negative duration becomes 0. The time of a
+    correct record can be earlier than its block's time by up to this duration.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -53,8 +54,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # Take the lower median of an even number of times: with the higher one, a client that still reports could count as
-    # departed.
+    # Take the lower median of an even number of clients' times: the higher one could move the watermark so far ahead
+    # that a client that still reports counts as departed.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
@@ -247,7 +248,7 @@ _part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A chunk that is being filled."""
+    """A chunk of decoded data that is still being filled."""
 
     rows: list[bytes] = field(default_factory=list)
     parts: list[bytes] = field(default_factory=list)

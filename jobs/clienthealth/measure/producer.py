@@ -1,13 +1,13 @@
 """Measure how full producers' buffers are, and how long producers' callbacks take.
 
-Buffer exhaustion: how full the producer's buffer is, whether threads wait for room in it, and when it will be full.
-librdkafka limits bytes and records, so the greater of the two used shares counts. kafka-python 3 has no limit, so its
-buffer is never full.
+A buffer's measurements are its used share, whether threads wait for room in it, and the time until it is full.
+librdkafka limits bytes and records, so the used share is the greater of the two used shares. kafka-python 3 has no
+limit, so its buffer is never full.
 
 Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client reports this
 time (`callback-time-*`: measured). For other Java clients, the time is derived from the time that the I/O thread spends
-outside the selector, because callbacks run there. A stretch is the time from one sample to the next. Over all stretches
-in which `select-total` grew:
+outside the selector, because callbacks run there. A stretch is the time from one sample to the next. With each Δ
+summed over all stretches in which `select-total` grew:
 
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
@@ -93,8 +93,8 @@ def seconds_to_full(w: Windows) -> Floats:
 class _Stretches(NamedTuple):
     """Changes of time and counters since the previous row of `Windows.table`, one element per row.
 
-    A change is 0 if a counter is unknown or was reset, or if `select-total` did not grow. `counted`: for each row, the
-    number of earlier rows with known changes of the selector's counters.
+    A change is 0 if a counter is unknown or was reset, or if `select-total` did not grow. `counted`: for each row, how
+    many of the rows before it have known changes of the selector's counters.
     """
 
     elapsed_ms: Floats
@@ -181,7 +181,7 @@ class Stalls(NamedTuple):
     seconds: Floats
 
     def alone(self, at: int, lo: int) -> Stalls:
-        """Return the result for window `at` only. The window's first row `lo` gets the number 0."""
+        """Return the result for window `at` only, with rows numbered from 0 at the window's first row (`lo`)."""
         since = self.since[at : at + 1]
         return Stalls(np.where(since < 0, since, since - lo), self.seconds[at : at + 1])
 
@@ -206,8 +206,8 @@ def waiting(w: Windows) -> Bools:
 def answers(w: Windows) -> Column:
     """Return, for each sample, how often the average request latency has changed since the first sample of the table.
 
-    A change proves that a broker has answered. A multiple of 0.001 ms may be rounded, and rounding can hide a change.
-    So a multiple of 0.001 ms always counts as a change.
+    A change proves that a broker has answered. A latency that is a multiple of 0.001 ms may be rounded, and rounding
+    can hide a change. So this latency always counts as changed.
     """
     rows = w.column("request-latency-avg").reported_rows
     latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))

@@ -27,7 +27,7 @@ class Queues:
 
     Elements are in the order of the windows, and within a window in the order of the sample's topics.
 
-    window   number of the window
+    window   index of the window in the `Windows` object
     topic    index of the topic's name in `Windows.names`
     share    used share of the queue's limit; more than 1 if the limit is exceeded
     records  queued records, NaN if not reported
@@ -43,7 +43,7 @@ class Queues:
 
 @per_windows
 def queues(w: Windows) -> Queues:
-    """Return the known queues in the last sample of each window."""
+    """Return how full the clients' queues of records are, per topic, in the last sample of each window."""
     reporting = np.flatnonzero(w.last_knows("queue-records", "queue-bytes", "queue-chunks"))
     if not len(reporting):
         none, unknown = np.zeros(0, np.int64), np.zeros(0)

@@ -64,7 +64,7 @@ class Runs:
     seconds: Floats
 
     def at(self, chosen: Bools | Ints) -> Runs:
-        """Return the runs that `chosen` selects (a mask, or indexes of runs)."""
+        """Return some of these runs of samples. `chosen`: a mask, or indexes of runs."""
         return Runs(self.window[chosen], self.first[chosen], self.last[chosen], self.seconds[chosen])
 
     def __len__(self) -> int:
@@ -121,7 +121,8 @@ class Windows:
     def alone(self, at: int) -> Windows:
         """Return window `at` with a table of only its own samples; row r is the window's r-th sample (from 0).
 
-        A result in the cache of `once` is reused if it is an array without row numbers, or has a method `alone`.
+        A result that `once` cached for all windows is reused if it is an array without row numbers, or has a method
+        `alone`.
         """
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))
@@ -292,19 +293,19 @@ class Windows:
         return np.where(self.samples > 0, self.hi - 1, -1)
 
     def about(self, windows: Ints | None = None) -> list[About]:
-        """Return what is known about each window's client. `windows`: the numbers of the windows, None for all."""
+        """Return what is known about each window's client. `windows`: indexes of the windows, None for all."""
         which = self._which if windows is None else self._which[windows]
         return list(map(self._about, which.tolist()))
 
     def option(self, name: str, windows: Ints | None = None) -> Floats:
-        """Return the client option `name` for each window. `windows`: numbers of the windows, None for all.
+        """Return the client option `name` for each window. `windows`: indexes of the windows, None for all.
 
         The value is NaN if the option is absent, or is not an integer from 0 to 2³¹ − 1.
         """
         return np.array([option(client.config.get(name)) for client in self.about(windows)], np.float64)
 
     def has_log_data(self, windows: Ints) -> Bools:
-        """Return one flag per element of `windows`: True if a log line or dump of the client's process was ever read.
+        """Return, per element of `windows`, whether any log line or dump of the client's process has been read so far.
 
         Without such data, the absence of a log line proves nothing.
         """
@@ -316,11 +317,11 @@ class Windows:
         return self.once_for_rows("parts", lambda: np.searchsorted(self.parts.row, np.arange(len(self.ts) + 1)))
 
     def of_topics(self, name: str) -> Floats:
-        """Return a metric that clients report per topic: one value per entry of `parts`; NaN if unknown."""
+        """Return a metric that clients report per topic: one value per row of the table `parts`; NaN if unknown."""
         return self.parts.values[:, TOPIC_POSITION[name]]
 
     def summed(self, name: str) -> Floats:
-        """Return, for each sample, the sum of a metric per topic over all topics; NaN if no topic has it."""
+        """Return, for each sample, the sum over all topics of a metric that is reported per topic; NaN if unknown."""
         values, begin, end = self.of_topics(name), self.part_begin[:-1], self.part_begin[1:]
         counts = counted(~np.isnan(values))
         sums = np.concatenate([[0.0], np.cumsum(or_zero(values))])

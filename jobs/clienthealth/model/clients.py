@@ -36,7 +36,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     `host`: the host of the client's process, or the instance if no host is known. `instance` names the process
     (host:pid, pod uid). `client_id` is empty if only the process is known. For a consumer group, `library` is the
-    source of its data (broker), and `version` is the group's type (classic, …).
+    word `broker`, because its data comes from brokers, and `version` is the group's type (classic, …).
     """
 
     service: str
@@ -64,7 +64,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def names(self) -> tuple[str, str, str, str, str]:
-        """(service, host, instance, client id, kind): `identity` with the host."""
+        """(service, host, instance, client id, kind): the fields of the property `identity`, and the host."""
         return self.service, self.host, self.instance, self.client_id, self.kind or ""
 
     @property

@@ -34,7 +34,7 @@ def client_json(client: Client) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=100_000)
 def encoded(client: Client) -> msgspec.Raw:
-    """Return `client_json` as encoded JSON."""
+    """Return the client's JSON object (function `client_json`), encoded."""
     return msgspec.Raw(_encode(client_json(client)))
 
 

@@ -64,7 +64,7 @@ Rule = Callable[[str, str], str]
 
 
 def spellings(*rules: Rule) -> dict[str, str]:
-    """Map the Java client's metrics, as `rules` spell their present and older names, to our names."""
+    """Map all names of the Java client's metrics, present and older, in the spelling of each rule, to our names."""
     return {
         rule(group, spelled): name
         for group, names in JAVA.items()

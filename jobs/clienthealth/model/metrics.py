@@ -45,7 +45,7 @@ MOST: Mapping[str, float] = {
     name: LARGEST[unit] for metrics in (*CLIENT_METRICS.values(), TOPIC_METRICS) for name, unit in metrics.items()
 }
 
-#: All these client options are integers from 0 to 2³¹ − 1 (`values.option`).
+#: The client options that the modes use. Each is an integer from 0 to 2³¹ − 1, as the function `values.option` checks.
 CONFIG_OPTIONS: tuple[str, ...] = tuple(_TABLES["options"]["judged"])
-#: Defaults of the client options that limit the queue between a client and a topic, by the option's name.
+#: Defaults of the client options that limit a consumer's queue of fetched records, by the option's name.
 QUEUE_DEFAULTS: Mapping[str, float] = _TABLES["options"]["queue_defaults"]

@@ -90,7 +90,7 @@ class Samples:
         self._groups: dict[tuple[str | None, str | None], str] = {}
 
     def add(self, subject: Subject, name: str | None, value: float | None) -> None:
-        """Add one value. A subject without kind is ignored.
+        """Add one value. A value that is not a Kafka client's (`Subject.kind` is None) is ignored.
 
         name    our name of the metric; None: the value is dropped, but shows that the client exists
         value   None if unknown; of several values of one metric, the largest is kept
@@ -212,7 +212,7 @@ def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str, float]:
-    """Return the largest value of any broker for each metric in OF_NODES; if `whole`, also the slowest broker."""
+    """For each metric in OF_NODES, return the brokers' largest value; if `whole`, add the result of `slowest_node`."""
     values = {name: [metrics[name] for metrics in nodes.values() if name in metrics] for name in OF_NODES}
     largest = {name: max(of_all) for name, of_all in values.items() if of_all}
     return largest | (slowest_node({node: of.get(OF_NODES[0]) for node, of in nodes.items()}) if whole else {})

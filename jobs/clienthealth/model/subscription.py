@@ -36,7 +36,8 @@ MATCH_LIBRDKAFKA = (
     "client_software_name=.*rdkafka.*|confluent-kafka-.*,"
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
-#: Prefixes of librdkafka's metric names: metrics that are read, and counters that show when a push's interval began.
+#: Prefixes of the metrics in librdkafka's subscription: those that are read, and counters, which show when a push's
+#: interval began.
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
 #: Clients push at this interval. An interval of 60 s would halve the load, but could delay a verdict by 30 s.
 INTERVAL_SECONDS = 30

@@ -59,7 +59,7 @@ class TopicMetrics(msgspec.Struct):
 
     @property
     def is_too_long(self) -> bool:
-        """True if one of the texts, including the texts of `member`, is longer than MAX_NAME."""
+        """True if `topic`, `thread` or a field of `member` is longer than MAX_NAME characters."""
         of_member = self.member is not None and self.member.is_too_long
         return of_member or max(len(self.topic), len(self.thread or "")) > MAX_NAME
 
@@ -116,7 +116,7 @@ class Dump(msgspec.Struct):
     """A thread dump that was found in a text.
 
     what        a description of the program that wrote the dump
-    threads     threads of Kafka clients and the thread DestroyJavaVM, then other threads that run code outside the JVM
+    threads     threads of Kafka clients and the thread DestroyJavaVM, then others with frames outside the JVM's classes
     ts_ms       time of the dump (epoch ms), read as UTC if it names no time zone; None if the dump has no time
     taken       the numbers, from 0, of the text's lines that belong to the dump
     complete    True if the dump's last line is present, False if it is missing; None if dumps of this kind have none
@@ -140,7 +140,7 @@ class LogLine(msgspec.Struct):
     numbers            line numbers of message and stack in the file, from 0; () if the entry came from a topic
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
-    explained          True if a text only explains the line; the line makes no events except those of known issues
+    explained          True if the line is in a text that explains errors; only known issues are then recognised in it
     beside_kafka       True if another line of the file names Kafka
     error              why the entry is unusable; None if it is usable
     """

@@ -66,7 +66,7 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 class Count:
     """The number of effects of a fault (such as lost records) in each half minute.
 
-    name        key in `Verdict.detail` for the sum of `slots` and `settled`, a lower bound of the number of effects
+    name        key in `Verdict.detail`. The number of effects is at least its value, the sum of `slots` and `settled`
     kind        kind of the evidence; if two kinds count the same effect, the greater sum is used
     slots       maps the start of a half minute (epoch ms) to the number of effects in it
     settled     sum of the effects in the half minutes before `settled_ms`, which no longer change
@@ -106,7 +106,7 @@ class Proof(NamedTuple):
 class Verdict:
     """The verdict of one failure mode on one client. `since_ms`: onset (epoch ms).
 
-    `reason`: why the status is `unknown`. `counts`: for each sum in `detail`, its numbers per half minute. `adjusted`:
+    `reason`: why the status is `unknown`. `counts`: the sums in `detail`, each split into half minutes. `adjusted`:
     names of the adjustments (`monitor/adjust.py`) that changed the judge's verdict, in order of time. `ruled_out`: the
     innocent explanations that data refutes, each with the refutation. `not_ruled_out`: the innocent explanations that
     may be true, each with the data that would decide. `proofs`: what each piece of evidence proves.

@@ -241,5 +241,5 @@ def catalogue() -> Catalogue:
     found = Catalogue([*(line for mode in modes().values() for line in mode.lines), *SELF_DESCRIPTIONS, *TROUBLES])
     causes = {(mode.id, cause) for mode in modes().values() for cause in ("", *(cause.id for cause in mode.causes))}
     if unknown := {suspected for meaning in found.meanings for suspected in meaning.suspects.items()} - causes:
-        raise CatalogueError(f"`suspects` names no failure mode, or no cause of the mode: {' = '.join(min(unknown))}")
+        raise CatalogueError(f"`suspects` of a log event names an unknown mode or cause: {' = '.join(min(unknown))}")
     return found

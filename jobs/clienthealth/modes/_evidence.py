@@ -172,7 +172,7 @@ Happened = Sequence[tuple[int, float]]
 
 
 def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happened) -> Count:
-    """Return the number of occurrences in each slot (SLOT_MS) of a window. `name`: the counter's name in `detail`.
+    """Return the sum of `happened` for each half minute (SLOT_MS) of a window. `name`: key in `Verdict.detail`.
 
     Occurrences in the window's first second are left out, because the previous window may have counted them.
     """
@@ -278,7 +278,7 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
 
     A line's wait is the number that its log pattern captures as `minutes`, or 0. The fact begins when the wait began.
     Some lines say that a stop or a flush begins or ends (they capture `begun` or `ended`). These lines are used only if
-    they also capture `lasts`.
+    they have `lasts`, which `diagnose` adds if the stop or flush does not end.
 
     A line about a goroutine may capture no minutes. One line of this kind proves nothing. The goroutine must be in the
     same frame in another line at least 9 s (APART_MS) earlier, or in a repetition of the line (`repeats`).
@@ -296,7 +296,7 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
 
 
 def deadlock(dump: ThreadDump, thread: Thread, role: str, direct: bool) -> Fact:
-    """Return the fact that the JVM reports a deadlock of `thread`. `role`: words such as "I/O thread" for the text."""
+    """Return the fact that the JVM reports a deadlock of `thread`. `role`: what the thread is: "I/O thread"."""
     others = listing(f"'{name}'" for name in dump.deadlocked if name != thread.name)
     text = f"the JVM reports a deadlock of the {role} '{thread.name}' and {others}, in {innermost(thread)}"
     return Fact.of("thread-dump", dump, text, direct)
@@ -323,7 +323,7 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
     """Return (time in epoch ms, number of occurrences at that time) for the log event `meaning`.
 
-    The number is 1. If all lines of the window have one time (are undated), the number is the line's `repeats`.
+    The number is 1. If all lines of the window have an equal time, the number is the line's `repeats`.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]

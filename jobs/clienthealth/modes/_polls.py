@@ -2,7 +2,7 @@
 
 Java clients report the time of the last poll from Kafka 2.4 on. For Java clients from 1.0 on, selector metrics show
 polls. Inside poll() the application waits in the selector. Outside poll() only the heartbeat thread uses the selector:
-ten times a second, without waiting. A client that does not poll sends no fetches.
+ten times a second, without waiting. Only poll() sends fetches, so a fetch shows a poll, too.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ CLOSES = "terminating"
 #: again (KAFKA-19747; measured with 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
 #: The application did not poll between two samples if the share of time in the selector is below WAITING_SHARE, and the
-#: calls of select() per second are below MOST_SELECTS. Measured: a share of 36 to 100 % in the selector with polls, at
-#: most 0.02 % without; 10 to 11 calls of select() per second without polls.
+#: calls of select() per second are below MOST_SELECTS. Measured with polls: 36 to 100 % of the time in the selector.
+#: Measured without polls: at most 0.02 % of the time, and 10 to 11 calls of select() per second.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between two heartbeats of a client that knows its coordinator: the usual interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
@@ -58,7 +58,8 @@ def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats
     if not len(some):
         return reported
     windows = w.at(some)
-    # Limit each time to the time since the window's first sample, because earlier rows may be another client's.
+    # `_without_waiting` may reach back into rows of another client, so limit its times to the time since the window's
+    # first sample.
     inside = (windows.ts[windows.rows] - windows.ts[windows.lo][windows.window_of_row]) / 1000
     reported = reported.copy()
     reported[some] = how(windows, np.minimum(_without_waiting(w).values[windows.rows], inside))
@@ -121,12 +122,12 @@ class Spell(NamedTuple):
 
 
 def outside(window: ClientWindow) -> Spell | None:
-    """Return how long the application has been outside poll(); None if the application may be inside, or if its pace is
-    unknown.
+    """Return how long the application has been outside poll().
 
-    Only poll() sends fetches. So the application was outside poll() if no fetch was sent for at least half of the time
-    since its last poll. Heartbeats must continue, because otherwise a broker that does not answer may explain the
-    missing fetches.
+    None if the application may be inside poll(), or if a field of `Spell` is unknown. The last poll() may still run;
+    it then sends fetches. So the application counts as outside if no fetch was sent in the newer half of the time since
+    this poll() began. Heartbeats must continue, because otherwise a broker that does not answer may explain the missing
+    fetches.
     """
     w, readings = window.table, window.known_readings
     polled = polled_ms(readings[-1]) if window.readings else None
@@ -198,12 +199,12 @@ UNREPORTED = "its threads have not moved since it polled, so perhaps only the co
 
 
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
-    """Return (facts on partitions that their owners do not consume, what the samples show if there are no facts).
+    """Return facts on partitions that their owners do not consume, and a clause on what the samples show if none exist.
 
     `readings`: samples of one group, in order of time. A partition with an owner gives a fact in two cases:
     - The committed offset does not change while records arrive.
-    - The committed offset does not change, and at least BEHIND records are unread. If more partitions of
-      the topic are in this case than have at most LEVEL unread records, the group may only be slow: no fact.
+    - The committed offset does not change, and at least BEHIND records are unread. In the topic, the partitions in
+      this case must not outnumber those with at most LEVEL unread records: else the group may only be slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]

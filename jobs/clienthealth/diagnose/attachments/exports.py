@@ -38,7 +38,7 @@ csv.field_size_limit(1 << 30)
 
 
 class Row(NamedTuple):
-    """A row of a search result, or (`is_sample`) a sample in Prometheus's text format. `ts_ms`: None if unknown."""
+    """A log message, or (`is_sample`) a sample in Prometheus's text format. `ts_ms`: epoch ms, None if unknown."""
 
     ts_ms: int | None
     text: str
@@ -112,7 +112,7 @@ def _events(content: bytes) -> Iterator[Mapping[str, str]]:
 
 
 def of_documents(documents: Iterable[Any]) -> list[Row]:
-    """Return the rows in JSON documents, down to MAX_DEPTH levels; [] if there are none."""
+    """Return the log messages and samples in JSON documents as rows, down to MAX_DEPTH levels of nesting."""
     rows = list[Row]()
     for document in documents:
         rows += _rows(document, None, 0)

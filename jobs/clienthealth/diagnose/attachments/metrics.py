@@ -41,8 +41,9 @@ _LINES = tuple(find for name, find in _RE.items() if name.startswith("line_"))
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: The search for JSON in a text ends when failed attempts to parse have cost _ATTEMPTS times the text's length. An
-#: attempt costs its characters, and 1/_COUNTED of all characters before its error, because the parser counts line ends.
+#: The search for JSON in a text of n characters ends when failed attempts to parse have cost more than _ATTEMPTS * n.
+#: An attempt costs the number of characters from its beginning to its error, plus 1/_COUNTED of the error's position in
+#: the text, because the parser counts all line ends before the error.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -208,7 +209,7 @@ class _Pile:
         self.listed.setdefault(group, {})[row["topic"], partition] = topic
 
     def close(self, count: int = 0) -> Iterator[Reading]:
-        """Yield the collected sample, if there is one; the next sample begins in the line `count`."""
+        """Yield the collected sample, if there is one. `count`: number of the line in which the next sample begins."""
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
         process = self.jvm.service, self.jvm.host, self.jvm.instance

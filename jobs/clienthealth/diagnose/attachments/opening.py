@@ -4,8 +4,9 @@ Files that are given together belong to one process if they are in one folder, a
 archive. An inner folder is a separate process, unless the inner folder's name only sorts files (`logs/`, `dumps/`).
 
 Names can separate processes, too. If there is a file `X-metrics.jsonl`, this file and `X.log` belong to a process X.
-Logs of several names (`worker-1.log`, `worker-2.log`) are separate processes if every other file is named after one of
-these logs. If the prefixes of a log's lines name several pods or programs, each of these is a separate process, too.
+Each of several logs (`worker-1.log`, `worker-2.log`) is a process of its own if the name of every other file begins or
+ends with the name of a log (`worker-1-dump.txt`). If the prefixes of a log's lines name several pods or programs, each
+of these is a separate process, too.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Input:
     start_ms   time of the first used item, epoch ms; None without times
     end_ms     time of the last used item
     dated      False if the items have a time of day but no date
-    named      'day' if the file name contains the items' date and time, 'clock' if only their time of day, else ''
+    named      'day' if the items get date and time from the file name, 'clock' if only a time of day, else ''
     local      True if the items' times name no zone, so that these times are read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
     emptied    number of consecutive records at the input's end without a client, if earlier records name one; else 0
@@ -47,7 +48,7 @@ class Input:
     left_out   number of lines that were left out, by reason; lines that are not about Kafka are not counted
     unread     number of lines that may be evidence but could not be read, by reason
     process    the process that wrote the input: (service, instance or host); None if unknown
-    topics     the names under which evidence refers to the input (`Source.topic`)
+    topics     names of the input in evidence: there, `Source.topic` is one of them, not a Kafka topic
     names_client  True if any line names a Kafka client, or a class of a client's library
     """
 
@@ -76,7 +77,7 @@ class Input:
 
     @property
     def span_ms(self) -> tuple[int, int] | None:
-        """Times of the first and the last used item, epoch ms; None without times."""
+        """Times (epoch ms) of the first and the last used line, dump or sample; None without times."""
         return None if self.start_ms is None or self.end_ms is None else (self.start_ms, self.end_ms)
 
     def span(self, *times: int | None) -> None:
@@ -110,13 +111,14 @@ _ROLLED = re.compile(r"\.log\.\d+\b|\d{4}[-_.]?\d\d[-_.]?\d\d(?:[-_.T]?\d+)*", r
 
 
 def own_processes(names: Sequence[str]) -> dict[str, str]:
-    """Map the name of each log, and of each file named after a log, to its process.
+    """Map each file's name to its process: `worker-1` for `worker-1.log` and `worker-1-dump.txt`.
 
-    Returns {} if there is only one process, or if a file is named after no log.
+    Returns {} if there is only one log, if a log has a general name (`app.log`), or if the name of another file neither
+    begins nor ends with the name of a log.
     """
     words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
     logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}
-    # Rotated parts (`app.log.1` beside `app.log`) belong to the same log, so drop them here.
+    # Drop the names of rotated parts: `app.log.1` beside `app.log` is no log of its own.
     logs = {log for log in logs if not (len(log) > 1 and log[-1].isdigit() and log[:-1] in logs)}
     if len(logs) < 2 or () in logs:
         return {}

@@ -48,15 +48,17 @@ _WEIGHTS = {"": 1, "-strongly": 3}
 #: line to _AFTER lines after it.
 _PAGE = 1 << 18
 _BEFORE, _AFTER = 30, 20
-#: If these words have fewer than _PROSE bytes, a line is `explained` only if explaining words weigh _EXPLAINS or more:
-#: a single explaining word may be a label.
+#: If the words near a line have fewer than _PROSE bytes, the line's `Context` is `explained` only if explaining words
+#: weigh _EXPLAINS or more: a single explaining word may be a label.
 _PROSE, _EXPLAINS = 80, 2
-#: Output of a program at most _BESIDE lines away from the line adds _OUTPUT to the weight of the reporting words.
+#: If a program's output is at most _BESIDE lines from a line, the words near the line that report a failure weigh
+#: _OUTPUT more.
 _BESIDE, _OUTPUT = 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-#: A line is a log without line ends if _ENTRIES entries begin after the first _SHIPPED characters (a shipper's time).
+#: A line is a log that lost its line ends if at least _ENTRIES log entries begin in it. Its first _SHIPPED characters
+#: are not searched, because a shipper may have put a time there.
 _ENTRIES, _SHIPPED = 2, 45
 _LONG = 40
 _FILE = table(Path(__file__).with_suffix(".toml"))
@@ -116,7 +118,7 @@ def context(content: bytes) -> Callable[[int], Context]:
             explained, reported, size, english = map(sum, zip(*map(weights, near), strict=True))
             beside = (at for at in near if abs(at - number) <= _BESIDE and fences[at] == fences[number])
             reported += _OUTPUT * any(_RE[kind].match(lines[at]) for at in beside for kind in ("output", "stack"))
-            # An English text counts as an explanation only if at least one of its words is known to explain.
+            # A text with English words explains only if it contains an explaining word ("usually").
             explains = max(reported, english > 0) <= explained and (size >= _PROSE or explained >= _EXPLAINS)
             if explains or _RE["row"].match(lines[number]):
                 return "explained"
@@ -126,7 +128,7 @@ def context(content: bytes) -> Callable[[int], Context]:
 
 
 def _without_comments(text: str) -> str:
-    """Put `// ` before each line of a comment or docstring of source code, because no client logged these lines."""
+    """Put `// ` before each line of a comment or docstring, so that it counts as source code, not as a logged line."""
     if ("/*" in text or "# " in text) and len(_RE["statement"].findall(_RE["comment"].sub("", text))) >= _STATEMENTS:
         text = _RE["comment"].sub(lambda comment: _RE["lines"].sub("// ", comment[0]), text)
     if '"""' in text or "'''" in text:
@@ -219,7 +221,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Join a sentence with its indented lines, and `… with correlation id N :` with the map on the next line."""
+    """Join the lines of a message: a sentence and its indented lines, `… with correlation id N :` and the map below."""
 
     @cache
     def patterns_in(line: str) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Turn a stream of bytes into records: recognise its kind, and find what may be about a Kafka client.
 
 Kinds are: OTLP protobuf, samples of a recording (`metrics.jsonl`), JSON (a document, or one per line), InfluxDB's line
-protocol, exported search results, metrics as people paste them, thread dumps of any shape. Everything else is a log.
+protocol, exports of log searches (Kibana), pasted metrics, and thread dumps of any shape. Everything else is a log.
 Texts of moderate size are examined as a whole, larger ones in blocks.
 """
 
@@ -51,8 +51,9 @@ Progress = Callable[[str, int, int | None], None]
 class Reader:
     """Reads one stream. `progress`: called after each read with the input's name, bytes read, and size (None: unknown).
 
-    `now_ms`: time of undated items if the file's own time is not credible. `undated`: maps (service, instance) of a
-    process to the time of all its undated items. All readers of an examination share this mapping and add to it.
+    `now_ms`: replaces a file's time of modification that is not credible. `undated`: maps (service, instance) of a
+    process to the time (epoch ms) that its lines, dumps and samples without a time get. All readers of an examination
+    share this mapping and add to it.
     """
 
     def __init__(
@@ -328,7 +329,10 @@ class Reader:
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
-        """Mark the input's times as local, and guess their zone from the file's time. `last_ms`: the newest (or 0)."""
+        """Mark the input's times as local, and guess their zone from the file's time.
+
+        `last_ms`: the newest time in the input (epoch ms); 0 if there is none.
+        """
         if last_ms:
             self.input.local = True
             dated = self._undated == "file"
@@ -341,7 +345,7 @@ class Reader:
         return named.ts_ms
 
     def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[Recorded]:
-        """Yield the records of a large text. `begin`: a copy of its first blocks."""
+        """Yield the records of a large text. `begin`: the first blocks of `text`, which yields them, too."""
         sample = plain(begin[: begin.find(b"\n", _SAMPLE) + 1]).split(b"\n")[:-1]
         filled = [line for line in sample if line.strip()][:50]
 
@@ -456,7 +460,7 @@ class Reader:
 
 
 def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
-    """Return the dump with its lines numbered as in the file, where line n has the number `numbers[n]`."""
+    """Replace each line number n in the dump by `numbers[n]`, the number of this line in the file. Return the dump."""
     for thread in dump.threads:
         thread.line = numbers[thread.line]
     dump.taken = frozenset(numbers[at] for at in dump.taken)

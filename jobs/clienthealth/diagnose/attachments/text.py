@@ -1,8 +1,8 @@
 """Turn a file's bytes into UTF-8 text in blocks of whole lines, and find the envelope of its lines.
 
-An envelope is an encoding, colours, JSON that wraps each line, or the prefixes of shippers. Container runtimes,
-orchestrators and syslog write *prefixes*, up to three in a row, for example if the output of `docker compose logs
---timestamps` went through syslog. A prefix may name the time and the writer of the line.
+The envelope is what programs add to the original lines: an encoding, colours, JSON around each line, prefixes.
+Container runtimes, orchestrators and syslog write *prefixes*, up to three in a row, for example if the output of
+`docker compose logs --timestamps` went through syslog. A prefix may name the time and the writer of the line.
 
 Every block ends with a line end, except perhaps the last block of a file. At most one block and one line are in memory.
 """
@@ -191,8 +191,8 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        The application itself may write text that looks like a shipper's prefix. The text is kept if less than half of
-        the lines about Kafka (_FITS) can be parsed without it, and more of them with it.
+        The application itself may write text that looks like a shipper's prefix. This text stays part of the lines if,
+        after its removal, less than half of the lines about Kafka (_FITS) can be parsed, and fewer than before.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
@@ -227,8 +227,8 @@ class Layout:
     def time_before(self, numbered: Mapping[int, bytes]) -> Callable[[int], int]:
         """Return a function from a line's number to the time (epoch ms) of the nearest dated line above this line.
 
-        The function returns 0 if none of the 500 lines above is dated. `numbered`: the lines of one writer, without
-        prefix, by their numbers.
+        The function returns 0 if none of the 500 lines above is dated. `numbered`: maps line numbers to the lines of
+        one pod or program, without prefixes.
         """
         times = replace(self.times, last=None, until=None)
 
@@ -292,7 +292,7 @@ class Prefixes:
         return bool(self._patterns)
 
     def parted(self, line: bytes) -> Stripped:
-        """Return the line without its known prefixes, and what the prefixes say."""
+        """Return the line without its known prefixes. The prefixes give the fields `key`, `time` and `part`."""
         keys, time, part, at = [], b"", False, 0
         for pattern in self._patterns:
             if (match := pattern.match(line, at)) is None:
@@ -345,7 +345,10 @@ def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
-    """Return True if the prefixes end with rising line numbers. Numbers before a blank must rise by exactly 1."""
+    """Return True if the prefixes end with rising line numbers.
+
+    A number that a blank follows must rise by exactly 1, any other number by 1 or more.
+    """
     numbers = [int(re.findall(rb"\d+", match.group())[-1]) for match in matches]
     most = 1 if matches[0].group().endswith(b" ") else 1 << 30
     return len(numbers) > 1 and all(0 < high - low <= most for low, high in pairwise(numbers))

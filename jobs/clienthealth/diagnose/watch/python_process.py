@@ -71,14 +71,14 @@ class Page:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def holds_clients(self) -> bool:
-        """True if the process's statistics page can be read and contains Kafka clients."""
+        """True if the process's page of statistics (HTTP) can be read and names Kafka clients."""
         try:
             return bool(decode_metrics(self._read(), self._settings, int(time.time() * 1000)).snapshots)
         except ServiceError:
             return False
 
     def publish(self) -> None:
-        """Read the page, and pass it to the session. Raises ServiceError if the server does not answer."""
+        """Read the statistics page, and pass it to the session. Raises ServiceError if the server does not answer."""
         self._session.take(self._read())
 
     def _read(self) -> RawRecord:

@@ -96,7 +96,7 @@ class Stand(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The time (s) from the first to the last dump that shows the thread in the frames of the newest dump."""
+        """The time (s) from the first to the newest of the consecutive dumps that show the thread in equal frames."""
         return (self.at_ms - self.since_ms) / 1000
 
     def as_json(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Session:
         self.faults: list[str] = []
 
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
-        """Take a snapshot or a log line, as an exporter publishes it. `key` is ignored."""
+        """Accept a snapshot or a log line that an exporter would send to a topic. `key` is ignored."""
         del key
         self._inbox.put((RawRecord(_encode(value), Source(topic, 0, 0), int(time.time() * 1000)), value))
 
@@ -140,7 +140,7 @@ class Session:
     def step(self, now_ms: int) -> list[Transition]:
         """Judge the input that has come since the last step. `now_ms`: the present time (epoch ms).
 
-        Return the changes of findings: opened, confirmed, closed, withdrawn, or moved to another client.
+        Return changes of findings: opened, confirmed, closed (over), withdrawn (never true), moved to another client.
         """
         packer = Packer(1)
         for _ in range(self._inbox.qsize()):
