@@ -465,6 +465,18 @@ JSON_BEHIND = (
     '"timestamp":"2019-10-14T10:11:02+00:00"}\n'
 )
 WAIT_EMPTY = "[2024-01-01 {},000] [7] [WARNING] [^--Consumer]: wait_empty: Waiting for tasks [(1, <ConsumerMessage>)]\n"
+CLICKHOUSE = "".join(
+    f"2024.06.27 11:0{n}:22.349022 [ 702 ] {{}} <Warning> StorageKafka (orders_queue): Can't get assignment. Will keep "
+    "trying.\n"
+    for n in range(4)
+)
+SYNCING = "".join(
+    f'%7|1475602220.11{n}|CGRPJOINSTATE|rdkafka#consumer-1| Group "orders" changed join state wait-sync -> init\n'
+    for n in range(4)
+)
+SYNCED = (
+    '%7|1475602221.117|CGRPJOINSTATE|rdkafka#consumer-1| Group "orders" changed join state wait-assign-cb -> started\n'
+)
 #: Each row of a listing holds partition, committed offset, end offset, lag and owner.
 LISTING = "TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST  CLIENT-ID\n"
 ROW = "orders {} {} {} {} {} /10.0.0.4 shop\n"
@@ -506,6 +518,11 @@ STATED = (
     ("[error] <0.16.1> terminated with reason: {reached_max_retries,no_leader_connection}\n", "delivery-stalled"),
     (f"ERROR [main] shop.Sender - failed\n{AWAITED.format(40000)}", "delivery-stalled"),
     ("KafkaTimeoutError: Timeout after waiting for 60 secs.\n", "delivery-stalled"),
+    ("kafka [error] produce error: {timeout,\n   [{wolff_producer,send_sync,3,\n", "delivery-stalled"),
+    ("[lua] producer.lua:258: buffered messages send to kafka err: timeout, retryable: nil\n", "delivery-stalled"),
+    ("kafka [warning] msg: dropped_produce_requests, cause: message_expired, count: 212\n", "delivery-stalled"),
+    (CLICKHOUSE, STALLED),
+    (SYNCING, STALLED),
     ("After each rebalance it hangs:\n\n#5  0x00007f1c4b41f7d3 in rd_kafka_assignor_run ()\n", STALLED),
     (
         f"ERROR Error when sending message to topic a with key: null, value: 1 bytes with error: \n{FEW}",
@@ -640,6 +657,8 @@ UNSTATED = (
     'W! [agent] ["outputs.influxdb"] did not complete within its flush interval\n',
     f"ERROR [main] shop.Sender - failed\n{AWAITED.format(39000)}",
     "KafkaTimeoutError: Timeout after waiting for 10 secs.\n",
+    f"{CLICKHOUSE}<Information> StorageKafka (orders_queue): Topics/partitions assigned: [ orders[0:#] ]\n",
+    f"{SYNCING}{SYNCED}",
     f"WARN [main] shop.Sender - {FEW}",
     "    when MaxRetries >= 0 -> exit({reached_max_retries, Reason});\n",
     "ERROR Local: Purged in queue\n",
