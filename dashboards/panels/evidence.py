@@ -19,7 +19,9 @@ _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return queries for the worst clients and, for comparison, for the best client of each service (at most _BEST)."""
+    """Return a query for the clients with the worst values of `metric` and, for comparison, one for the best client of
+    each service (at most _BEST services).
+    """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
         Query(worst_clients(metric, among, pick=pick, most=WORST - _BEST), LEGEND),

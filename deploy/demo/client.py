@@ -62,7 +62,7 @@ class Cluster(Protocol):
 
 
 class Context(Protocol):
-    """What the demo provides for a client: a folder for the run, and brokers of each kind."""
+    """What the demo provides for a client: a folder for the run, and single, old and clustered brokers."""
 
     @property
     def run_folder(self) -> Path: ...
@@ -80,7 +80,7 @@ class Outage:
     after       seconds from the client's first acknowledgement to the start of the outage
     seconds     duration of the outage
     from_onset  True: `seconds` begins at the onset of the client's failure. False: at the start of the outage
-    fails       True if the outage itself is the failure
+    fails       True if the outage is the failure to find, not only its cause
     every       seconds from the end of an outage to the next outage; None for a single outage
     """
 
@@ -94,7 +94,7 @@ class Outage:
 
 @dataclass(frozen=True)
 class DemoClient:
-    """A client of the demo: a program, its options, and its outage, if any.
+    """A client of the demo: a program, its options, and the outage that the demo causes for it, if any.
 
     program        name of the Java source file without `.java`; for a Python client produce_and_consume
     mode           id of the failure mode that the client shows, None for a control (a healthy client)
@@ -179,7 +179,9 @@ class DemoClient:
         return running
 
     def _surroundings(self, context: Context) -> tuple[dict[str, str], list[Callable[[Running], None]]]:
-        """Return options with the broker's addresses, and functions that run beside the client's program."""
+        """Return client options with the broker's addresses, and functions that run in threads while the client's
+        program runs.
+        """
         if self.broker == "legacy":
             legacy = context.legacy()
             create_legacy(legacy.bootstrap_servers, self.topics)

@@ -60,7 +60,9 @@ def give_way(pid: int, nice: int) -> None:
 
 
 def forget(pid: int) -> None:
-    """Tell the guard that a process has ended, because another process may get its id."""
+    """Let the guard, which ends the demo's processes, forget a process that has ended, because another process may get
+    its id.
+    """
     with _lock:
         if _guard is not None:
             _tell(_guard, f"-{pid}")

@@ -21,7 +21,7 @@ class Course:
     first           (mode, status) → time at which this status was first seen
     kinds           mode → kinds of evidence in suspected and confirmed verdicts
     paged           mode → time at which its first critical alert was delivered
-    alerts          "severity alertname" → time at which the first of these alerts was delivered
+    alerts          "severity alertname" → time at which the first alert with this severity and name was delivered
     firing          modes with a critical alert that fires now
     first_shown_ms  time at which `client.mode` was first suspected or confirmed, None if never
     last_shown_ms   time at which `client.mode` was last suspected or confirmed
@@ -151,7 +151,9 @@ class Course:
 
 
 def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:
-    """Return one sentence for each alert that no client explains (`Course.explains`) or that links to no runbook."""
+    """Return one sentence for each alert that no failing client of the demo explains (`Course.explains`), and for each
+    alert without a link to a runbook.
+    """
     sentences = []
     for page in pages:
         labels = page.labels

@@ -1,4 +1,4 @@
-"""A running demo client: its process, functions that run beside it, and the lines that the program prints."""
+"""A running demo client: its process, functions that run in threads meanwhile, and the lines that it prints."""
 
 from __future__ import annotations
 
@@ -137,7 +137,9 @@ class Running:
             thread.join(STOP_SECONDS)
 
     def check(self) -> None:
-        """Raise the error of an action, or of a line that could not be parsed."""
+        """Raise the error of a function that runs beside the process, or of a line of the program's output that could
+        not be parsed.
+        """
         if self._failure is not None:
             raise self._failure
 

@@ -136,7 +136,9 @@ class Stack:
         return states
 
     def check(self) -> None:
-        """Raise the error of a client (`Running.check`), or ServiceError if a process of the product has ended."""
+        """Raise the error that `Running.check` finds in a demo client, or ServiceError if a process of the product has
+        ended.
+        """
         for running in self.running.values():
             running.check()
         for process in self._processes:

@@ -38,7 +38,7 @@ def generate() -> dict[str, str]:
 
 
 def project() -> Mapping[str, Any]:
-    """Return the project's metadata in pyproject.toml: name, version, licence, addresses."""
+    """Return the project's metadata in pyproject.toml: name, version, licence, URLs."""
     text = (locations.checkout() / "pyproject.toml").read_text(encoding="utf-8")
     described: Mapping[str, Any] = tomllib.loads(text)["project"]
     return described

@@ -365,7 +365,10 @@ class Pace:
         self._seen: dict[str, _Seen] = {}
 
     def due(self, states: Mapping[str, str], now: float) -> set[str]:
-        """Return the groups to read now."""
+        """Return the groups whose next reading is due at `now`.
+
+        Groups without members, and groups that cannot be read, are read less often.
+        """
         self._seen = {name: seen for name, seen in self._seen.items() if name in states}
         wait = {
             name

@@ -43,7 +43,7 @@ class Suspicion:
         self._was_sending: set[tuple[str, str]] = set()
 
     def reasons(self, snapshots: Sequence[Snapshot]) -> list[Reason]:
-        """Return the reasons for a dump."""
+        """Return the reasons to take a thread dump now."""
         now = {(snap.client.kind or "", snap.client.client_id or ""): snap for snap in snapshots}
         self._gone = {key: snap for key, snap in {**self._gone, **self._before}.items() if key not in now}
         reasons = [
@@ -94,7 +94,8 @@ class DumpBudget:
 class DumpPlan:
     """Decides when to take dumps of one JVM.
 
-    The pauses between dumps are at least `min_seconds`, and become longer while a reason persists (see PAUSES).
+    The pauses between dumps are at least `min_seconds`, and become longer while a reason for dumps persists (see
+    PAUSES).
 
     The plan asks `budget` for two dumps at a time, because only the comparison of two dumps shows a stuck thread.
     """

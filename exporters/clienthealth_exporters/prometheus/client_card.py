@@ -245,7 +245,7 @@ def _queue(name: str, record: HealthRecord) -> Measurement:
     if ratios:
         used, topic = max(ratios)
         return Measurement(name, f"{wording.percent(used)} full", f"{topic}, fullest of {len(ratios)}", used)
-    # If the client reports no queue per topic, name the topic with the largest lag.
+    # If the client reports no queue per topic, show the topic with the largest lag.
     waiting: dict[str, float] = {}
     for row in record.rows("lag"):
         waiting[row["topic"]] = waiting.get(row["topic"], 0) + (amount(row.get("records")) or 0)

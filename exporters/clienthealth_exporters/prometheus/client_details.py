@@ -67,7 +67,10 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """Return the measurements that `lint` compares with the client's options. Each name begins with MEASURED."""
+    """Return the measurements that the lint of client options (`lint`) compares with the options.
+
+    Each name begins with MEASURED.
+    """
     figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
     figures["waiting_threads"] = record.value("buffer", "waiting_threads")
     idle, rate = record.value("poll_idle_ratio"), record.value("records_consumed_rate")

@@ -45,7 +45,7 @@ class Lines:
 
 
 class Shown(NamedTuple):
-    """The lines of a record, and which of them the page /metrics contains.
+    """The lines that show a health record on the page /metrics, and which of them the page contains.
 
     group     True if the page contains the record's metrics of its consumer group (scope "group")
     whole     True if the page contains the record's metrics that do not decide failure modes
@@ -184,7 +184,7 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return the third part (see `Lines`) of each sample's line, all in one text."""
+    """Return the text of these samples' lines: the third part of `Lines`."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

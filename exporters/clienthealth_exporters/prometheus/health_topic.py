@@ -96,7 +96,10 @@ class HealthTopic:
                         self.put(record.key, record.value, record.timestamp)
 
     def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
-        """Assign the new partitions in `there` to the consumer, starting at their begin offsets, and set `trouble`."""
+        """Assign the new partitions in `there` to the consumer, starting at their begin offsets.
+
+        If partitions cannot be read, set `trouble` to the reason.
+        """
         topic, assigned = self.settings.topics.health, reader.assignment()
         if new := there.known.keys() - assigned:
             reader.assign(sorted(assigned | new))

@@ -19,7 +19,7 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: The measurements of which samples are kept, each with its index in `State.largest` (None: `State.lag`).
+#: The measurements whose samples are kept, each with its index in `State.largest` (None: taken from `State.lag`).
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
 #: Maximum numbers of samples per client (POINTS), and of clients with samples (MAX_CLIENTS).
@@ -167,7 +167,7 @@ class NamedRecord(msgspec.Struct):
 class Recall:
     """Keeps records of clients for which this exporter has no state. Thread-safe.
 
-    This exporter has dropped these clients, or another exporter serves them.
+    These are clients that this exporter has dropped, or that another exporter serves.
     """
 
     def __init__(self) -> None:

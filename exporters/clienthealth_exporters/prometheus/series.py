@@ -16,12 +16,13 @@ from clienthealth.model.tables import table
 #: A sample: (values of the metric's extra labels, value).
 Sample = tuple[tuple[str, ...], float]
 CLIENT = ("service", "host", "instance", "client_id")
-#: Maximum number of healthy clients per service and kind that have the metrics with `Family.evidence`, as a comparison.
+#: Maximum number of healthy clients per service and kind for which the metrics with `Family.evidence` are published, to
+#: be compared with those of failing clients.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
-    # A classic group without consumers has its protocol type, for example connect, as group_type.
+    # If the members of a classic group are no consumers, its group_type is its protocol type, such as connect.
     "group": ("cluster_name", "group", "group_type"),
     "partition": ("cluster_name",),
     "service": ("service",),

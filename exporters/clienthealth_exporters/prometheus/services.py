@@ -24,7 +24,7 @@ WORST = [family for family in ALL_FAMILIES if family.largest]
 def standing(record: HealthRecord) -> str:
     """Return the state (in STANDINGS) in which a client is counted.
 
-    A group is `unknown`, because groups counted as `ok` would lower the share of failing clients.
+    A consumer group counts as `unknown`, because groups that count as `ok` would lower the share of failing clients.
     """
     if record.departed:
         return "gone"

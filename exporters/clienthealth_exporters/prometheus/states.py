@@ -37,23 +37,25 @@ LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: stopped or gets no input.
 SILENT_SECONDS = 180
 COMPLAINT_SECONDS = 60
-#: A search finds at most _ROOM_SHARE of `max_clients` to evict; the next search begins after ROOM_SECONDS.
+#: If there is no room, a search chooses clients to evict, at most _ROOM_SHARE of `max_clients`. The next search begins
+#: after ROOM_SECONDS.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 
 
 @dataclass(slots=True)
 class State:
-    """A client's newest record. Times are epoch seconds, except the window's, which are epoch milliseconds.
+    """A client's newest record. Times are epoch seconds; only `window_start` and `window_end` are epoch milliseconds.
 
     raw          the record as JSON
     written      when the monitor wrote the record
     seen         time of the client's last data
     urgency      rank in lists; the largest is at the top
-    standing     the client's state in the sums of its service (`services.STANDINGS`)
+    standing     the state (of `services.STANDINGS`) as which the client is counted in its service
     statuses     (mode, status) of all verdicts that are not ok
     failures     (mode, status, cause) of the suspected and confirmed verdicts; cause '' if unknown
-    largest      the client's value for each metric in `services.WORST`; None if unknown
+    largest      the client's value of each metric whose largest value is shown for the service (`services.WORST`); None
+                 if unknown
     lag          in records
     sent         records per second that a producer sends
     shown        True if the client has series of its own
@@ -107,7 +109,7 @@ class State:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The identity of the client or group."""
+        """The label values that identify the client or group."""
         client = self.client
         if client.kind == "group":
             return "group", client.instance, self.group
@@ -126,8 +128,8 @@ class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
     A new record replaces a client's known record if the new window does not end earlier. A record that reports that
-    the client has gone also replaces the known record if the two windows overlap. To replace that record in turn, a
-    window of a living client must end later by more than `window_seconds` - `min_gap_seconds`.
+    the client has gone also replaces the known record if the two windows overlap. A record of a living client replaces
+    the record of its end only if its window ends later by more than `window_seconds` - `min_gap_seconds`.
 
     A client is dropped `ttl_seconds` after its last record. This time counts only while other records arrive.
 
@@ -264,7 +266,7 @@ class States:
             self._recall.keep(names, state.key, state.raw, state.written)
 
     def shown(self, states: Sequence[State], most: int, dropped: MutableMapping[str, int]) -> list[Shown]:
-        """Return the lines of the states that have series on the page /metrics, in the order of `states`.
+        """Return the `Shown` of each state that has series on the page /metrics, in the order of `states`.
 
         At most `most` clients and `most` groups have series. `dropped` counts the further clients and groups.
         """
@@ -304,7 +306,7 @@ class States:
                 break
             self._spare.pop()
             if not self._spare:
-                # The last search's list of clients to evict is used up, so allow a new search at once.
+                # All clients that the last search chose for eviction are evicted, so allow a new search at once.
                 self._looked = -inf
             if other is not None:
                 self._forgotten(self._states.pop(key))
@@ -317,7 +319,7 @@ class States:
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
-            # Ignore the error, because the exporter that serves the client counts it in `decode_errors`.
+            # Ignore a record that cannot be decoded: the exporter that serves the client counts it in `decode_errors`.
             return
         client = record.client
         if record.worst in ("suspected", "confirmed") or self._recall.get(client.names):
@@ -369,7 +371,9 @@ class States:
 
 
 def _compared(states: Sequence[State]) -> set[str]:
-    """Return the keys of all failing clients, and of at most PEERS healthy ones for each (service, kind) among them."""
+    """Return the keys of all failing clients, and of at most PEERS healthy clients of each service and kind that has a
+    failing client.
+    """
     ill = [state for state in states if state.failures]
     wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
     keys = {state.key for state in ill}
@@ -382,7 +386,9 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """Return whether a measurement exceeds its alert threshold, or the record has the indicator `clock`."""
+    """Return whether a measurement exceeds its alert threshold, or the record says that the client's clock is wrong
+    (`clock`).
+    """
     if "clock" in record.indicators:
         return True
     if record.client.kind == "group":

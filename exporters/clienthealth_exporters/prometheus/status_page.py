@@ -28,7 +28,8 @@ from clienthealth_exporters.prometheus.states import State
 __all__ = ["View", "client", "fleet", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-#: Maximum numbers of unhealthy clients with a full card, and of causes and services above the cards.
+#: FULL_CARDS: maximum number of unhealthy clients with a full card. MAX_CAUSES, MAX_OWNED: maximum numbers of causes
+#: and of services above the cards.
 FULL_CARDS = 10
 MAX_CAUSES = 12
 MAX_OWNED = 8

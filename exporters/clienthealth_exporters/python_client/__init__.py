@@ -223,8 +223,8 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # kafka-python closes its producers after this function has run, and only then is their final number of
-        # undelivered records known.
+        # Leave out producers of kafka-python: kafka-python closes them after this function has run, and only then is
+        # their final number of undelivered records known.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)

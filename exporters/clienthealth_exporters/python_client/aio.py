@@ -20,7 +20,7 @@ from clienthealth_exporters.python_client.probes import (
     quietly,
 )
 
-#: Options for the connection to the cluster, which the reporter's own producer copies from the reported client.
+#: Options for the connection to the cluster, which the reporter's own producer copies from the application's client.
 _CONNECTION = (
     *("bootstrap_servers", "security_protocol", "ssl_context", "sasl_mechanism", "sasl_plain_username"),
     *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_oauth_token_provider"),

@@ -172,8 +172,8 @@ class Sender:
         """Send records (topic, key, value). Return how many were acknowledged within 5 s."""
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
-            # kafka-python's cleanup at exit closes the application's clients, and then this producer must still send
-            # their last snapshots.
+            # At exit, kafka-python closes all producers. This one must stay open, because it then sends the last
+            # snapshots of the application's clients.
             getattr(self._producer, "_unregister_cleanup", lambda: None)()
         futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]
         until = time.monotonic() + DELIVERY_SECONDS

@@ -75,7 +75,7 @@ class Watched:
 
     more      returns the library's own measurements as (metrics, topics) of a snapshot
     fresh     returns True if the library has new measurements
-    patience  maximum number of intervals between two snapshots
+    patience  maximum number of reporting intervals between two snapshots
     due       latest time of the next snapshot, in seconds of the monotonic clock
     """
 
@@ -253,7 +253,7 @@ class ProducerProbe:
         return values
 
     def topics(self) -> list[dict[str, Any]]:
-        """Return the numbers of sent and failed records of each topic, as in a snapshot."""
+        """Return each topic's numbers of sent and failed records, as a snapshot's `topics` has them."""
         with self._lock:
             counts = {name: (topic.sent, topic.failed) for name, topic in self._topics.items()}
         return [

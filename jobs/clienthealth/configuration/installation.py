@@ -45,7 +45,8 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
 def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
     """Return the base URL of the runbooks without a trailing slash, by default below the status page.
 
-    `status_page`: the URL of the status page, by default the configured one; '.' for links on that page.
+    `status_page`: the URL of the status page, by default the configured one. '.' gives links relative to the status
+    page.
     """
     page = settings.status_page if status_page is None else status_page
     return settings.runbooks.rstrip("/") or f"{page.rstrip('/')}{RUNBOOKS}"

@@ -25,7 +25,7 @@ from clienthealth.platform.locations import written
 OWNER_LABELS = ("team", "tier", "pager")
 #: Maximum number of cached services and groups, because names that change at every start must not fill the memory.
 _REMEMBERED = 50_000
-#: A team, tier or pager becomes the value of an alert's label, so it must be a single line.
+#: An owner's team, tier and pager become values of alerts' labels, so each must be a single line.
 _Word = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 

@@ -37,8 +37,8 @@ Packing = Literal["gz", "bz2", "xz", "zst", "zip", "tar", "eml"]
 _TAR_MAGIC, _TAR_AT = b"ustar", 257
 #: The header fields of a saved mail (RFC 5322).
 _MAIL = re.compile(rb"(?:[\w-]{1,80}:[^\n]*\n(?:[ \t][^\n]*\n)*){2,200}\r?\n")
-#: First bytes, names and endings that show that a file is packed, cannot be evidence, or is an archive of a type that
-#: cannot be opened.
+#: Signs (first bytes, names, endings) of packed files, of files that cannot be evidence, and of archives that cannot be
+#: opened.
 _FILES: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_suffix(".toml"))
 _BY_ENDING = {ending: what for what, endings in _FILES["endings"].items() for ending in endings}
 
@@ -121,7 +121,8 @@ class Unpacked:
 class _Zstd:
     """A reader of zstd that raises EOFError for data that is cut off, unlike zstandard's own reader."""
 
-    #: Number of packed bytes per call of the decompressor, small because a zip bomb unpacks to far more.
+    #: Number of compressed bytes per call of the decompressor. It is small, because few bytes of a zip bomb unpack to
+    #: very many.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:
@@ -222,7 +223,10 @@ def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, b
 def _member(
     name: str, content: IO[bytes], folder: Path, left: int, written: float | None
 ) -> Generator[tuple[str, str, bool], None, int]:
-    """Write a member to the folder and return its size (bytes); if it is left out, yield a tuple as `extract` does."""
+    """Write a member of the archive to the folder and return its size (bytes).
+
+    If it is left out, yield a tuple, as `extract` does.
+    """
     path = folder / safe(name)
     size = 0
     head = content.read(CHUNK)

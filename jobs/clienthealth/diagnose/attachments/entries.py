@@ -22,7 +22,7 @@ from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.read.logs.times import Stamp, Times
 
-#: Number of bytes before (BACK) and after (AHEAD) a Kafka text that are also split into lines and parsed.
+#: Number of bytes before (BACK) and after (AHEAD) a text that only Kafka's clients log; these bytes are parsed, too.
 BACK, AHEAD = 1 << 14, 1 << 16
 #: Once an entry has more than this number of bytes, the next line begins a new entry.
 MAX_PART = 1 << 22
@@ -108,7 +108,7 @@ class _Open:
 
 
 class Splitter:
-    """Takes the blocks of one file, and yields its entries that contain a Kafka text (see the module).
+    """Takes the blocks of one file, and yields its entries that contain a text which only Kafka's clients log.
 
     lines    number of lines read so far
     first_ms, last_ms  time range of these lines
@@ -130,8 +130,8 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        #: Yielded entries, in which `repeats` counts their repetitions. The key is the whole line, or (writer, text
-        #: without time, tenth of a second).
+        #: Entries already yielded; `repeats` counts their repetitions. A line is a repetition if a key equals it, or
+        #: equals (its writer, its text without the time, its time in tenths of a second).
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""
@@ -171,7 +171,10 @@ class Splitter:
         self._tail = block[block.find(b"\n", begin) + 1 if begin else 0 :] if not self._hot else b""
 
     def close(self) -> Iterator[Entry]:
-        """Yield the entries that are still open. Must be called at the file's end and before a part that is skipped."""
+        """Yield the entries that a next line could still have continued.
+
+        Must be called at the file's end and before a part that is skipped.
+        """
         for key, (part, time) in list(self._parts.items()):
             yield from self._line(part, key, time, self.lines, True)
         self._parts.clear()
@@ -186,7 +189,7 @@ class Splitter:
                 left_out.repeats = 0
 
     def _look_at_end(self, block: bytes) -> None:
-        """Remember the last time in the block's last five lines; undated lines in later blocks get this time."""
+        """Remember the newest time in the block's last five lines, for undated lines in later blocks."""
         for line in reversed(block.removesuffix(b"\n").rsplit(b"\n", 5)[-5:]):
             if self._dated(line) is not None:
                 break
@@ -199,7 +202,10 @@ class Splitter:
         return self._time(self.times.stamp(stripped), time, key)
 
     def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
-        """Yield the entries in a part of a block; `hits` are the start indices of the Kafka texts in the block."""
+        """Yield the entries in a part of a block.
+
+        `hits`: start indices of the texts in the block that only Kafka's clients log.
+        """
         next_hit, at = bisect_left(hits, begin), begin
         for line in block[begin:end].removesuffix(b"\n").split(b"\n"):
             at += len(line) + 1
@@ -281,7 +287,8 @@ class Splitter:
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
         """Return a line's time (epoch ms).
 
-        A line without a time gets the shipper's time; else its writer's previous time; else the file's newest time.
+        A line without a time gets the shipper's time, else the time of its writer's previous line, else the file's
+        newest time.
         """
         own = stamp.ts_ms if stamp is not None else None
         if shipped:
@@ -293,7 +300,8 @@ class Splitter:
                 # The shipper's time names its zone, so the difference to the line's local time shows the line's zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # If the difference fits no time zone, the shipper was late, so the line's zone is taken as UTC.
+                # If the difference between the shipper's time and the line's fits no time zone, the shipper was late,
+                # and the line's zone is taken as UTC.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)
