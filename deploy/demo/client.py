@@ -99,7 +99,7 @@ class DemoClient:
     program        name of the Java source file without `.java`; for a Python client produce_and_consume
     mode           id of the failure mode that the client shows, None for a control (a healthy client)
     kinds          minimum number of different kinds of evidence that a verdict on the client must cite
-    measurements   measurements that exceed alert thresholds because of the client's load
+    measurements   measurements that the client's heavy load alone raises above alert thresholds
     default        True if the client is started when the user names no clients
     classpath      name of the set of jars, or of the Python library
     load_rate      for a client of the legacy broker: records per second that the demo sends to each topic

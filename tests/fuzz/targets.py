@@ -435,7 +435,7 @@ def warm() -> None:
 
 @contextmanager
 def nothing_hidden() -> Iterator[None]:
-    """The decoder turns exceptions in a format's code into rejects, so raise MistakeError in their place."""
+    """Let exceptions in a format's code fail the test as MistakeError, because the decoder turns them into rejects."""
     seen = {stream: {fmt.name: _seen(fmt) for fmt in formats(stream)} for stream in decode.STREAMS}
 
     def stream_formats(streams: tuple[Stream, ...]) -> Mapping[str, Format]:

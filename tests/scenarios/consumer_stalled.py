@@ -60,7 +60,7 @@ def until(second: float) -> Of:
     return lambda seconds: 100 + min(seconds, second)
 
 
-#: The last poll is at 10 s, and heartbeats, responses and selects end with the poll interval (30 s) at 40 s.
+#: The last poll is at 10 s. Heartbeats, responses and selects end when max.poll.interval.ms (30 s) has passed, at 40 s.
 ANSWERED = {"request_total": until(40), "response_total": until(40), "select_total": until(40)}
 ANSWERED_35 = {name: until(35) for name in ANSWERED}
 COMMIT = (

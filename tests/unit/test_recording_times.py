@@ -1,4 +1,4 @@
-"""A replay finds and moves the times in records of every format."""
+"""A replay of a recording finds the times in records of every format and moves them to the present."""
 
 from __future__ import annotations
 

@@ -85,7 +85,8 @@ def only(settings: Settings, group: str) -> Settings:
 
 
 def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], None, None]:
-    """Yield a list with the group's snapshot at each reading; an empty list if the group is not due.
+    """Yield a list with the group's snapshot at each reading; an empty list while it is too early to read the group
+    again.
 
     Raises InputError if there is no such group, ServiceError if the group cannot be read.
     """

@@ -387,7 +387,10 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return group → reason for each group in `waiting` that failed when it was last read."""
+        """Return group → reason for each group that could not be read the last time.
+
+        `waiting`: groups that are not due yet.
+        """
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

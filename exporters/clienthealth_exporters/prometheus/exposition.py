@@ -1,4 +1,5 @@
-"""The page /metrics in Prometheus' text format (0.0.4). A client's lines are made once per record, not at each scrape.
+"""The page /metrics in Prometheus' text format (0.0.4). A client's lines are made when its health record arrives, not
+at each scrape.
 
 The library prometheus-client builds and prints every sample at each scrape, which takes seconds for 12,000 partitions.
 """

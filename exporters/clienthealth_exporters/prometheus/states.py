@@ -162,7 +162,7 @@ class States:
         self._recall = Recall()
 
     def put(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
-        """Process a record of the topic. `value` None removes the client.
+        """Process a record of `client-health`. `value` None removes the client.
 
         `timestamp_ms`: when the monitor wrote the record (epoch ms).
         """

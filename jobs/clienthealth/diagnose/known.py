@@ -88,8 +88,9 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     """Return a `suspected` verdict if lines or a thread's stack in a short input point to the verdict's mode.
 
     A short input may show few lines of a log, so `Meaning.enough` lines suffice, fewer than in a whole log. One stack
-    in a place where threads wait (`Facts.places`) is enough if this input also states that something hangs. Lines in a
-    text that explains an error do not count, and no line counts if a later line shows that the failure is over.
+    in a place where threads wait (`Facts.places`) is enough if this input also states that something hangs. Lines
+    quoted in a text that only explains an error do not count. No line counts if a later line shows that the failure is
+    over.
 
     The verdict is returned unchanged if it is already unhealthy, if the client has samples, or if the inputs have more
     than 500 lines (MOST_LINES).

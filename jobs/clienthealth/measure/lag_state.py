@@ -52,8 +52,7 @@ class Known(NamedTuple):
     idle            True if the end offset has not moved for `stop_min_seconds`
     allowed         the tolerated lag in records
     owned           True if the partition is assigned to a member of the group
-    gap_seconds     median time between consecutive commits on one partition, over all partitions of the group; None if
-                    unknown
+    gap_seconds     the group's median time between two commits on one partition; None if unknown
     """
 
     commits: Sequence[Commit]

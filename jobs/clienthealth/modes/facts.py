@@ -248,7 +248,7 @@ def _read(folder: Path) -> ModeFile:
 
 
 def mode_file(rules: str) -> ModeFile:
-    """Return the `mode.toml` beside the module `rules`; each file is read once."""
+    """Return the `mode.toml` beside a mode's rules; each file is read once. `rules`: the module's `__file__`."""
     return _read(Path(rules).parent)
 
 

@@ -30,7 +30,7 @@ Stage = Literal["window", "moment", "shown"]
 @dataclass(frozen=True, slots=True)
 class Reporting:
     """How a client reports: the interval of its samples (ms), the time of the newest sample by the client's own clock
-    (epoch ms), and the age of that sample by the watermark (ms).
+    (epoch ms), and the watermark minus that time (ms).
     """
 
     every_ms: int

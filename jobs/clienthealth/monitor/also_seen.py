@@ -76,7 +76,7 @@ def is_reported(run: Run, excerpt: bool = False) -> bool:
 def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, str], Sequence[Run]]:
     """Return, by process (service, host), the known issues with enough lines to be reported.
 
-    `excerpt`: True if a person picked the lines from a log.
+    `excerpt`: True if a person picked the lines from a log, so that fewer of them are enough.
     """
     runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for key, run in state.also_seen.items():

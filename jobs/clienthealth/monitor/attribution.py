@@ -41,7 +41,7 @@ COMPARED_MS = 7 * 86_400_000
 BEFORE_MS = 60_000
 #: Maximum time (ms) from an error that raises a counter of the client to the application's log line about this error.
 LOGGED_MS = 30_000
-#: Samples within this time (ms) of a log line are searched for the longest time between two polls: each sample reports
+#: The longest time between two polls is taken from the samples within this time (ms) of a log line: each sample reports
 #: the maximum of the last 30 to 60 s.
 AROUND_MS = 35_000
 #: The application polls often enough if the time between two polls is below half of max.poll.interval.ms or below

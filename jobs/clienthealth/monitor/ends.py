@@ -40,7 +40,9 @@ class Silence(NamedTuple):
 
 
 def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
-    """Return a client's log lines on its start and end, and the later entries that show that its process runs."""
+    """Return a client's log lines about its start and end, and the later log entries that show that its process still
+    runs.
+    """
     client = silent.client
     all_lines = lifecycle_lines(bucket.state, client, bucket.alone(client))
     logs = _of_its_end(all_lines, bucket.lives[client.process], silent)

@@ -69,7 +69,8 @@ class Transition:
 
 
 def change_row(change: Transition, observed_ms: int) -> bytes:
-    """Return a change as JSON, with the columns of the history's table `verdicts`. Times are in epoch ms.
+    """Return a change of an incident as JSON, with the columns of the history's table `verdicts`. Times are in epoch
+    ms.
 
     `observed_ms`: when the change was judged, by this machine's clock.
     """

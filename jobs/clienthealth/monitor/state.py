@@ -42,9 +42,8 @@ _MAGIC = b"KCH"
 
 
 def mark(names: Iterable[str]) -> tuple[int]:
-    """Return a tuple with the 32-bit hash of an identity.
-
-    At the default limits, about one identity in 40,000 has the same hash as another.
+    """Return a tuple with the 32-bit hash of `names`, which identify a client. With as many clients as the default
+    limits allow, about one in 40,000 shares its hash with another.
     """
     return (zlib.crc32("\0".join(names).encode("utf-8", "surrogatepass")),)
 

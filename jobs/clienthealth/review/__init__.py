@@ -16,8 +16,8 @@ observed            healthy + unhealthy
 SLI                 healthy / observed; no value if nothing was observed
 error budget        (1 - target) × observed, in client-minutes; spent = unhealthy
 records lost        records that clients accepted and did not deliver, in incidents that touch the period: minimum and
-                    maximum. The maximum is unknown if some lost records were not counted. Lost records count beside
-                    the minutes, because a client that has ended leaves no unhealthy minute behind
+                    maximum. The maximum is unknown if some lost records were not counted. Lost records are judged
+                    separately from the minutes, because a client that has ended leaves no unhealthy minute behind
 watched             a minute of UTC with a row in the table `quality`: the monitor read data in it
 gap                 a minute that was not watched: no data, neither healthy nor unhealthy, and shown separately
 

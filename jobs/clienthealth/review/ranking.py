@@ -101,8 +101,8 @@ def top_topics(
 ) -> Mapping[str, Sequence[TopicRow]]:
     """Return, for each of "unhealthy", "queue" and "lag", at most five topics (TOP), the worst first.
 
-    A topic is ranked by the minutes of all `incidents` that name it as culprit, by the peak of its fullest queue (0 to
-    1), or by its greatest lag (records).
+    Topics are ranked for "unhealthy" by the minutes of all `incidents` that name them as culprit, for "queue" by the
+    peak of their fullest queue (0 to 1), for "lag" by their greatest lag (records).
     """
     in_reviewed = F.col("period") == reviewed
     sources = (

@@ -142,7 +142,10 @@ class Guard:
         return None if skipped is None or batch != self._run.batch else Source(*skipped[1:])
 
     def committed(self, batches: int) -> bool:
-        """Note that `batches` more batches succeeded. Return True if a restarted query may read larger batches."""
+        """Note that `batches` more batches succeeded.
+
+        Return True if enough batches have succeeded for the query to restart with larger ones.
+        """
         run = self._run
         if not run.limit:
             return False

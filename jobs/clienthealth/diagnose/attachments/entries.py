@@ -29,7 +29,8 @@ MAX_PART = 1 << 22
 #: Once an entry has MAX_ENTRY_LINES lines, the next unindented line begins a new entry. For an entry that contains a
 #: thread dump, the only limit is MAX_DUMP (bytes).
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
-#: A local time shows its zone if its distance from the shipper's UTC is a multiple of QUARTER_MS (± ZONE_EXACT_MS).
+#: The zone of a local time is known if the time differs from the shipper's UTC by a multiple of QUARTER_MS (±
+#: ZONE_EXACT_MS), at most MOST_QUARTERS times it.
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 _REMEMBERED = 20_000
 

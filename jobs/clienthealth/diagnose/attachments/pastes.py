@@ -251,7 +251,7 @@ def _indented(text: str) -> str:
 
 
 def _reflowed(text: str) -> str:
-    """Restore lines that were all cut or wrapped at the same width."""
+    """Join the parts of lines that were all broken at one width."""
     lines = text.split("\n")
     width = max(map(len, lines), default=0)
     follow = [(a, b) for a, b in pairwise(lines) if a.strip() and b.strip() and not _RE["begins"].match(b)]

@@ -329,7 +329,7 @@ class Reader:
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
-        """Mark the input's times as local, and guess their zone from the file's time.
+        """Mark the input's times as local, and guess their zone from the file's time of modification.
 
         `last_ms`: the newest time in the input (epoch ms); 0 if there is none.
         """

@@ -42,7 +42,9 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
 
 def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:
-    """Yield (time (s) from a poll to the next poll or to the last sample, number of the poll's records by topic)."""
+    """Yield a pair for each poll: seconds until the next poll (or the last sample), and topic → number of records that
+    the poll returned.
+    """
     before: Mapping[str, float] = {}
     moved_by: Mapping[str, float] = {}
     away = 0.0

@@ -229,7 +229,7 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
 
 
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
-    """Return whether at least one caller (`waits`) stayed in send() from first to last dump; None if unknown."""
+    """Return whether a caller of send() stayed in one call from the first dump to the last; None if unknown."""
     if not waits:
         return None
     first, last = waits[0].dump.ts_ms, waits[-1].dump.ts_ms

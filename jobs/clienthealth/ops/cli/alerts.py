@@ -1,4 +1,4 @@
-"""`kafka-health alerts`: write alert rules and Alertmanager's files, with an installation's addresses and labels."""
+"""`kafka-health alerts`: write alert rules and Alertmanager's files, with the URLs and labels of an installation."""
 
 from __future__ import annotations
 

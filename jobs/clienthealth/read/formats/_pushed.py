@@ -2,7 +2,7 @@
 
 `[identity] push_service` lists sources of the service's name: a table in the settings, the principal (the name in
 `User:name`, the CN of a distinguished name), or the client id without the number at its end. Kafka's default client ids
-contain no service, but `consumer-GROUP-1` contains the group. The instance is the client's address and its client
+contain no service; from `consumer-GROUP-1`, only the group is read. The instance is the client's address and its client
 instance id.
 """
 

@@ -79,7 +79,8 @@ class _Metric(NamedTuple):
 class _Meaning(NamedTuple):
     """What the numbers in an instrumentation scope mean: which metric of which client each number is.
 
-    values   maps a subject (client, topic, …) to its values: (position in the unpacked scope, our name of the metric)
+    values   maps a subject (client, topic, …) to (position in the unpacked scope, our name of the metric) of each of
+             its numbers
     deltas   for each data point that is a delta: the position of its times (start and end) in the unpacked scope
     kip714   True if any metric has a name that KIP-714 pushes use
     """

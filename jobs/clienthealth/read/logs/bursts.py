@@ -14,7 +14,7 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
 
-#: One event per SAMPLING_MS (ms) is kept for each log pattern, client, thread, address and goroutine.
+#: One event per SAMPLING_MS (ms) is kept for each combination of log pattern, client, thread, address and goroutine.
 SAMPLING_MS = 100
 #: A log file consists of blocks of SLOT_BYTES bytes, numbered modulo SLOTS. Equal lines of thread dumps are merged if
 #: their blocks have equal numbers, and if their times are in one interval of LINE_SAMPLING_MS (ms). So a dump of up to
@@ -84,7 +84,7 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
 
 
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """Return at most `most` items: all items with a rare key, but only the newest items with a frequent key.
+    """Return at most `most` items: of the most frequent keys only the newest items, of the other keys all items.
 
     `sort` returns the key of an item. At least one item per key is kept, even if the result then has more than `most`
     items. `items` are in order of time. If items are left out, the result is grouped by key, and in order of time

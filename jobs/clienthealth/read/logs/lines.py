@@ -1,8 +1,8 @@
 """Parse log lines in the usual layouts of log4j, logback, Spring Boot, Storm, Python, Kafka's tools and librdkafka.
 
-One regular expression reads the first line of an entry. If that expression finds no level, brackets and columns are
-searched for the fields. The lines below the first (a stack trace, the values of a configuration) are the entry's
-`stack`. If no layout fits, the whole first line is the message.
+One regular expression reads the first line of an entry. If that expression finds no level, the fields (level, thread,
+logger) are looked for in brackets and between bars or tabs. The lines below the first (a stack trace, the values of a
+configuration) are the entry's `stack`. If no layout fits, the whole first line is the message.
 """
 
 from __future__ import annotations
