@@ -249,7 +249,7 @@ def timeline(
     width: int = 24,
     links: Linked = (),
 ) -> Panel:
-    """Return a state timeline: one band per series, twenty bands per page."""
+    """Return a state timeline: one band per series; the panel shows twenty bands at a time."""
     return (
         statetimeline.Panel()
         .id(id_)

@@ -77,9 +77,9 @@ class Context(Protocol):
 class Outage:
     """A fault of a client's broker, of the connection to the broker, or of the client's process.
 
-    after       seconds from the client's first acknowledgement to the start of the outage
+    after       seconds from the client's first acknowledged record or commit to the start of the outage
     seconds     duration of the outage
-    from_onset  True: `seconds` begins at the onset of the client's failure. False: at the start of the outage
+    from_onset  True if `seconds` count from the onset of the client's failure, False if from the start of the outage
     fails       True if the outage is the failure to find, not only its cause
     every       seconds from the end of an outage to the next outage; None for a single outage
     """

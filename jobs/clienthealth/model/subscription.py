@@ -9,7 +9,7 @@ subscription excludes versions before 2.10.1, which send empty pushes because of
 connections.
 
 Only data points of counters contain the time at which the push's interval began. So the subscription includes
-librdkafka's counters of connections.
+librdkafka's counters of connections, which every client has.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: Maximum number of minutes for which a `Run` keeps the number of lines in each minute.
+#: A `Run` keeps the number of its lines per minute for at most this number of minutes.
 MINUTES = 60
 #: In an excerpt, which a person picked, one line is enough for an issue that usually needs fewer lines than this.
 EVERYDAY_LINES = 8

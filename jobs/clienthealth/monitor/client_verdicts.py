@@ -40,7 +40,7 @@ from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, mer
 #: Key and value of a record on the topic `client-health`; the value None (a tombstone) deletes the client's record.
 Record = tuple[str, bytes | None]
 WindowAt = Callable[[int], ClientWindow]
-#: Clients with their verdicts in order of time: (end of the window in epoch ms, verdicts).
+#: List of (client, list of (end of a window in epoch ms, verdicts of all modes) in order of time).
 OverTime = list[tuple[Client, list[tuple[int, list[Verdict]]]]]
 NONE: Mapping[str, Any] = {}
 
@@ -321,7 +321,10 @@ class _Judgement:
         return contradicted.union(event.signature for event in touched.logs.get(at, NO_LOG).logs)
 
     def _clients(self, gated: Gated) -> None:
-        """Judge all clients' windows; add a client's record if its content changed, or after `publish_seconds`."""
+        """Judge all clients' windows.
+
+        Publish a client's record if its content changed, or `publish_seconds` after the last one.
+        """
         clients, ids = self.state.clients, tuple(mode.id for mode in gated.live)
         number, _, _, newest, seen, _ = gated.clients
         reporters = list(map(Reporter, *(column.tolist() for column in gated.clients)))

@@ -35,7 +35,8 @@ ABSENT = (
 
 
 class Losses:
-    """Compare the next offsets that the query reads with the offsets that brokers have.
+    """Compare the offset from which the query reads on in each partition with the first and last offsets on the
+    brokers.
 
     Records that brokers deleted before the query read them are counted once, as lost.
     """

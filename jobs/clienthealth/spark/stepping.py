@@ -272,7 +272,7 @@ def _fault(fault: Fault) -> Row:
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """The state of the bucket COUNTS, which adds up the numbers of input records.
+    """The state of the bucket COUNTS: how many input records were read, by topic and minute.
 
     rows      counts that are not in the history table yet
     given_ms  when counts were last returned for the history table (epoch ms)

@@ -142,7 +142,10 @@ class _Table:
 
 
 class _Pile:
-    """Collects metrics into a sample, which ends where a metric occurs a second time or a line with a time follows."""
+    """Collects metrics, line by line, into a sample.
+
+    A new sample begins where a metric occurs again, or at a line with a time.
+    """
 
     def __init__(self, jvm: ClientProcess, file_ms: int) -> None:
         self.jvm, self.file_ms = jvm, file_ms

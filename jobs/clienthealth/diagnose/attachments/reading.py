@@ -468,7 +468,10 @@ def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
 
 
 def _is_reading(line: bytes) -> bool:
-    """Return True if the line is a sample of a recording: JSON with metrics that have names like `MBean/attribute`."""
+    """Return True if the line is a sample in the format of our recordings:
+
+    JSON with metrics that have names like `MBean/attribute`.
+    """
     document = mapping(parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None)
     values = document.get("metrics")
     if not isinstance(document.get("ts"), int) or not isinstance(values, dict):
