@@ -289,7 +289,7 @@ NO_LINE = _Before("", "", 0)
 #: An exception that names no client belongs to the client of the line before, if that line is at most this time (ms)
 #: earlier.
 JUST_BEFORE_MS = 1_000
-#: The (service, instance) of a file, and of all records in the file that name no other process.
+#: The (service, instance) that a file stands for; records in the file that name no process get it, too.
 Place = tuple[str, str]
 
 

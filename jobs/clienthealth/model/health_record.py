@@ -314,6 +314,6 @@ def _client(row: Mapping[str, Any]) -> Client:
 def _checked(verdicts: tuple[Verdict, ...]) -> None:
     for verdict in verdicts:
         if type(verdict.mode) is not str or verdict.status not in STATUS_ORDER:
-            raise TypeError("verdicts: mode is not a string, or status is unknown")
+            raise TypeError("verdicts: mode is not a string, or status is not a known status")
         if not isinstance(verdict.detail, dict):
             raise TypeError("verdicts: detail is not a JSON object")

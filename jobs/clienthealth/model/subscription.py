@@ -5,8 +5,8 @@ Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers un
 interval.
 
 librdkafka gets a subscription of its own, because librdkafka has few of the Java client's metrics. librdkafka's
-subscription excludes versions before 2.10.1, which send empty pushes because of a bug, so that brokers close their
-connections.
+subscription excludes versions before 2.10.1: because of a bug they send empty pushes, and brokers then close the
+connection.
 
 Only data points of counters contain the time at which the push's interval began. So the subscription includes
 librdkafka's counters of connections, which every client has.

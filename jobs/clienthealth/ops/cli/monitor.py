@@ -23,7 +23,7 @@ HEAP = 76
 #: Exit codes after which a restart would not help: success, wrong usage or environment, Ctrl-C.
 FINAL = (0, 2, 130)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-#: If a job fails after it has run longer than this (s), the next pauses begin at 1 s (FIRST_WAIT) again.
+#: If a job that ran longer than this (s) fails, the pauses before restarts begin at 1 s (FIRST_WAIT) again.
 WELL_SECONDS = 300.0
 
 

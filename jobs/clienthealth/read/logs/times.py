@@ -1,6 +1,6 @@
 """Read times that are written as text, in the formats of the table `_FORMS`.
 
-`time_ms` reads a text that is nothing but a time, such as the field of a record. `Times` reads the time at the
+`time_ms` reads a text that is nothing but a time, such as a record's field `timestamp`. `Times` reads the time at the
 beginning of a line. It first learns from a file's lines which time formats they use, and the order of day, month and
 year in `11/12/26`. `time_in_name` reads the time in the name of a file. A time without a zone is read as UTC.
 """
