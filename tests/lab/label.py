@@ -205,7 +205,7 @@ def _blocked(recorded: Recorded) -> Label:
             "suspected" if logged_failure else "nothing", "confirmed" if waited else "suspected", logged_failure
         )
     if max((one["sending_ms"] for one in recorded.truth), default=0) <= 500 and not recorded.most("unknown"):
-        # Fewer lines prove no wait: kafka-python refuses a record at once if its partition does not exist.
+        # No call waited: kafka-python refuses a record at once if its partition does not exist.
         return Label(at_most="suspected")
     waits = recorded.most("unknown", recorded.log_until_ms) if recorded.log_seconds else 0
     if waits >= 2:
