@@ -1,10 +1,15 @@
 """`kafka-health export prometheus`: client health as Prometheus metrics, as a status page and as JSON.
 
-/metrics          Prometheus text format          /          status page for people
-/readyz, /healthz 200 while no record is missing   /client    one client (service, instance, client_id)
-/livez            200 while the topic is polled    /fleet     services' health per hour, versions, gone clients
-/clients.json     every client's newest record    /runbooks/ what to do about each alert
-/api/v1/          the API for programs            /api/v1/openapi.json  the API's definition
+/                     status page for people
+/client               one client (service, instance, client_id)
+/fleet                services' health per hour, versions, gone clients
+/runbooks/            what to do about each alert
+/metrics              Prometheus text format
+/clients.json         every client's newest record
+/api/v1/              the API for programs
+/api/v1/openapi.json  the API's definition
+/readyz, /healthz     200 if all records of the topic `client-health` have been read
+/livez                200 if this topic was polled within the last STUCK_SECONDS
 """
 
 from __future__ import annotations

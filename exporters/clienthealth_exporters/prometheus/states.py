@@ -51,7 +51,7 @@ class State:
     written      when the monitor wrote the record
     seen         time of the client's last data
     urgency      rank in lists; the largest is at the top
-    standing     the state (of `services.STANDINGS`) as which the client is counted in its service
+    standing     the state (of `services.STANDINGS`) in which the client is counted for its service
     statuses     (mode, status) of all verdicts that are not ok
     failures     (mode, status, cause) of the suspected and confirmed verdicts; cause '' if unknown
     largest      the client's value of each metric whose largest value is shown for the service (`services.WORST`); None

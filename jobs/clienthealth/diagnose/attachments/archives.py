@@ -225,7 +225,7 @@ def _member(
 ) -> Generator[tuple[str, str, bool], None, int]:
     """Write a member of the archive to the folder and return its size (bytes).
 
-    If it is left out, yield a tuple, as `extract` does.
+    If it is left out, yield (name, reason, False) and return 0.
     """
     path = folder / safe(name)
     size = 0
