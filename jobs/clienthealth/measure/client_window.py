@@ -59,7 +59,8 @@ class ClientWindow:
     rows: InitVar[Callable[[], Windows] | None] = None
 
     def __post_init__(self, rows: Callable[[], Windows] | None) -> None:
-        # `_rows` is no dataclass field: `dataclasses.replace` may change the samples, and must not copy the old table.
+        # `_rows` is no dataclass field: `dataclasses.replace` may give the copy other samples, which need another
+        # table.
         object.__setattr__(self, "_rows", rows)
 
     @property

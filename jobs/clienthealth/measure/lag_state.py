@@ -32,8 +32,8 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: A climbing lag may fall in up to this share of all pairs of commits: one outlier among ten commits is in a fifth of
-#: the pairs.
+#: A lag counts as climbing although it is lower at the later commit in up to this share of all pairs of commits: one
+#: outlier among ten commits is in a fifth of the pairs.
 FALLING_SHARE = 0.2
 
 

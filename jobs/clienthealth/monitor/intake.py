@@ -267,7 +267,7 @@ def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counte
 
 
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
-    """Return the watermark (epoch ms): the time up to which the topics are read, by the clocks of most clients.
+    """Return the watermark (epoch ms): the time, by the clocks of most clients, up to which the topics have been read.
 
     Each task that decoded a part of the batch reports the time up to which the task has read. The watermark is the
     median of these times, weighted by the tasks' numbers of clients. So a partition that has only one client, with a

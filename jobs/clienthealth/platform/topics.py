@@ -98,5 +98,7 @@ def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
 
 
 def _in_sync(replicas: int) -> Mapping[str, str]:
-    """Return the option that lets writes succeed while one broker is down; {} if `replicas` is 1 or -1 (default)."""
+    """Return the option that lets writes succeed while one broker is down; {} if `replicas` is 1, or -1 (the brokers'
+    default).
+    """
     return {"min.insync.replicas": str(replicas - 1)} if replicas > 1 else {}

@@ -43,7 +43,7 @@ class Input:
     named      'day' if the items get date and time from the file name, 'clock' if only a time of day, else ''
     local      True if the items' times name no zone, so that these times are read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
-    emptied    number of consecutive records at the input's end without a client, if earlier records name one; else 0
+    emptied    number of records without a client since the last record with one; 0 before the first record with one
     timed      False if the items' times are made up: the order is known, but durations are not
     left_out   number of lines that were left out, by reason; lines that are not about Kafka are not counted
     unread     number of lines that may be evidence but could not be read, by reason

@@ -166,7 +166,7 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
     poll().
 
     Three signs show that: the consumer joins its group repeatedly, its longest time outside poll() fits between two
-    joins, and its lag grows. If the joins follow each other faster, other members cause the rebalances.
+    joins, and its lag grows. If the time between joins is shorter than that, other members cause the rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)

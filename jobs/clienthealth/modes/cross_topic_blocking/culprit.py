@@ -23,7 +23,7 @@ from clienthealth.model.readings import Reading
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
     """Return the topic with record counts proportional to the times between polls; None if no topic stands out.
 
-    If only one topic had records in every poll, that topic is returned without a comparison.
+    If the polls returned records of one topic only, that topic is returned without a comparison.
 
     readings        samples of one client in order of time
     least_seconds   minimum time (s) between two polls; shorter times are left out

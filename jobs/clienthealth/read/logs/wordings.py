@@ -61,7 +61,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
 
     @property
     def loose(self) -> bool:
-        """True if the pattern finds the words of any program, not only those of known libraries."""
+        """True if the pattern may match lines of any program, not only those of known libraries."""
         return "any" in self.source
 
 
