@@ -103,7 +103,7 @@ _RDKAFKA = (
     "brokers-away",
     "brokers-silent",
 )
-#: One thread does all work of aiokafka, so blocked code also stops the log.
+#: One thread does all of aiokafka's work, so aiokafka logs nothing while a callback blocks that thread.
 _AIO = (
     *_NO_THREAD,
     "callback-get",

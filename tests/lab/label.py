@@ -246,7 +246,7 @@ def _not_closed(recorded: Recorded) -> Label:
 
 def _consumer(recorded: Recorded) -> Label:
     if FAMILIES[recorded.case["family"]].program == "Reactor":
-        # Reactor's consumer polls on while its partitions are paused.
+        # Polls do not show that Reactor's consumer works, because it polls on while its partitions are paused.
         return Label(at_most="confirmed")
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000

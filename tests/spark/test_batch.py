@@ -1,4 +1,4 @@
-"""A batch writes its rows, and reports a skipped record that killed the monitor."""
+"""A batch writes its rows, and reports that it skips a record because the record ended the monitor."""
 
 from __future__ import annotations
 

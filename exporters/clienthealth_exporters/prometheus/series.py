@@ -43,7 +43,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     onset      id of a failure mode. While the client has this failure, a value below the time (s) since the onset is
                raised to that time
     detail     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`
-    evidence   True if the metric decides a failure mode
+    evidence   True if verdicts on a failure mode depend on the metric
     largest    name of a metric of clients. The value is the maximum of that metric over all clients of a service
     at         values of the extra labels. Only series of `largest` with these values count; None: all series count
     """

@@ -49,7 +49,7 @@ HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 #: How far (ms) a local time can be ahead of UTC: 14 hours.
 AHEAD_MS = 14 * 3_600_000
 #: A stop or a flush is unfinished if no line says that it ended, although the log goes on for UNFINISHED_MS (ms). Lines
-#: about a close that still waits belong to one close if they are at most NEXT_MS (ms) apart.
+#: which report that a close still waits are about one close if they are at most NEXT_MS (ms) apart.
 UNFINISHED_MS, NEXT_MS = 30_000, 300_000
 
 

@@ -190,7 +190,8 @@ _WORD = 0xFFFFFFFF
 def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
     """Return a number for each bucket: the key under which Spark stores the bucket's state.
 
-    A checkpoint keeps the `shuffle_partitions` with which it began, so the numbers never change within a checkpoint.
+    The numbers depend on `shuffle_partitions`. A checkpoint keeps the value with which it began, so its numbers never
+    change.
     """
     if (noted := checkpoint.read(SPREAD)) is None:
         noted = str(settings.shuffle_partitions)

@@ -1,8 +1,8 @@
 """Find a record that ends the monitor whenever it is read. Skip this record, publish it as a reject, read all others.
 
 After a crash Spark repeats a planned batch with the same records. So a record that exhausts the heap would end every
-process that reads it, for ever. Therefore each process leaves notes beside the checkpoint (`Run`): that the process
-runs; that it reads the batch that ended the previous process; which batch it is about to write; and Spark's message on
+process that reads it, for ever. Therefore each process writes notes beside the checkpoint (the class `Run`): that it
+runs, that it reads the batch which ended the previous process, which batch it is about to write, and Spark's message on
 a failure. From these notes the next process concludes how the previous process ended:
 
 - By a fault of a record: Spark's message shows such a fault, or the heap was exhausted. After three such ends in one

@@ -84,7 +84,8 @@ class Watched:
 
 
 def watched(text: str, jar: Path | None, settings: Settings, session: Session, agents: ExitStack) -> Watched:
-    """Return the process named by `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`, after its first read.
+    """Return the process named by `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`, once its data has been read for
+    the first time.
 
     `jar`: the agent's jar, None for the default. An agent attached here is removed when `agents` is closed.
 

@@ -1,4 +1,4 @@
-"""Parse the log line that a log shipper's record contains as its message.
+"""Parse a log line that is the message within a log shipper's record.
 
 If the fields of the shipper's record contain no level and no logger, the message is parsed as the line that the
 application wrote: text in any layout, or JSON. A field of the line wins over the same field of the shipper's record.

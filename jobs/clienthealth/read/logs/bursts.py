@@ -39,7 +39,7 @@ class Entry(Protocol):
 
     @property
     def sample(self) -> Hashable:
-        """A key. Entries with equal keys are merged."""
+        """The key of an entry; entries with equal keys are merged into one."""
 
 
 E = TypeVar("E", bound=Entry)

@@ -101,7 +101,9 @@ def events_and_dumps(
 
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
-    """Return whether a client in the logging program wrote this line; None if the text is a line of source code."""
+    """Return whether the logging program's own client wrote this line, and not another program whose line is quoted;
+    None for a line of source code.
+    """
     logger = line.logger or ""
     bare = _is_bare(line)
     unlogged = bare and (_RE["asked"].match(after) or _RE["no_line"].match(before[:MAX_BEFORE]))
