@@ -1,4 +1,6 @@
-"""The dashboard on the weekly review's numbers: healthy client-minutes, error budget, and failures that reduced it."""
+"""The dashboard on the weekly review's numbers: healthy client-minutes, the error budget, and the failures that spent
+it.
+"""
 
 from __future__ import annotations
 

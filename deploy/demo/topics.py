@@ -39,7 +39,8 @@ def create_ours(settings: Settings, partitions: int = 1) -> None:
 
 
 def ask_for_pushes(kafka: KafkaSettings, seconds: float) -> None:
-    """Create the product's subscriptions on brokers. The clients then push all metrics that the product reads.
+    """Create the monitor's subscriptions to client metrics (KIP-714) on the brokers. Clients then push all metrics that
+    the monitor reads.
 
     `seconds`: the push interval. Raises KafkaError if a request fails, ServiceError if no broker can be reached.
     """

@@ -2,9 +2,10 @@
 
 python -m tests.captures --collector PATH --telegraf PATH
 
-One JVM with a Java producer carries three agents. OpenTelemetry's agent pushes OTLP over HTTP through a `Sink` to the
-OpenTelemetry Collector. Telegraf polls Jolokia's agent and the JMX exporter. Collector and Telegraf write to a real
-broker, and the records there become the files of this folder. README.md explains how to build Collector and Telegraf.
+One JVM with a Java producer carries three agents. OpenTelemetry's agent pushes OTLP over HTTP to the OpenTelemetry
+Collector, through a `Sink` that records it. Telegraf polls Jolokia's agent and the JMX exporter. Collector and Telegraf
+write to a real broker, and the records there become the files of this folder. README.md explains how to build Collector
+and Telegraf.
 """
 
 from __future__ import annotations

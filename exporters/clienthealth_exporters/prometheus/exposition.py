@@ -59,7 +59,7 @@ class Shown(NamedTuple):
     evidence: bool = False
 
     def has(self, family: Family) -> bool:
-        """True if the page contains this record's lines of a metric."""
+        """True if the page contains the lines of metric `family` for this object's record."""
         if family.evidence:
             return self.evidence
         return (self.whole or family.always) and (self.group or family.scope != "group")

@@ -315,7 +315,9 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Keep a failing client's record and a group's name, although another exporter serves the client or group."""
+        """Keep failing clients' records and groups' names even if another exporter serves them, for pages about the
+        whole fleet.
+        """
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:

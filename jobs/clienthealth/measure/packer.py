@@ -44,8 +44,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
     least 64 consecutive records (NEIGHBOURS); fewer records are one block. The time of a block is the median of its
     clients' newest times in this block, but at least the time of the block before. The duration of a block is its time
-    minus the time by which a third of its clients have a record in it; a negative duration becomes 0. The time of a
-    correct record can be earlier than its block's time by up to this duration.
+    minus the time by which a third of its clients have a record in it; a negative duration becomes 0. So a record is
+    not late if it is earlier than its block's time by up to this duration.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -191,7 +191,8 @@ class Packer:
         dump: ThreadDump | None = None,
         repeats: int = 1,
     ) -> None:
-        """Add a log event or a dump of a process. Of equal entries in a burst only one is kept (`bursts.is_new`).
+        """Add a log event or a dump of a process. Of equal entries in a burst only the first is kept; `bursts.is_new`
+        decides.
 
         `process`: (service, host, instance) as in `LogEntry`. `repeats`: number of equal records, this one included.
         """

@@ -112,7 +112,7 @@ class Windows:
         return len(self.lo)
 
     def at(self, windows: Ints | Bools) -> Windows:
-        """Return the windows that `windows` selects: a mask, or indexes of windows in the wanted order."""
+        """Return the selected windows. `windows`: a mask, or the indexes of the windows in the wanted order."""
         selected = Windows(self.kind, self.table, self.lo[windows], self.hi[windows], self._about)
         selected._which = self._which[windows]
         selected._columns, selected._of_rows = self._columns, self._of_rows

@@ -54,7 +54,7 @@ OF_NODES = ("request-latency-avg", "request-latency-max")
 
 _CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name in names)
 
-#: A part of a client: (topic, None, None), (topic, partition, None) or (topic, None, thread).
+#: What a metric of a topic is about: (topic, None, None), (topic, partition, None), or (topic, None, consuming thread).
 Part = tuple[str, int | None, str | None]
 
 

@@ -141,7 +141,7 @@ class LogLine(msgspec.Struct):
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
     explained          True if the line is in a text that explains errors; only known issues are then recognised in it
-    beside_kafka       True if another line of the file names Kafka
+    beside_kafka       True if another line of the file names Kafka, so that this line may be a Kafka client's
     error              why the entry is unusable; None if it is usable
     """
 

@@ -234,7 +234,8 @@ def modes() -> Mapping[str, Mode]:
 
 @cache
 def catalogue() -> Catalogue:
-    """Return all log events, compiled once per process: those of modes, known issues and clients' self-descriptions.
+    """Return all log events, compiled once per process: of modes, of known issues, and lines on clients' versions and
+    options.
 
     Raises CatalogueError if `suspects` of a log event names a mode or a cause that does not exist.
     """

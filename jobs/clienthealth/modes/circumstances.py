@@ -131,8 +131,8 @@ def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circu
     """Return whether brokers answered while a thread was inside a Kafka client; None if the thread ran other code.
 
     Stacks do not show librdkafka's C calls. So each thread of an application that uses librdkafka may be inside the
-    client. If no data shows whether brokers answered, the stack decides: the circumstance does not hold if the stack
-    shows the client, else the circumstance is unknown.
+    client. If no data shows whether brokers answered, the stack decides: if it shows the client, this circumstance does
+    not hold, else it is unknown.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)

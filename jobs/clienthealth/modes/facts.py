@@ -259,7 +259,10 @@ def _lines(of: str) -> Mapping[str, Meaning]:
 
 
 class Limits(Checked):
-    """Base of each mode's `Thresholds`. The fields' defaults come from the ModeFile that the subclass passes."""
+    """Base of each mode's `Thresholds`.
+
+    The fields' defaults come from the ModeFile that the subclass names with `of=`.
+    """
 
     def __init_subclass__(cls, *, of: ModeFile) -> None:
         super().__init_subclass__(of.thresholds)

@@ -71,7 +71,7 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
     """Return verdicts on a client that sends no more samples.
 
-    Only failure modes that can stop the samples give verdicts (`LiveMode.silence`).
+    Only failure modes that can stop the samples give verdicts: those with `LiveMode.silence`.
     """
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))
@@ -88,7 +88,7 @@ def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
     """Merge the verdicts of one mode on overlapping windows into one: the worst status, and the fault's earliest onset.
 
-    If no verdict is unhealthy, the verdict on the newest window with enough samples is returned.
+    If no verdict is unhealthy, return the verdict on the newest window with enough samples for a verdict.
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):

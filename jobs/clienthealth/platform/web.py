@@ -320,7 +320,10 @@ def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield packets of 64 to 128 KiB (the last may be smaller); the peer must read each within the timeout."""
+    """Yield packets of 64 to 128 KiB (the last may be smaller).
+
+    The peer must read each packet within the connection's timeout.
+    """
     gathered = bytearray()
     for piece in pieces:
         for start in range(0, len(piece), _PIECE_BYTES):

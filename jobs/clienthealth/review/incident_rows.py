@@ -20,7 +20,7 @@ from clienthealth.review.period import Period
 from clienthealth.spark.history import CLIENT_KEY
 
 INCIDENT_KEY = (*CLIENT_KEY, "mode")
-#: Columns that are equal for all incidents of a theme.
+#: Incidents with equal values in these columns form one theme of the review.
 THEME = ("mode", "cause", "topic")
 #: The bounds of a loss, each as (unit, 0 for the lower or 1 for the upper bound).
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
@@ -122,7 +122,7 @@ def themes(touching: DataFrame) -> DataFrame:
 
 
 def losses(touching: DataFrame) -> DataFrame:
-    """Return one row per `service` that lost, or may have lost, records: the sums of its losses."""
+    """Return one row per `service` whose clients lost records, or may have: the sums of certain and of possible losses."""
     return real(touching).filter("lost_records_0 is not null").groupBy("service").agg(*_sums())
 
 

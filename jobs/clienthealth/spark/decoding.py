@@ -37,7 +37,7 @@ MINUTE_MS = 60_000
 #: Maximum number of literals per regular expression: with all 841 in one, RE2 is a hundred times slower.
 MOST = 250
 
-#: In batches with at least BURST lines, at most READ similar lines are decoded.
+#: In batches with at least BURST lines, at most READ similar lines are decoded; the others are only counted.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
 #: Parts in which similar log lines without a Kafka key may differ: times (ISO 8601, its variants, epoch ms and longer),

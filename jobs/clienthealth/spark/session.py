@@ -89,7 +89,10 @@ def archive_classes(spark: SparkSession, draft: Path) -> None:
 
 @contextmanager
 def configured(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
-    """Set options of the running session for the duration of the block. Each option must already have a value."""
+    """Set options of the running session for the duration of the block.
+
+    Each option must already have a value, which is set again at the end.
+    """
     before = {name: str(spark.conf.get(name)) for name in options}
     for name, value in options.items():
         spark.conf.set(name, value)

@@ -239,7 +239,7 @@ def fits(most: int, *parts: bytes | None) -> bool:
 
 
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
-    """Return a row per rejected record, and a row with the summary.
+    """Return a row per rejected record, and a row that counts them.
 
     A row of more than `most` bytes loses its value and, if it is still too large, also its key and headers.
     """

@@ -121,7 +121,7 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
             name, launch, shuffle_partitions=STATES, max_offsets_per_trigger=batch, heap_mb=HEAP_MB
         ) as monitor:
             monitor.work_off(TOPIC, filled.records, LIMIT_SECONDS)
-        # A control group with processes cannot be removed, so end the workers first.
+        # A cgroup that still has processes cannot be removed, so end the workers first.
         for worker in list(cluster.workers):
             cluster.lose(worker)
     times = batches(log)

@@ -349,7 +349,8 @@ _STRIDE = 4
 _LEAST = 2 * _STRIDE - 1
 _FACTOR = np.uint32(2_654_435_761)
 _SHIFT = np.uint32(16)
-#: Frequent characters in logs, the most frequent first. The scanner looks for a text's rarest characters.
+#: Frequent characters in logs, the most frequent first. To find a known text, the scanner first looks for that text's
+#: rarest characters.
 _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 

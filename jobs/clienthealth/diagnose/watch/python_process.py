@@ -44,7 +44,7 @@ class Stacks:
         self._plan = DumpPlan(settings.jvm.dump_min_seconds, budget)
 
     def publish(self) -> None:
-        """Read the stacks if a dump is due.
+        """If a dump is due, read the stacks with py-spy and pass them to the session.
 
         Raises ServiceError if py-spy has no permission, fails, or does not end in time.
         """

@@ -33,7 +33,7 @@ SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 #: Dumps closer than this (s) count as one, because two exporters may each take a dump at almost the same time.
 APART_SECONDS = 5.0
-#: A thread with at most LITTLE times `still_cpu_share` of a CPU only wakes up now and then.
+#: A thread that uses at most LITTLE times `still_cpu_share` of a CPU between two dumps only wakes up now and then.
 LITTLE = 5
 #: Causes in which the I/O thread waits for something outside the client.
 HELD = ("callback-blocked", "io-thread-blocked")
@@ -87,7 +87,8 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 
 
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
-    """Return what a dump proves about a thread in foreign code; None if no data shows whether the thread returns.
+    """Return what a dump proves about an I/O thread in code outside the client; None if no data shows whether it comes
+    back.
 
     A wait without a time limit counts as endless if it has lasted longer than `overdue_seconds`.
     """

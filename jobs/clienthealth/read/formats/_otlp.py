@@ -122,7 +122,10 @@ class Points(Samples):
             self.ts_ms = moment_ms
 
     def counts_since(self, moment_ms: int | None) -> None:
-        """Note the start time (epoch ms) of a delta. The snapshots' interval begins at the earliest start time."""
+        """Note from when (epoch ms) a delta counts; None if unknown.
+
+        The snapshots' interval begins at the earliest start time.
+        """
         if moment_ms is not None and (self._since is None or moment_ms < self._since):
             self._since = moment_ms
 

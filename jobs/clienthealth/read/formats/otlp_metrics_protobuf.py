@@ -145,7 +145,9 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add the numbers of a scope to `into` and return True, or return False if a time is invalid."""
+    """Add the data points of an instrumentation scope to `into` and return True; return False if one of their times is
+    invalid.
+    """
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
         if len(times) == _START_AND_END.size:

@@ -72,9 +72,9 @@ def is_line(text: str) -> bool:
 def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
     """Rejoin dumps that arrived line by line, in any order and from any number of files.
 
-    `lines`: one event per line, with DUMP_LINE as `signature`. Lines of one file are sorted by their offsets. A line
-    that was sent twice counts once. A thread ends where the next thread begins, where the dump ends, or where more than
-    8,192 bytes (MAX_GAP) are missing. Dumps without a title line are dropped.
+    `lines`: one event per line, with DUMP_LINE as `signature`. Lines of one file are sorted by their byte offsets in
+    the file. A line that was sent twice counts once. A thread ends where the next thread begins, where the dump ends,
+    or where more than 8,192 bytes (MAX_GAP) are missing. Dumps without a title line are dropped.
     """
     files = grouped(lines, lambda line: line.captures.get("file"))
     return [dump for of_file in files.values() for dump in _dumps_of_file(of_file)]

@@ -207,7 +207,8 @@ class Times:
 
     @classmethod
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Times:
-        """Return an instance for a file, with the time formats that occur in `sample`, some lines of the file.
+        """Return an instance for a file. It knows the time formats that occur in `sample`, which is some lines of that
+        file.
 
         `file_ms`: the file's last modification (epoch ms); None if unknown.
         """

@@ -1,7 +1,7 @@
 r"""Log events of client libraries, and the log patterns that recognise each event in each library's log.
 
-Patterns match only a library's own words, never an application's words for the library's errors. The patterns are in
-TOML files: `mode.toml` of each failure mode, and `also_seen.toml` and `self_descriptions.toml` beside this file.
+Patterns match only what a library itself logs, not what an application writes about the library's errors. The patterns
+are in TOML files: `mode.toml` of each failure mode, and `also_seen.toml` and `self_descriptions.toml` beside this file.
 
 Log text can be hostile. So every repetition in a pattern is bounded or cannot overlap what follows it, and no pattern
 backtracks catastrophically. Classes like `\d` match only ASCII.
