@@ -1,4 +1,4 @@
-"""Compare a run with faults, slice by slice of the input, with results that `calculated.py` calculates from the input."""
+"""Compare a run with faults, slice by slice of the input, with results that `calculated.py` derives from it."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def themes(touching: DataFrame) -> DataFrame:
 
 
 def losses(touching: DataFrame) -> DataFrame:
-    """Return one row per `service` whose clients lost records, or may have: the sums of certain and of possible losses."""
+    """Return one row per `service` that lost records, or may have: the sums of certain and of possible losses."""
     return real(touching).filter("lost_records_0 is not null").groupBy("service").agg(*_sums())
 
 
