@@ -31,7 +31,7 @@ CLIENTS, GROUPS = 10_000, 400
 FAILING = 0.1
 SHOWN = 10
 MAX_SAMPLES = 50_000_000
-#: Prometheus skips evaluations of a rule group that takes longer than the group's interval.
+#: A rule group must be evaluated within its interval: Prometheus skips evaluations of slower groups.
 ALLOWED_SECONDS = int(PAGING.removesuffix("s"))
 
 

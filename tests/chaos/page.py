@@ -1,4 +1,4 @@
-"""Write RESULTS.md, the page with a campaign's results."""
+"""Write RESULTS.md, the page on what faults do to the monitor."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ _CONTROLS = (
     _fine("deployed-again", "producer", end="close", again=True),
     _fine("consumer-deployed-again", "consumer", end="close", again=True),
     _fine("rebalances", "consumer", "rebalances", lasts=(20, 50)),
-    # After write access is denied, send() does not wait, and each record fails at once.
+    # A later loss of write access is no failure mode: send() does not wait, and each record fails at once.
     _fine("topic-denied-later", "producer", "deny", beside=_SYMPTOMS),
     _fine("topic-read-denied", "consumer", "deny", lasts=(8, 30), only=("Plain", "confluent", "kafka_python")),
     _fine("short-outage", "producer", "cut", lasts=(3, 15), beside=_SHORT),

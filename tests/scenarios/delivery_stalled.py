@@ -104,7 +104,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"a-line-of-a-batch-with-{left}-attempts-left",
             window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
         )
-        # A line states how many retries remain. The default is 2,147,483,647 retries; at 0, the batch is given up.
+        # `left`: remaining retries. Of the default, 2,147,483,647, the first line has used 1,173 and the third only 8.
+        # At 0, the batch is given up. At 2, the number of used retries is unknown.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
     suspects(

@@ -122,7 +122,7 @@ def good_snapshot(host: str, second: int) -> dict[str, Any]:
 
 
 def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = None) -> Streamed:
-    """`seed` is None for a run without the hostile client."""
+    """Run the monitor on healthy clients and, unless `seed` is None, on the hostile client."""
     monitor = Streamed()
     hostile = None if seed is None else Hostile(seed)
     for second in range(BEGIN + 60, BEGIN + 480, 30):

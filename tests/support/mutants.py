@@ -103,7 +103,7 @@ def mutants(root: Path = ROOT) -> Iterator[Mutant]:
                         continue
                     line, begin, end = node.lineno, node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
                     was = lines[line - 1][begin:end].decode(errors="replace")
-                    # Python 3.11 reports wrong positions for parts of f-strings.
+                    # Leave out parts of f-strings for which Python 3.11 reports wrong positions.
                     if _is_written(was, node):
                         now = f"({ast.unparse(changed)})"
                         yield Mutant(str(path.relative_to(root)), line, begin, end, was, now, f"{about} {number}")

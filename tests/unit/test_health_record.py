@@ -1,4 +1,4 @@
-"""Health records are read as they were written, and a newer schema is rejected."""
+"""A health record that is written and read again is unchanged; a newer schema is rejected."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def test_every_library_has_a_wording_for_what_modes_rest_on_or_a_reason_why_not(
 
 
 def test_numbers_of_lines_have_few_digits() -> None:
-    """A client never logs a number of more than 19 digits."""
+    """Patterns match numbers of at most 19 digits, because no client logs a number with more digits."""
     for wording in catalogue().wordings:
         digits = re.findall(r"\(\?P<\w+>-?(?:\\d|\[\\d\.\])([+*]|\{\d+,\d+\})", with_parts(wording.pattern).pattern)
         few = all(repeats not in "+*" and int(repeats[1:-1].split(",")[1]) <= 19 for repeats in digits)

@@ -150,7 +150,7 @@ def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
 
 
 def _versions(per_client: DataFrame, reviewed: int) -> tuple[tuple[Upgrade, ...], tuple[KnownBugs, ...]]:
-    """Return (upgrades, groups of clients with known bugs, the largest group first)."""
+    """Return (library upgrades of services, groups of clients with known bugs). The largest group comes first."""
     is_now, is_before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     rows = (
         per_client.filter("version is not null")

@@ -254,7 +254,7 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # Replace times in the future, which a producer may set: the history may be unable to store them.
+        # Replace a time of arrival in the future with now: a producer may set a time that the history cannot store.
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         minutes = arrived // MINUTE_MS * MINUTE_MS
         late = arrived - times > 1000 * self.settings.monitor.watermark_seconds

@@ -96,7 +96,7 @@ class ReplayGuard:
 
 #: Assumed maximum difference (ms) between the clocks of two machines that wrote the same table one after the other.
 CLOCKS_MS = 600_000
-#: The search for a batch's commit begins with this number of newest commits.
+#: The search for a batch's commit reads this number of newest commits, then eight times as many, and so on.
 COMMITS = 20
 
 

@@ -131,7 +131,7 @@ class Losses:
         self._admin.close()
 
     def _offsets(self, partitions: Collection[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
-        """Return the first or last offset (`which`) of each of these partitions; missing partitions are left out."""
+        """Return each partition's first or last offset (`which`). Partitions that no longer exist are left out."""
         requests = self._map()
         # Each use of a Java object costs a call to the JVM, so make each object only once.
         for where in partitions:

@@ -95,7 +95,7 @@ class Guard:
 
     @property
     def limit(self) -> int:
-        """The maximum number of records of each kind (metrics, logs) per batch; 0: the settings apply."""
+        """The maximum number of records of each kind (metrics, logs) per batch after a crash; 0: as in the settings."""
         return self._run.limit
 
     def begin(self, certain: bool = False) -> None:

@@ -35,7 +35,7 @@ STATE = "data binary"
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
-#: AROUND: overhead (bytes) of a batch of one record; SENT_BYTES: a producer's limit on a record (`topics.SENDING`).
+#: AROUND: bytes that a batch adds to its only record; SENT_BYTES: maximum size of a record before compression.
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
 #: Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its size.
 GZIP_LEVEL = 1
@@ -254,7 +254,7 @@ def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
 
 
 def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str, str]] = ()) -> str:
-    """Return a reject's headers as JSON: a list of objects with `key` and `value` (Base64).
+    """Return the headers of a record for the topic of rejects: a JSON list of objects with `key` and `value` (Base64).
 
     The list has the rejected record's headers (`before`), the reason, and the record's topic, partition and offset.
     """

@@ -76,8 +76,8 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     process   True if the event is about the whole process, and so about all clients of the process
     life      what the client does: it begins, it begins to close, it has closed, it ends although records are
               undelivered (`loses`), or its process is killed
-    counted   a counter of the Java client that must have risen when this event is logged; '' if there is none
-    halted    a counter of the Java client that does not rise any more after this event; '' if there is none
+    counted   a counter of the Java client, or ''. If it does not rise at the event, the event's line is ignored
+    halted    a counter of the Java client, or ''. If it rises after the event, the event's line is ignored
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
     otherwise  True if the event is searched for only in lines that match no other pattern
