@@ -522,6 +522,7 @@ STATED = (
     ("[lua] producer.lua:258: buffered messages send to kafka err: timeout, retryable: nil\n", "delivery-stalled"),
     ("kafka [warning] msg: dropped_produce_requests, cause: message_expired, count: 212\n", "delivery-stalled"),
     (CLICKHOUSE, STALLED),
+    ('KafkaJSLockTimeout: Timeout while acquiring lock (12 waiting locks): "updating target topics"\n', METADATA),
     (SYNCING, STALLED),
     ("After each rebalance it hangs:\n\n#5  0x00007f1c4b41f7d3 in rd_kafka_assignor_run ()\n", STALLED),
     (
@@ -657,6 +658,7 @@ UNSTATED = (
     'W! [agent] ["outputs.influxdb"] did not complete within its flush interval\n',
     f"ERROR [main] shop.Sender - failed\n{AWAITED.format(39000)}",
     "KafkaTimeoutError: Timeout after waiting for 10 secs.\n",
+    'KafkaJSLockTimeout: Timeout while acquiring lock (12 waiting locks): "connection lock kafka:9092"\n',
     f"{CLICKHOUSE}<Information> StorageKafka (orders_queue): Topics/partitions assigned: [ orders[0:#] ]\n",
     f"{SYNCING}{SYNCED}",
     f"WARN [main] shop.Sender - {FEW}",

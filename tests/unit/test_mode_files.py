@@ -131,5 +131,5 @@ def test_a_mode_explains_modes_that_there_are(monkeypatch: pytest.MonkeyPatch) -
 def test_a_log_event_suspects_modes_and_causes_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     issue = replace(TROUBLES[0], suspects={"consumer-stalled": "boredom"})
     monkeypatch.setattr(clienthealth.modes, "TROUBLES", (issue,))
-    with pytest.raises(CatalogueError, match="no cause of the mode: consumer-stalled = boredom"):
+    with pytest.raises(CatalogueError, match="an unknown mode or cause: consumer-stalled = boredom"):
         clienthealth.modes.catalogue.__wrapped__()
