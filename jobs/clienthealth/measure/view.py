@@ -188,7 +188,7 @@ class Windows:
 
     @cached_property
     def window_of_row(self) -> Ints:
-        """For each element of `rows` (a sample in a window), the number of that window."""
+        """For each element of `rows` (one sample in one window), the index of that window."""
         return np.repeat(np.arange(len(self.lo)), self.samples)
 
     def reduced(self, how: np.ufunc, values: Floats) -> Floats:

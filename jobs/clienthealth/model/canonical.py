@@ -1,4 +1,4 @@
-"""The product's own JSON form of a snapshot: all exporters write it, and `formats.canonical` reads it."""
+"""The monitor's own JSON form of a snapshot: all exporters write it, and `formats.canonical` reads it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def snapshot(
 
 
 def written(reported: Snapshot) -> dict[str, Any]:
-    """Return a client's snapshot in the product's own JSON form; an unknown time becomes 0.
+    """Return a client's snapshot in the JSON form that all exporters write; an unknown time becomes 0.
 
     The fields `interval_ms`, `delta` and `member` are left out.
     """

@@ -63,7 +63,7 @@ def in_callback(thread: Thread) -> bool:
 
 
 def in_foreign_code(thread: Thread) -> bool:
-    """True if the thread is outside the client's code, as in a callback or a logger."""
+    """True if the thread runs code outside the Kafka client, such as a callback or a logger."""
     return bool(_above_runtime(thread)) and not _in_client(thread)
 
 
@@ -73,7 +73,7 @@ def idles(thread: Thread) -> bool:
 
 
 def at_work(thread: Thread) -> bool:
-    """True if the thread runs the client's own code, as in its selector, and is neither blocked nor in a callback."""
+    """True if the thread runs code of the Kafka client, and is neither blocked nor in a callback."""
     return _in_client(thread) and not in_callback(thread) and thread.state != "BLOCKED"
 
 

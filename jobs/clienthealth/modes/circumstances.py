@@ -20,8 +20,7 @@ from clienthealth.modes._io_thread import in_foreign_code, on_io_thread
 from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
-#: When brokers answer again, a waiting call of a client returns within this time (ms): request.timeout.ms is 30 s by
-#: default.
+#: After an outage, a client repeats a lost request within this time (ms): request.timeout.ms is 30 s by default.
 SETTLES_MS = LEAD_MS
 #: A broker's answer counts as current up to this age (ms), because heartbeats come every 3 to 5 s.
 FRESH_MS = 15_000

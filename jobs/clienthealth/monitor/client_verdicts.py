@@ -58,7 +58,7 @@ class Content(NamedTuple):
 
     @classmethod
     def of(cls, verdicts: Sequence[Verdict], issues: Sequence[Seen] = ()) -> Content:
-        """Return the content of a record with these verdicts and known issues."""
+        """Build the content of a client's record from its verdicts and known issues."""
         content, also_seen = verdicts_json(verdicts), list(map(seen_json, issues))
         return cls(content, worst(verdicts), also_seen, crc32(msgspec.json.encode(also_seen), crc32(content)) or 1)
 
@@ -163,12 +163,12 @@ class Reporter(NamedTuple):
 
 @dataclass(frozen=True)
 class Gated:
-    """What the gates found in the windows `touched`, for clients of one kind.
+    """What the gates found in the windows with new data, for clients of one kind.
 
     windows    the samples of these windows, as arrays
     live       the modes that a client of this kind can have
     gates      two lists for each mode of `live`, with one element per window. First list: True if a judge must examine
-               the window. Second list: why the mode is unknown in other windows; '' if it is ok
+               the window. Second list, for the other windows: the reason of an unknown verdict; '' for the verdict ok
     clients    the fields of `Reporter`, as arrays with one element per client
     """
 
@@ -233,7 +233,7 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: Maps (client, start of a window) to the patterns of log lines that the client's samples contradict.
+        #: Maps (client, start of a window) to the ids of the patterns whose log lines the client's samples contradict.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:

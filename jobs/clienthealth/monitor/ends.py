@@ -18,7 +18,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 
 
 class Silence(NamedTuple):
-    """A client without data.
+    """A client that stopped sending data.
 
     `first_ms`, `last_ms`: times of the client's first and last sample (epoch ms). `every_ms`: its reporting interval.
     `gap_ms`: the time without data after which it has departed (`Bucket.gaps`).
@@ -74,8 +74,9 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
 def _of_its_end(
     all_lines: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], silent: Silence
 ) -> tuple[LogEvent, ...]:
-    """Select a client's own lines on its start and end, in order of time, from the lines of all clients with its
-    name.
+    """Return a client's lines on its start and end, in order of time.
+
+    `all_lines`: the result of `lifecycle_lines`; it may contain lines of another client with this client's id.
     """
     client, last = silent.client, silent.last_ms
     own = any(instance == client.instance for instance, _ in all_lines)
@@ -158,9 +159,10 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the reporting clients (indices in `state.all_clients`) that prove that the process of `client` still runs.
 
-    `client` no longer reports. If its library reports only inside poll(), all other clients of its instance are proof.
-    For other libraries, clients of its service and host are proof if they sent a sample before the data of `client`
-    ended. An open incident contains this time; without the time there is no proof.
+    `client` no longer reports. If its library reports only inside poll(), perhaps only the polls have stopped: every
+    other client of its instance is proof. For other libraries, a client of its service and host is proof if it sent a
+    sample before the data of `client` ended; a later client may belong to a new process. An open incident contains the
+    time of this end; without the time there is no proof.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):

@@ -89,7 +89,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
-    """Drop the data of ended clients that have no sample after their end: a collector sent this data again.
+    """Drop an ended client's data if it has no sample after the client's end: a collector sent old data again.
 
     Returns the chunks without this data, and the number of dropped samples. `numbers`: maps the identity of each
     reporting client to its position in `state.all_clients`.

@@ -57,7 +57,7 @@ class Clients(Table):
     first, last  time of the client's first and newest sample (its own clock, epoch ms)
     last_seen    time of the client's last data (epoch ms); if its clock is wrong, from neighbouring records
     every        the client's reporting interval, ms
-    minute       the first minute of the client that is not in the history yet (epoch ms)
+    minute       start of the client's first minute that is not in the history yet (epoch ms)
     config       position of the client's configuration in `configs`
     published_ms time of the client's newest published sample (its own clock, epoch ms)
     published    checksum of the content that was published last (see `client_verdicts`); 0 to publish it again
@@ -82,7 +82,7 @@ class GroupState(msgspec.Struct):
                      `partitions`, committed, end and start offset, time of the commit (-1: not known)
     newest_ms        time of the newest sample
     minute           the unfinished row of the current minute, for the history
-    unwritten_ms     the first minute that may still be written to the history (epoch ms)
+    unwritten_ms     start of the first minute that is not in the history yet (epoch ms)
     """
 
     client: Client = msgspec.field(name="who")

@@ -137,7 +137,10 @@ def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterab
 
 
 def united(counts: Iterable[Count]) -> tuple[Count, ...]:
-    """Merge the counts of overlapping windows. For each half minute the greatest count is kept."""
+    """Merge the counts of effects, such as lost records, in overlapping windows.
+
+    For each half minute the greatest count is kept.
+    """
     whole: dict[tuple[str, str], Count] = {}
     for count in counts:
         before = whole.setdefault((count.name, count.kind), count)

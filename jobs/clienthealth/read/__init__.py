@@ -1,1 +1,1 @@
-"""Convert foreign data to the product's types: wire formats, log lines, thread dumps, MBeans."""
+"""Convert data from outside (wire formats, log lines, thread dumps, MBeans) to the monitor's own types."""

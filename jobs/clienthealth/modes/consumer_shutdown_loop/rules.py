@@ -323,7 +323,7 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 
 
 class Closing(NamedTuple):
-    """A thread that dumps show inside close().
+    """A thread's stay inside close(), according to thread dumps.
 
     stay     the unbroken row of dumps with the thread inside close()
     last_ms  the last time (epoch ms) at which the thread was certainly inside: the time of the last dump, or of a later

@@ -364,7 +364,7 @@ def _standing(
 def _ended(
     window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) on a polling thread that ended; ({}, []) if all run, or if the last poll is recent."""
+    """Return (detail, facts) on an ended polling thread; ({}, []) if none has ended, or if the last poll is recent."""
     if not silent(w, limits)[0]:
         return {}, []
     seconds, last = float(seconds_since(w)[0]), window.readings[-1]

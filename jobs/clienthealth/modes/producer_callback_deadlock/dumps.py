@@ -44,10 +44,10 @@ Caused = list[tuple[Fact, str]]
 
 
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
-    """Return (facts, doubts) on an I/O thread in foreign code, such as a callback.
+    """Return (facts, doubts) on an I/O thread that runs code outside the Kafka client, such as a callback.
 
-    A fact shows that the thread does not return. A doubt shows the thread in foreign code, but no data shows whether
-    the thread returned. `overdue_seconds`: a longer wait counts as endless.
+    A fact shows that the thread stays in this code. A doubt shows the thread in this code, but no data shows whether it
+    returned to the client's code. `overdue_seconds`: a longer wait counts as endless.
     """
 
     def place(dump: ThreadDump, thread: Thread) -> Hashable:

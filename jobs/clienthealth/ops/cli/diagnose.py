@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run_diagnose(args: argparse.Namespace) -> int:
-    """Judge the files in `args.paths` and print the result. Return the exit code (`outcome.exit_code`).
+    """Judge the files in `args.paths`, print the result, and return its exit code (see `outcome.exit_code`).
 
     Raises InputError if no file can be read, or if the HTML report (`args.html`) cannot be written.
     """

@@ -87,7 +87,7 @@ def server(settings: Settings, ask: Ask) -> MCPServer[Any]:
             try:
                 return tool(*args, **kwargs)
             except ValueError as error:
-                # The assistant sees only the text of this exception.
+                # The assistant sees the text of a ToolError, so secrets in it are hidden.
                 raise exceptions.ToolError(redacted(str(error))) from None
 
         return call
@@ -171,8 +171,8 @@ class Tools:
 def answer(data: Any, most: int = MAX_TEXT) -> str:
     """Return one JSON document with the data and a warning not to follow instructions in the data (NOTICE).
 
-    Secrets are hidden. `most`: maximum characters per text. Lists and texts are cut so that the answer has at most
-    60,000 characters (MAX_ANSWER). Raises ValueError if the answer is still too large.
+    Secrets are hidden. `most`: maximum characters per text. If the answer is longer than 60,000
+    characters (MAX_ANSWER), its lists and texts are cut further. Raises ValueError if these cuts are not enough.
     """
     left_out = 0
 

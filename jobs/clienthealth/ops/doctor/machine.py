@@ -156,7 +156,7 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _apart(spark: Any, settings: Settings, about: str) -> str | None:
-    """Return why checkpoint, history and topics do not match (perhaps one was restored); None or '' if they match."""
+    """Return why checkpoint, history and topics do not match; an empty value (None or '') if they match."""
     from clienthealth.spark.checkpoint import Checkpoint
     from clienthealth.spark.losses import Losses
     from clienthealth.spark.query import checkpoint_of

@@ -42,7 +42,8 @@ _EMPTY: Mapping[Stream, tuple[State, str]] = {
 CLOCK = "clock"
 #: A larger difference (s) between a record's time and this machine's clock puts samples into wrong windows.
 SKEW_WARNING_SECONDS = 5.0
-#: With a longer delay (s) from measurement to record, the client's clock is slow or its collector is late.
+#: If all samples of a client are older than their Kafka records by more than this time (s), its clock is behind or a
+#: collector delays them.
 DELAY_WARNING_SECONDS = 30.0
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from clienthealth.model.telemetry import LogLine, Snapshot, Stream
 from clienthealth.settings import IdentitySettings
 
-#: Default settings for all records, because making a new object for each record takes longer than decoding the record.
+#: One object for all records, because making a new one takes longer than decoding a record.
 _IDENTITY = IdentitySettings()
 
 
