@@ -45,7 +45,8 @@ _MESSAGES: list[Any] = []
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 MEMBERLESS = ("Empty", "Dead")
-#: A group that is empty or unreadable is read again after this share of the time since the group's last change.
+#: The longer an empty or unreadable group has not changed, the more seldom it is read: after this share of the time
+#: since its last change.
 SHARE = 0.1
 
 

@@ -154,7 +154,7 @@ def plain(value: Any) -> str:
 
 
 def level(ratio: float) -> str:
-    """Return how severe the used share (0 to 1) of a buffer or queue is: ok, warn or bad."""
+    """Return the level (ok, warn or bad) of the used share (0 to 1) of a buffer or queue."""
     return "bad" if ratio >= LIMITS.buffer_full_ratio else "warn" if ratio >= LIMITS.buffer_used_ratio else "ok"
 
 

@@ -143,7 +143,7 @@ def _each(
 def _once(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield a metric's line of each partition. If several records have a partition, the last record counts."""
+    """Yield one line of the metric for each partition. If several records report a partition, the last one is used."""
     values: dict[str, str] = {}
     for of_record, _, whole, _ in shown:
         for end in (of_record.ends[index] if whole else "").split("\n")[:-1]:

@@ -114,7 +114,7 @@ _GRAVITY = list(BY_ID).index
 
 
 def stories(diagnosis: Diagnosis) -> list[Story]:
-    """Return the stories of all clients, the worst first."""
+    """Return one story per client (what happened to it, in sentences), the worst verdicts first."""
     teller = _Teller(diagnosis)
     all_stories = [teller.story(client, verdicts) for client, verdicts in diagnosis.every]
     return sorted(all_stories, key=lambda story: (-_ORDER.index(story.status), story.name))

@@ -135,7 +135,9 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return each window's last value of each counter, unknown if a client reports deltas since its last report."""
+    """Return the last value of each counter in each window; unknown if the client reports deltas (increments since its
+    previous report).
+    """
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})

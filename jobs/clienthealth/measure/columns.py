@@ -64,7 +64,7 @@ class Table:
         return cls.of_matrix(np.empty((0, cls.head() + width)), cls.head())
 
     def at(self, rows: Ints | Bools | slice) -> Self:
-        """Return a table of the rows that `rows` selects: a mask, a slice, or positions in the wanted order."""
+        """Return a table of the selected rows. `rows`: a mask, a slice, or positions in the wanted order."""
         if isinstance(rows, slice):
             return type(self)(*(array[rows] for array in self._arrays()))
         chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
@@ -79,8 +79,8 @@ class Table:
     def merged(self, starts: Ints) -> Self:
         """Merge the rows from each of `starts` up to the next start into one row.
 
-        `starts`: row numbers in ascending order; the first is 0. In each column, the merged row gets the first value
-        ≥ 0 of its rows; if there is none, the column stays unknown.
+        `starts`: row numbers in ascending order; the first is 0. In each column, the merged row gets the first known
+        value of its rows (-1: unknown).
         """
 
         def known_first(columns: NDArray[Any]) -> NDArray[Any]:

@@ -57,7 +57,7 @@ def no_evidence(name: str, head: bytes) -> str | None:
 
 
 def closed(head: bytes) -> str | None:
-    """Return the type of an archive that cannot be opened, None for any other file."""
+    """Return the type of an archive that `diagnose` does not support; None for any other file."""
     return _begun(head, "closed")
 
 

@@ -100,7 +100,9 @@ def context(content: bytes) -> Callable[[int], Context]:
 
     @cache
     def weights(number: int) -> tuple[int, ...]:
-        """Return a line's (weight of explaining words, weight of reporting words, bytes, number of English words)."""
+        """Return a line's (weight of words that explain an error, weight of words that report a failure, bytes, number
+        of English words).
+        """
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):
             return _RE["command"].match(line) is not None, 0, 0, 0

@@ -325,7 +325,7 @@ class Reader:
             if dump.complete is False:
                 self.input.cannot_read("thread dump(s) that are cut off")
             self.input.read += len(dump.taken)
-            self.input.used += max(0, len(dump.taken) - 1)  # The record itself is counted later, as one line.
+            self.input.used += max(0, len(dump.taken) - 1)  # The record with the dump is counted later, as one line.
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:

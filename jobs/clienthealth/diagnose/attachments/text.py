@@ -255,7 +255,7 @@ _PREFIXES = {
 _TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
 #: A line that begins with a time or a level, which the application or a shipper wrote.
 _TIMED_OR_LEVELLED = re.compile(_TIMED_REST.pattern + rb"|[A-Z]{4,16}[ :]|[A-Z][a-z]{2}\.? [ \d]\d")
-#: Further lines of a stack trace or a list of options, before which an application writes no time.
+#: Matches further lines of a stack trace or a list of options. An application writes no time before these lines.
 _GOES_ON = re.compile(rb"\t|\}|[ ]+(?:at |\.\.\. \d|[\w.]+ = )|Caused by: |Suppressed: ")
 _BEGINS_OR_GOES_ON = re.compile(_TIMED_OR_LEVELLED.pattern + b"|" + _GOES_ON.pattern)
 

@@ -22,7 +22,7 @@ from clienthealth.monitor.incidents import Transition
 
 _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
 FACTS = 3
-#: The format of a row: 80 columns are enough for the longest verdict.
+#: The format of a row. With these widths, the longest verdict fits into 80 columns.
 ROW = "{:<32.32} {:<8.8} {}"
 HANGING = " " * 12
 #: Maximum numbers of threads with a stack per process, of frames per stack, and of threads in the live table.
