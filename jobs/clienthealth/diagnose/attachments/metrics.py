@@ -57,7 +57,7 @@ class Reading(NamedTuple):
 
 
 def kind_of(head: str) -> str | None:
-    """Return the format of metrics ("JmxTool (CSV)") that the first lines of a text show; None if they are not metrics."""
+    """Return the format of metrics ("JmxTool (CSV)") that the first lines of a text show; None for other texts."""
     rows = [line for line in head.splitlines()[:2_000] if line.strip()]
     if any(_is_csv(line) for line in rows[:20]):
         return "JmxTool (CSV)"
