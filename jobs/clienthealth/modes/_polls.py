@@ -203,8 +203,8 @@ def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
 
     `readings`: samples of one group, in order of time. A partition with an owner gives a fact in two cases:
     - The committed offset does not change while records arrive.
-    - The committed offset does not change, and at least BEHIND records are unread. In the topic, the partitions in
-      this case must not outnumber those with at most LEVEL unread records: else the group may only be slow.
+    - The committed offset does not change, and at least BEHIND records are unread. This case gives no fact if more
+      partitions of the topic are in it than have at most LEVEL unread records, because the group may only be slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]

@@ -345,7 +345,10 @@ class _Judgement:
             self.records.append(content[at].record(ref, span, samples, client.seen, figures, config))
 
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
-        """Return a record's content; judge windows if one is suspected, an incident is open or verdicts are kept."""
+        """Return a record's content.
+
+        Judge the client's windows only if a gate suspects one, an incident is open, or earlier verdicts are stored.
+        """
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)
         if self.collected is not None or reporter.suspected or self.incidents.of_client(client.key):

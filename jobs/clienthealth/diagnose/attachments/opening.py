@@ -72,7 +72,7 @@ class Input:
 
     @property
     def clocked(self) -> bool:
-        """True if the input's items have times of their own with a date, or if no item was used."""
+        """True if each item of the input has its own time with a date, or if the input had no usable item."""
         return self.timed and self.dated and (self.start_ms is not None or not self.used)
 
     @property
