@@ -33,8 +33,7 @@ _STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
 CLIENTS, GROUPS = "clients", "groups"
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
-#: If no record about a client comes for this time (s), the client's state becomes unknown, because the monitor has
-#: stopped or gets no input.
+#: A client's state becomes unknown after at least this time (s) without a record about the client.
 SILENT_SECONDS = 180
 COMPLAINT_SECONDS = 60
 #: If there is no room, a search chooses clients to evict, at most _ROOM_SHARE of `max_clients`. The next search begins

@@ -242,8 +242,8 @@ class Reporter:
             with _LOCK:
                 for watched in due:
                     watched.due = now + self.interval_seconds * watched.patience
+                    # Forget a client whose object was freed without a close().
                     if watched.client() is None and watched in self._watched:
-                        # The client object was freed without a close(), so do not report the client any more.
                         self._forget(watched)
                 if not self._watched and not self._last:
                     self._thread = None

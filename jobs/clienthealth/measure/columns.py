@@ -138,7 +138,7 @@ class Column:
         return counted(~self._unknown)
 
     def bounds(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
-        """Translate ranges [lo, hi) of rows into ranges of indices in the list of values that are not missing."""
+        """Translate ranges [lo, hi) of rows into ranges of positions in the list of the column's known values."""
         if not self.reported:
             return np.zeros_like(lo), np.zeros_like(lo)
         return (lo, hi) if self.whole else (self._before[lo], self._before[hi])

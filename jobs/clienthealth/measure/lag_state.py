@@ -3,12 +3,12 @@
 The rules are Burrow's, in Burrow's order (STOP, REWIND, "was caught up", STALL, WARN). The rules apply only while the
 lag exceeds the tolerated lag. The rules differ from Burrow's where Burrow judged wrongly in tests:
 
-- With fewer than three commits (`min_commits`) the state is UNKNOWN until half a window passes without a commit. Burrow
-  reports STOP a millisecond after a single commit.
+- With fewer than three commits (`min_commits`) the state is UNKNOWN until half of `[lag] window_seconds` passes without
+  a commit. Burrow reports STOP a millisecond after a single commit.
 - If the end offset does not move, the state is IDLE, never STOP.
 - STOP needs a time without commits: three usual commit intervals (`stop_gaps`), at least 60 s (`stop_min_seconds`) and
-  at most half a window. This time counts only while records were unread. So a consumer that commits only when data
-  comes does not look stopped on a slow topic.
+  at most half of `window_seconds`. This time counts only while records were unread. So a consumer that commits only
+  when data comes does not look stopped on a slow topic.
 - WARN uses a robust slope of the lag (Theil–Sen), so that one lower sample does not hide a climb.
 - If commits stop while a member of the group owns the partition, the state is STALL: the member is present and makes
   no progress.

@@ -100,7 +100,7 @@ class Stand(NamedTuple):
         return (self.at_ms - self.since_ms) / 1000
 
     def as_json(self) -> dict[str, Any]:
-        """Return the thread, its frames and times as `watch` writes them in JSON."""
+        """Return the thread's object in the JSON output of `watch`."""
         of_thread = {"name": self.thread.name, "state": self.thread.state, "since": self.since_ms, "dumps": self.dumps}
         return of_thread | {"cpu_ms": self.cpu_ms, "polled": self.polled, "frames": decisive(self.thread.frames)}
 
