@@ -97,7 +97,7 @@ class GroupsReading:
 
     ts_ms              time (epoch ms) just after the committed offsets were read
     names              names of all existing groups that the settings do not leave out
-    groups             the groups that could be read, of those whose next reading was due
+    groups             the groups that were due to be read, and could be read
     failed_groups      the reason for each group that could not be read
     failed_partitions  the reason for each partition with an unknown end offset
     left_out           number of groups that `[groups] include` and `exclude` leave out
@@ -366,7 +366,7 @@ class Pace:
         self._seen: dict[str, _Seen] = {}
 
     def due(self, states: Mapping[str, str], now: float) -> set[str]:
-        """Return the groups whose next reading is due at `now`.
+        """Return the groups that are due to be read at `now`.
 
         Groups without members, and groups that cannot be read, are read less often.
         """

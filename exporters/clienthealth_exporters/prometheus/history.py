@@ -19,7 +19,7 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: The measurements whose samples are kept, each with its index in `State.largest` (None: taken from `State.lag`).
+#: Samples of these measurements are kept; each has its index in `State.largest` (None: taken from `State.lag`).
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
 #: Maximum numbers of samples per client (POINTS), and of clients with samples (MAX_CLIENTS).

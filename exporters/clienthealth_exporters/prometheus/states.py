@@ -53,8 +53,8 @@ class State:
     standing     the state (of `services.STANDINGS`) in which the client is counted for its service
     statuses     (mode, status) of all verdicts that are not ok
     failures     (mode, status, cause) of the suspected and confirmed verdicts; cause '' if unknown
-    largest      the client's value of each metric whose largest value is shown for the service (`services.WORST`); None
-                 if unknown
+    largest      the client's values of the metrics in `services.WORST`, of which a service shows its clients' largest;
+                 None if unknown
     lag          in records
     sent         records per second that a producer sends
     shown        True if the client has series of its own

@@ -242,7 +242,7 @@ class Reporter:
             with _LOCK:
                 for watched in due:
                     watched.due = now + self.interval_seconds * watched.patience
-                    # Forget a client whose object was freed without a close().
+                    # Forget a client if its object was freed without a close().
                     if watched.client() is None and watched in self._watched:
                         self._forget(watched)
                 if not self._watched and not self._last:

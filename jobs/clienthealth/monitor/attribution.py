@@ -47,7 +47,8 @@ AROUND_MS = 35_000
 #: The application polls often enough if the time between two polls is below half of max.poll.interval.ms or below
 #: AWAY_SECONDS (s).
 AWAY_SECONDS = 5.0
-#: The only library whose metrics count what its log lines report, so that they can contradict a line.
+#: The metrics of this library count what its log lines report, so they can contradict a line. No other library has such
+#: metrics.
 COUNTS = "java"
 
 #: If _NO_JVM matches all client libraries of a process, a log line that _OF_JVM matches quotes another program.

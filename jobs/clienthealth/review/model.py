@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
 TIME = "%Y-%m-%dT%H:%M:%SZ"
-#: A call that ended within this time, and whose client lost no record, needed no action: a person needs that long to
-#: log in and to read the alert.
+#: A call needed no action if it ended within this time and no record was lost: a person needs that long to log in and
+#: to read the alert.
 BRIEF = 10 * MINUTE
 QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 

@@ -153,8 +153,8 @@ def advance(
 ) -> tuple[tuple[Published, list[Row], Summary] | None, list[Fault]]:
     """Run the step on a bucket's chunks and state, and store the new state in `kept`.
 
-    Return (result, one Fault per process whose data made the step fail and was left out). If the bucket has a state,
-    the step runs even without chunks, because verdicts also depend on the present time.
+    Return (result, one Fault per process that was left out because its data made the step fail). If the bucket has a
+    state, the step runs even without chunks, because verdicts also depend on the present time.
 
     The result is None if the bucket needs no state, or if the step fails and no single process is the cause.
     `packed`: the encoded chunks. `kept`: the bucket's state as Spark stores it. `opened`: maps a bucket to its packed

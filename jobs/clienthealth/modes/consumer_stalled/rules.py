@@ -58,7 +58,7 @@ POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "com
 
 #: If a polling thread ended at most this long (ms) before or after the last poll, its end explains why polls stopped.
 SAME_END_MS = 5000
-#: Kafka Streams polls a consumer whose client id has this suffix only while it restores state.
+#: Kafka Streams polls a consumer with this suffix of its client id only while it restores state.
 _RESTORES = "-restore-consumer"
 #: A client that does not report polls counts as inside poll() if it waited in its selector in the last WAITED_SECONDS.
 WAITED_SECONDS = 10.0

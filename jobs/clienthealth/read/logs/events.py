@@ -101,8 +101,8 @@ def events_and_dumps(
 
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
-    """Return whether the logging program's own client wrote this line, and not another program whose line is quoted;
-    None for a line of source code.
+    """Return whether the logging program's own client wrote this line (False: the line quotes another program); None
+    for a line of source code.
     """
     logger = line.logger or ""
     bare = _is_bare(line)
