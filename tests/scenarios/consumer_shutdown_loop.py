@@ -147,6 +147,14 @@ SCENARIOS: tuple[Scenario, ...] = (
         window("consumer", every(10, {"connection-count": still()}), dumps=closing(5, 25, 50, thread=LEAVING)),
     ),
     suspects("a-backtrace-inside-rd-kafka-destroy", window("consumer", logs=[line(5, "librdkafka-destroy-frame")])),
+    suspects(
+        "close-is-refused",
+        window("consumer", logs=[mine(line(5, "java-close-refused")), line(50, "client-version")]),
+    ),
+    near_miss(
+        "close-is-refused-and-the-polling-thread-closes",
+        window("consumer", logs=[mine(line(5, "java-close-refused")), mine(line(6, "consumer-unregistered"))]),
+    ),
     suspects("closes-for-10-s", window("consumer", dumps=closing(5, 15))),
     unknown("closes-for-8-s", window("consumer", dumps=closing(5, 13))),
     unknown("the-log-ends-while-it-closes", window("consumer", logs=[mine(line(50, "consumer-closing"))])),

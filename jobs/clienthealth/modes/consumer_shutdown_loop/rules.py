@@ -43,7 +43,7 @@ FILE = mode_file(__file__)
 ID = FILE.id
 LOOKUPS, OUTAGE, BEGUN, COMPLETED, FAILED = map(FILE.reads, ("lookups", "outage", "begun", "completed", "failed"))
 CLOSED, DESTROYING, *CLOSINGS = map(FILE.reads, ("closed", "destroying", "closing", "waiting"))
-CONNECTOR_CONFIG = FILE.reads("self-descriptions.connector-config")
+REFUSED, CONNECTOR_CONFIG = map(FILE.reads, ("close-refused", "self-descriptions.connector-config"))
 
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
 STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
@@ -90,9 +90,10 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     seen = closing(window)
     facts = _hanging(window, seen, limits) if seen else []
     facts = facts or _overdue(window, limits, CLOSINGS, (CLOSED,), "the consumer") or stated(window, DESTROYING)
-    if facts:
+    refused = [] if facts else _overdue(window, limits, (REFUSED,), (CLOSED,), "the consumer")
+    if facts or refused:
         where = {"thread": seen.stay.thread.name, "frame": innermost(seen.stay.thread)} if seen else {}
-        return conclude(ID, facts, {"cause": "close-hangs", **where})
+        return conclude(ID, facts or refused, {"cause": "close-refused" if refused else "close-hangs", **where})
     if seen:
         text = f"'{seen.stay.thread.name}' is inside close(), which may take a while"
         return conclude(ID, [], doubts=[seen.fact(text)])
