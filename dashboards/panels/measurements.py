@@ -62,7 +62,7 @@ def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
     silent = worst(
         seen,
         BY_CLIENT,
-        # Rank clients by the number of steps without new data: to rank them by the age of their data takes Prometheus
+        # Rank clients by the number of steps without new data: ranking them by the age of their data takes Prometheus
         # much longer.
         ranked=" - ".join(f"{count}({seen}[$__range:$__interval] @ end())" for count in ("count_over_time", "changes")),
         among=among or ever(_of(kinds)),

@@ -46,7 +46,7 @@ class Usage:
         self._every = every
         self._samples: list[_Sample] = []
         self._pids: dict[int, str] = {}
-        # Each process's part of the product (such as `monitor`) and its CPU seconds, also after the process has ended.
+        # For each process, even after its end: the component that it runs (such as `jvm`), and its CPU seconds.
         self._own: dict[int, tuple[str, float]] = {}
         self._young: set[int] = set()
         self._searched = 0.0

@@ -167,7 +167,7 @@ CONSUMER = "kafka.consumer:client-id=c-1,type="
 
 
 def hanging(asked: Any) -> tuple[int, bytes]:
-    """The consumer's handler has run for 91 s, of the 300 s that max.poll.interval.ms allows by default."""
+    """The consumer's handler has run for 91 s; max.poll.interval.ms allows 300 s by default."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": f"Full thread dump\n\n{HANGS}"}).encode()
     metrics = {

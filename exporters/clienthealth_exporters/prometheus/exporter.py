@@ -108,8 +108,8 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # Make the scrape fail: otherwise Prometheus would end the series of a client until the exporter has
-                # read its record.
+                # Make the scrape fail: otherwise Prometheus would end the series of all clients that the exporter has
+                # not read yet.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":

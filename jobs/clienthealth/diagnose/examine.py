@@ -84,8 +84,8 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.dated = True
         attached.shift(shift)
         if attached.named and not first - NEAR_MS <= attached.span_ms[0] <= last + NEAR_MS:
-            # The time in the file's name may be in another time zone. So move these records far away (APART_MS): no
-            # window then contains them and dated records.
+            # The time in the file's name may be in another time zone. So shift these records by so much (APART_MS) that
+            # no window contains both them and dated records.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             attached.cannot_read("time in the file's name that is far from all other data")

@@ -33,7 +33,7 @@ class ClientWindow:
     `departed_ms`: the time of the last sample (epoch ms) if the client stopped reporting, else None. For such a client
     the window covers its last samples and the log lines after them. If a mode judges the end of a client that never
     sent samples, `departed_ms` is the time of the client's last log line. `spoke_ms`: the time (epoch ms) of the newest
-    log line or dump which proves that the process ran on after the samples stopped; None without one. `outlived`: False
+    log line or dump which proves that the process ran on after the samples stopped; else None. `outlived`: False
     if the files given to `diagnose` end too soon after the last sample to show that the client stopped reporting, else
     True. `alive`: signs that the process still ran when the client's samples were overdue (at most one, the newest, for
     each kind of evidence). `ends_ms`: the time (epoch ms) of the client's last sample in `diagnose`, which knows all
@@ -59,8 +59,8 @@ class ClientWindow:
     rows: InitVar[Callable[[], Windows] | None] = None
 
     def __post_init__(self, rows: Callable[[], Windows] | None) -> None:
-        # `_rows` is no dataclass field: `dataclasses.replace` may give the copy other samples, which need another
-        # table.
+        # `_rows` is no dataclass field, so `dataclasses.replace` does not copy it: a copy with other samples needs
+        # another table.
         object.__setattr__(self, "_rows", rows)
 
     @property

@@ -32,7 +32,7 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: A lag counts as climbing although it is lower at the later commit in up to this share of all pairs of commits: one
+#: A lag counts as climbing if at most this share of all pairs of commits shows a lower lag at the later commit. One
 #: outlier among ten commits is in a fifth of the pairs.
 FALLING_SHARE = 0.2
 

@@ -1,6 +1,6 @@
 """Pack decoded data into one chunk per bucket (`packed.py`), with the time at which each client last reported.
 
-A client's clock may be wrong, so its times are compared with those of neighbouring records of other clients
+A client's clock may be wrong, so its times are compared with the times of neighbouring records of other clients
 (`topic_clock`).
 """
 
@@ -44,8 +44,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
     least 64 consecutive records (NEIGHBOURS); fewer records are one block. The time of a block is the median of its
     clients' newest times in this block, but at least the time of the block before. The duration of a block is its time
-    minus the time by which a third of its clients have a record in it; a negative duration becomes 0. So a record is
-    not late if it is earlier than its block's time by up to this duration.
+    minus the time by which a third of its clients have a record in it; a negative duration becomes 0. So a record
+    counts as late only if it is earlier than its block's time by more than this duration.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -191,8 +191,8 @@ class Packer:
         dump: ThreadDump | None = None,
         repeats: int = 1,
     ) -> None:
-        """Add a log event or a dump of a process. Of equal entries in a burst only the first is kept; `bursts.is_new`
-        decides.
+        """Add a log event or a dump of a process. Keep only the first of equal entries in a burst (see
+        `bursts.is_new`).
 
         `process`: (service, host, instance) as in `LogEntry`. `repeats`: number of equal records, this one included.
         """

@@ -76,8 +76,8 @@ def unpolled(look: Look) -> str:
 def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
     """Return (the dumps that show the client's I/O thread at work, a clause on what they show).
 
-    If any dump shows the thread inside a callback, only the window's last dump is returned, because one dump never
-    proves that the client is healthy.
+    If any dump shows the thread inside a callback, return only the window's last dump: a single dump never proves that
+    the client is healthy.
     """
     sightings = list(network_threads(window))
     if any(in_callback(thread) for _, thread in sightings):

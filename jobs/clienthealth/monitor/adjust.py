@@ -202,7 +202,7 @@ def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Until data refutes every innocent explanation, a failure is only suspected.")
 def _alibis(verdict: Verdict, context: Context) -> Verdict:
-    """Weaken a failure with an innocent explanation, before other adjustments compare how certain verdicts are."""
+    """Lower the status of a failure with a possible innocent explanation; runs before statuses are compared."""
     mode, window = context.mode, context.window
     if mode is None or window is None or not verdict.proofs:
         return verdict
@@ -297,7 +297,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Discard verdicts without evidence from logs if no client reports, before other adjustments use these verdicts."""
+    """If no client reports, set verdicts without log evidence to unknown before other adjustments use them."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
@@ -305,7 +305,7 @@ def _all_silent(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "A recording can end before its process, so missing data alone gives at most a suspicion.")
 def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
-    """Reduce a confirmed end of a client to suspected, before `explained` compares how certain two verdicts are."""
+    """Reduce a client's confirmed end to suspected; runs before `explained`, which compares statuses."""
     if context.attached is None or verdict.status != "confirmed" or not modes()[verdict.mode].absence:
         return verdict
     return replace(verdict, status="suspected")
@@ -313,7 +313,7 @@ def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "If a failure explains the end of a client, the evidence of that end belongs to the failure.")
 def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
-    """Add the evidence of a client's end to the failure that explains it, before `explained` removes this evidence."""
+    """If a failure explains a client's end, add the end's evidence to the failure; runs before `explained`."""
     if context.attached is None or not verdict.unhealthy or not _lasts(verdict, context):
         return verdict
     gone = (other for other in context.verdicts if other.unhealthy and modes()[other.mode].absence)
@@ -346,7 +346,7 @@ LOOKED_AT = "records wait in the buffer, but the producer was running when its m
     "shown", "An incident lasts longer than one window, so its verdict has the earliest onset and all evidence."
 )
 def _open_incident(verdict: Verdict, context: Context) -> Verdict:
-    """Replace the verdict by that of the mode's open incident, before later adjustments change it."""
+    """Replace the verdict by the open incident's verdict, before later adjustments change that verdict."""
     return context.incidents.get(verdict.mode, verdict)
 
 
@@ -356,7 +356,7 @@ def _topics(verdict: Verdict, kind: str = "") -> list[str]:
 
 @_adjustment("shown", "Lines without times cannot prove a failure that is defined by a duration.")
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Set to unknown a failure that only untimed lines show; runs before `unproven-ok`, which keeps the new reason."""
+    """Set a failure that only untimed lines show to unknown; runs before `unproven-ok`, which keeps the new reason."""
     mode, attached = modes()[verdict.mode], context.attached
     cause = mode.cause(verdict)
     reason = "" if cause and cause.timeless else mode.needs_times
@@ -370,7 +370,7 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "Metrics that a person copied end when the person stops copying, not when the client ends.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
-    """Set to unknown an end that only copied metrics show; runs before `unproven-ok`, which keeps the new reason."""
+    """Set an end that only copied metrics show to unknown; runs before `unproven-ok`, which keeps the new reason."""
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
@@ -386,7 +386,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "`ok` is unproven without the evidence of health that the mode defines, or with unread evidence.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
-    """Change `ok` to unknown if the mode is not ruled out, after all adjustments that change unhealthy verdicts."""
+    """Change `ok` to unknown if the mode is not ruled out; runs after all changes to unhealthy verdicts."""
     attached = context.attached
     if attached is None or verdict.unhealthy or (verdict.status == "unknown" and verdict.reason != FEW):
         return verdict
@@ -396,7 +396,7 @@ def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "An onset computed from made-up times would be wrong.")
 def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
-    """Take an onset from dated evidence only, after all adjustments that remove evidence."""
+    """Take an onset from dated evidence only; runs after all adjustments that remove evidence."""
     attached = context.attached
     sourced = [fact for fact in verdict.evidence if fact.source is not None]
     if attached is None or not sourced or verdict.since_ms is None:

@@ -42,8 +42,8 @@ _MAGIC = b"KCH"
 
 
 def mark(names: Iterable[str]) -> tuple[int]:
-    """Return a tuple with the 32-bit hash of `names`, which identify a client. With as many clients as the default
-    limits allow, about one in 40,000 shares its hash with another.
+    """Return a tuple with the 32-bit hash of `names`, which identify a client. In a fleet as large as the default
+    limits allow, about one client in 40,000 shares its hash with another client.
     """
     return (zlib.crc32("\0".join(names).encode("utf-8", "surrogatepass")),)
 

@@ -167,7 +167,7 @@ def count_at_night(pages: Sequence[Page]) -> int:
 
 
 def count_idle(pages: Sequence[Page]) -> int:
-    """Return how many calls of a person needed no action."""
+    """Return how many pages called a person although no action was needed."""
     return sum(page.needed_nobody for page in pages)
 
 

@@ -52,8 +52,8 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Write `form`, the version in which the state will be saved (`state.VERSION`), into the checkpoint's folder.
 
-        Raises StateError, before any change, if a later release wrote the checkpoint, or an earlier release with fewer
-        sources in its query.
+        Raises StateError, before any change, if the checkpoint is from a later release, or from an earlier release with
+        fewer sources in its query.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
@@ -71,8 +71,8 @@ class Checkpoint(Files):
     def begin_ticks(self, now_ms: int) -> None:
         """Set the start of the tick source to an earlier time if its ticks would be ahead of this machine's clock.
 
-        The tick source counts the seconds since its start. Spark fails if start and count together are later than
-        `now_ms`, as after a clock was set back.
+        The tick source counts the seconds since its start. Spark fails if the start plus the count is later than
+        `now_ms`, for example after a clock was set back.
         """
         newest = self.newest
         begun = self.read(f"sources/{TICKS}/0")

@@ -261,7 +261,7 @@ class _Task:
         good = np.ones(len(arrived), bool)
         good[[at for at, _ in reasons]] = False
         accepted = [(np.flatnonzero(good & (minutes == minute)), None) for minute in np.unique(minutes[good])]
-        # A rejected record may have its topic's newest time, so rejected records update these times, too.
+        # A rejected record may have its topic's newest time, so rejected records, too, update the newest time.
         for rows, reason in (*((np.array([at]), reason) for at, reason in reasons), *accepted):
             key = int(minutes[rows[0]]), records.topic, reason
             count, of_groups = self.counts.setdefault(key, Count(*key)), records.of_groups[rows]
@@ -276,7 +276,7 @@ def _newest(times: np.ndarray) -> int:
 
 
 def _escaped(literal: str) -> str:
-    """Escape a literal for RE2, the regular expressions of Arrow."""
+    """Escape a literal for RE2, Arrow's engine for regular expressions."""
     return "".join(c if c.isalnum() or c in " _" else f"\\{c}" if ord(c) < 128 else c for c in literal)
 
 
@@ -389,7 +389,7 @@ def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
         pc.replace_substring_regex(texts, _DIGITS, ""),
         texts if pc.all(named).as_py() else pc.replace_substring_regex(texts, _TIMES, ""),
     )
-    # Of lines of one shape only a few are decoded. So each line of a thread dump gets its index as its shape.
+    # Only a few lines of each shape are decoded. So each line of a thread dump gets a shape of its own (its index).
     own = pa.array(np.arange(len(worth)).astype(str))
     shape = pc.if_else(pc.match_substring_regex(texts, _OF_DUMPS), own, shape)
     whole = pc.binary_join_element_wise(subject, shape, "\0")

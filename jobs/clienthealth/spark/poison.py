@@ -6,7 +6,7 @@ runs, that it reads the batch which ended the previous process, which batch it i
 a failure. From these notes the next process concludes how the previous process ended:
 
 - By a fault of a record: Spark's message shows such a fault, or the heap was exhausted. After three such ends in one
-  batch, only a sixteenth of the batch is read at a time: the batch is narrowed. One end is enough if the heap was
+  batch, only a sixteenth of the batch is read at a time: the batch is narrowed. A single end is enough if the heap was
   certainly exhausted. If this part ends the monitor too, a sixteenth of the part is read, and so on down to one record.
   A batch is not narrowed if some of its results may have been written.
 - By a fault of the only record of the part: this record is skipped, and its batch runs without any record. If this
@@ -101,13 +101,13 @@ class Guard:
     def begin(self, certain: bool = False) -> None:
         """Find out how the previous process ended, repair the checkpoint, and note that this process runs.
 
-        `certain`: True if the previous process certainly exhausted its heap. Its batch is then narrowed after this one
-        crash. Raises ServiceError if the batch that ended the previous process contains no record.
+        `certain`: True if the previous process certainly exhausted its heap. Then a single crash is enough to narrow
+        the batch. Raises ServiceError if the batch that ended the previous process contains no record.
         """
         pending, run = self._checkpoint.pending(), self._run
         again = pending is not None and pending.batch == run.batch
         if not again:
-            run.skipped = None  # `run.batch`, which is committed, has also published the skipped record as a reject.
+            run.skipped = None  # `run.batch` is committed, so the skipped record was published as a reject.
             run.deaths, run.kills, run.reading = 0, 0, True
         if pending is None or not run.running or self._checkpoint.read(WRITING) == str(pending.batch):
             run.deaths, run.kills = 0, 0

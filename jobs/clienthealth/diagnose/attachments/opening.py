@@ -118,7 +118,7 @@ def own_processes(names: Sequence[str]) -> dict[str, str]:
     """
     words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
     logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}
-    # Drop the names of rotated parts: `app.log.1` beside `app.log` is no log of its own.
+    # Drop the names of rotated parts: `app.log.1` beside `app.log` is not a separate log.
     logs = {log for log in logs if not (len(log) > 1 and log[-1].isdigit() and log[:-1] in logs)}
     if len(logs) < 2 or () in logs:
         return {}

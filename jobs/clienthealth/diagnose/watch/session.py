@@ -228,7 +228,7 @@ class Session:
     def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
         """Return all clients, each with its worst verdict per mode.
 
-        `ended`: instance ids of the ended processes. Their clients also get verdicts on their end.
+        `ended`: instance ids of the ended processes. The clients of these processes also get verdicts on their end.
         """
         bucket = Bucket(load(self._state, 1), self._settings)
         by_key: dict[str, tuple[Client, list[Verdict]]] = {}

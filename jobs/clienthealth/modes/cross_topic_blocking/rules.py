@@ -154,7 +154,7 @@ def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Return (facts, detail) on the longest time without fetches, with one topic's queue full and another's empty."""
+    """Return (facts, detail) on the longest time without fetches while one queue was full and another one was empty."""
     configured = option(window, CHUNKS)
     limit = configured or QUEUE_DEFAULTS[CHUNKS]
     runs = without_fetches(w, limits)
@@ -280,7 +280,7 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if an application handles, slowly and in turn, topics that share a librdkafka queue; else []."""
+    """Return a fact if an application slowly handles several topics that share one librdkafka queue; else []."""
     positioned = [(reading, at) for reading in window.readings if (at := positions(reading, "position"))]
     if not in_one_queue(w)[0] or len(positioned) < MIN_READINGS:
         return []
