@@ -163,7 +163,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
 
 
 def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
-    """Yield a sentence for each client's topics if acknowledged records of theirs were not stored, or not consumed."""
+    """Yield a sentence for each set of topics with acknowledged records that were not stored or not consumed."""
     by_topics: dict[str, list[Running]] = {}
     for course in courses:
         if course.client.broker == "cluster" and course.client.outage is None:

@@ -16,7 +16,7 @@ BUFFER_BYTES = 33_554_432
 
 
 def filled_in(text: str) -> bytes:
-    """Mark the placeholders of a template: a string `<<<name>>>` stands for a JSON number, `<<name>>` for digits inside
+    """Convert placeholders to `%(name)d`: a string `<<<name>>>` stands for a JSON number, `<<name>>` for digits inside
     a string.
     """
     text = re.sub(r'"<<<(\w+)>>>"', r"%(\1)d", text.replace("%", "%%"))

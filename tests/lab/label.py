@@ -179,8 +179,7 @@ def _deadlock(recorded: Recorded) -> Label:
     # A single dump proves nothing about aiokafka: asyncio runs its callbacks, so the dump shows no frame of a Kafka
     # client.
     one = one and (full or not recorded.case["family"].startswith("aiokafka"))
-    # An application that waits for each acknowledgement sends nothing after one that is missing, so its metrics look
-    # idle.
+    # An application that waits for each acknowledgement stops sending if one is missing, so its metrics look idle.
     goes_on = recorded.most("attempted") > MANY
     metrics = recorded.span("metrics") if recorded.version >= _SELECTS and goes_on else 0.0
     timeout = int(recorded.case["options"].get("p.request.timeout.ms", "30000")) / 1000

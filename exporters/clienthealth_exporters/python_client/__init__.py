@@ -170,7 +170,7 @@ class Reporter:
     def on_line(self, logger: str, *line: Any) -> None:
         """Keep a log line (level, text) if there is a topic for log lines.
 
-        If it is called without a line, the library has new statistics.
+        A call without a line means that the library has new statistics.
         """
         if not line:
             self._wake.set()

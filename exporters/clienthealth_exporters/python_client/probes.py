@@ -253,7 +253,7 @@ class ProducerProbe:
         return values
 
     def topics(self) -> list[dict[str, Any]]:
-        """Return each topic's numbers of sent and failed records, as a snapshot's `topics` has them."""
+        """Return each topic's numbers of sent and failed records, as entries for the field `topics` of a snapshot."""
         with self._lock:
             counts = {name: (topic.sent, topic.failed) for name, topic in self._topics.items()}
         return [

@@ -30,8 +30,8 @@ PASTED = ("metrics (", "log", "JSON document")
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Metrics of one client belong to one sample if their times differ by at most this (ms).
 APART_MS = 500
-#: If the inputs have more lines than this, they are a whole log. In a whole log single errors are normal, so a few
-#: lines raise no suspicion.
+#: Inputs with more lines than this count as a whole log. In a whole log single errors are normal, so a few lines raise
+#: no suspicion.
 MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
@@ -87,8 +87,8 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
 def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict:
     """Return a `suspected` verdict if lines or a thread's stack in a short input point to the verdict's mode.
 
-    A short input may show few lines of a log, so `Meaning.enough` lines suffice, fewer than in a whole log. One stack
-    in a place where threads wait (`Facts.places`) is enough if this input also states that something hangs. Lines
+    A short input may be a small part of a log, so `Meaning.enough` lines suffice. In a whole log more are needed. One
+    stack in a place where threads wait (`Facts.places`) is enough if this input also states that something hangs. Lines
     quoted in a text that only explains an error do not count. No line counts if a later line shows that the failure is
     over.
 
@@ -104,7 +104,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     loose = catalogue().loose
     written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
     left = [e for e in written if e.own or (e.source and e.source.topic) not in explained]
-    # Lines without a blank are left out: the bare name of an error may be a heading of the text.
+    # Leave out lines without a space: the bare name of an error may be a heading of the text.
     of_mode = [meaning for meaning in catalogue().meanings if mode.id in meaning.suspects]
     shown = {meaning: [event for event in left if event in meaning and " " in event.text] for meaning in of_mode}
     enough = {meaning: lines for meaning, lines in shown.items() if sum(e.repeats for e in lines) >= meaning.enough}
@@ -120,7 +120,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
 
 
 def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> list[Fact]:
-    """Return one fact per thread in a frame where threads wait (`Facts.places`), and per unfinished stop or flush.
+    """Return one fact per thread that waits in a frame of `Facts.places`, and one per unfinished stop or flush.
 
     Only inputs with a line which says that something hangs yield facts.
     """

@@ -34,9 +34,9 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bug      the bug's number in the library's tracker, or a name if it has no number
     kinds    the kinds of client that have the bug; empty: all kinds
     since    the first version that is known to have the bug
-    fixed    the first patch release with the fix, of each minor version that got the fix, in rising order. All
-             versions after the last of these releases have the fix, too
-    says     one sentence on the bug
+    fixed    for each minor version with the fix, its first release with the fix; in rising order. All versions
+             after the last of these releases have the fix, too
+    says     one sentence about the bug
     causes   ids of the modes that the bug causes
     mimics   ids of the modes that the bug looks like
     source   address of a description of the bug; '' for its page in the tracker

@@ -57,7 +57,7 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """Return a `Held` for each thread in each dump: the series of dumps, up to this one, with the thread at one place.
+    """Return a `Held` for each thread in each dump: the series of dumps, up to that dump, with the thread at one place.
 
     A dump that shows the thread elsewhere, or not at all, breaks a series. `dumps` are in order of time.
 

@@ -168,7 +168,7 @@ class Gated:
     windows    the samples of these windows, as arrays
     live       the modes that a client of this kind can have
     gates      two lists for each mode of `live`, with one element per window. First list: True if a judge must examine
-               the window. Second list, for the other windows: the reason of an unknown verdict; '' for the verdict ok
+               the window. Second list, for the other windows: the reason for an unknown verdict; '' for the verdict ok
     clients    the fields of `Reporter`, as arrays with one element per client
     """
 
@@ -196,7 +196,7 @@ def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
     once more. `before_ms`: the watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # Lines before `earliest` (by the client's own clock) do not show its end, because a later sample has arrived.
+    # Lines before `earliest` (by the client's clock) do not show the client's end, because a later sample has arrived.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     silent = (earliest < now_ms - wait_ms).tolist()
@@ -323,7 +323,7 @@ class _Judgement:
     def _clients(self, gated: Gated) -> None:
         """Judge all clients' windows.
 
-        Publish a client's record if its content changed, or `publish_seconds` after the last one.
+        Publish a client's record if its content changed, or if `publish_seconds` have passed since the last record.
         """
         clients, ids = self.state.clients, tuple(mode.id for mode in gated.live)
         number, _, _, newest, seen, _ = gated.clients
@@ -418,7 +418,7 @@ class _Judgement:
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for client in inside.unreporting_clients():
-                # `about` may be empty: of several clients without metrics, none owns a line that names no client.
+                # `about` may be empty: a line that names no client belongs to none of several clients without metrics.
                 if any((about := inside.about(client))[:2]):
                     windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))
         for client, of_client in windows.items():

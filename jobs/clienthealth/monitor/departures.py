@@ -194,7 +194,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 
 
 def keep(bucket: Bucket) -> Set[str]:
-    """Keep incidents open after their client stopped reporting, as long as the client's process logs.
+    """Keep an incident open after its client stopped reporting, as long as the client's process still writes logs.
 
     Returns the keys of the clients whose incidents end: clients that have ended, and clients beyond this bucket's share
     of `max_clients`.
@@ -221,7 +221,7 @@ def keep(bucket: Bucket) -> Set[str]:
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
     """Return a copy of a client's last window (`seen`); the copy has all log events and dumps since the last sample.
 
-    `seen` itself has only the log lines on the client's start and end.
+    `seen` itself has only the log lines about the client's start and end.
     """
     client = bucket.state.all_clients[number]
     log = bucket.logs.get(client.process)

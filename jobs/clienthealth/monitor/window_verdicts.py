@@ -37,7 +37,7 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
     """Return two values per window: True if a judge must examine the window, and a reason.
 
-    If no judge examines the window, the verdict is `ok` if the reason is '', else `unknown` for this reason.
+    A window that no judge examines gets the verdict `ok` if the reason is '', else `unknown` with this reason.
     """
     repeated = repeats(w)
     reasons = np.where(repeated, REPEATS, mode.gate.reasons(w, mode.thresholds))
@@ -47,7 +47,7 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
     """Judge one window, and change the verdict by the adjustments of stage "window" (`adjust.py`).
 
-    `known`: what the adjustments use beside the mode and the window.
+    `known`: what the adjustments use besides the mode and the window.
     """
     context = dataclasses.replace(known, mode=mode, window=window)
     (adjusted,) = adjust("window", [mode.judge(window, mode.thresholds)], context)
@@ -139,7 +139,7 @@ def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterab
 def united(counts: Iterable[Count]) -> tuple[Count, ...]:
     """Merge the counts of effects, such as lost records, in overlapping windows.
 
-    For each half minute the greatest count is kept.
+    For each half minute, only the greatest count is kept.
     """
     whole: dict[tuple[str, str], Count] = {}
     for count in counts:
@@ -166,8 +166,8 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
     """Return the counts of an incident's verdict.
 
-    If `detail` has a sum without a `Count`, two are added (for logs and for metrics), with the sum as `settled` and
-    `seen_ms` as `settled_ms`.
+    For each sum in `detail` without a `Count`, two `Count`s are added (for logs and for metrics). Their `settled` is
+    the sum, and their `settled_ms` is `seen_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)

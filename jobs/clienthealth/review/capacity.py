@@ -78,7 +78,7 @@ def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
 
 
 def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Distribution:
-    """Return how many client-minutes had a highest buffer use of 0 to 10 %, 10 to 20 % and so on, and how many a full
+    """Return how many client-minutes had a peak buffer use of 0 to 10 %, 10 to 20 % and so on, and how many had a full
     buffer.
 
     `rows`: numbers of client-minutes by service, period and buffer peak (from `client_minutes.buffers`). `reviewed`:

@@ -148,10 +148,10 @@ def opens_tickets_only(settings: Settings) -> bool:
 
 
 def of_fleet(single: Sequence[Page]) -> list[Page]:
-    """If calls of persons for at least ten services began within ten minutes, merge these calls into one, with '' as
+    """If pages for at least ten services began within ten minutes, merge these pages into one page, with '' as its
     service.
 
-    `single`: oldest first. The result is oldest first.
+    `single` and the result are in order of time, oldest first.
     """
     storms: list[list[int]] = []
     first = 0

@@ -78,7 +78,7 @@ def axis(review: Review) -> Markup:
 
 
 def track(review: Review, theme: Theme) -> Markup:
-    """Return a plot with one bar for each incident of `theme` that the review lists. The time axis is the period.
+    """Return a plot with a bar for each incident of `theme` that the review lists. The time axis spans the period.
 
     A bar is thinner while the failure was only suspected.
     """

@@ -32,8 +32,8 @@ _EXCERPT = 1 << 16
 #: least _ON_ONE_LINE frames is a stack that lost its line ends.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: A tool may have wrapped a text if no line is wider than _WIDEST characters, and at least _SHARE of the lines would be
-#: wider than the widest line with the next line's first word.
+#: A tool may have wrapped a text if no line is wider than _WIDEST characters, and at least _SHARE of the lines would,
+#: with the next line's first word, be wider than the widest line.
 _WIDEST, _SHARE = 200, 0.8
 #: Two lines that begin with this many equal characters were written as separate lines: no tool wrapped them.
 _SAME = 12
@@ -48,11 +48,11 @@ _WEIGHTS = {"": 1, "-strongly": 3}
 #: line to _AFTER lines after it.
 _PAGE = 1 << 18
 _BEFORE, _AFTER = 30, 20
-#: If the words near a line have fewer than _PROSE bytes, the line's `Context` is `explained` only if explaining words
-#: weigh _EXPLAINS or more: a single explaining word may be a label.
+#: If fewer than _PROSE bytes of words are near a line, its `Context` is `explained` only if the explaining words have a
+#: total weight of at least _EXPLAINS: a single explaining word may be a label.
 _PROSE, _EXPLAINS = 80, 2
-#: If a program's output is at most _BESIDE lines from a line, the words near the line that report a failure weigh
-#: _OUTPUT more.
+#: If a program's output is at most _BESIDE lines from a line, _OUTPUT is added to the weight of the words near the line
+#: that report a failure.
 _BESIDE, _OUTPUT = 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
@@ -120,7 +120,7 @@ def context(content: bytes) -> Callable[[int], Context]:
             explained, reported, size, english = map(sum, zip(*map(weights, near), strict=True))
             beside = (at for at in near if abs(at - number) <= _BESIDE and fences[at] == fences[number])
             reported += _OUTPUT * any(_RE[kind].match(lines[at]) for at in beside for kind in ("output", "stack"))
-            # A text with English words explains only if it contains an explaining word ("usually").
+            # A text with English words counts as an explanation only if it contains an explaining word ("usually").
             explains = max(reported, english > 0) <= explained and (size >= _PROSE or explained >= _EXPLAINS)
             if explains or _RE["row"].match(lines[number]):
                 return "explained"
@@ -180,7 +180,7 @@ def _unescaped(text: str) -> str:
 
 
 def _undecorated(text: str) -> str:
-    """Remove the two most frequent texts before stack frames, such as `> `, if at least three frames have them."""
+    """Remove the two most frequent prefixes of stack frames, such as `> `, if at least three frames have them."""
     prefixes = [*_RE["before_frame"].findall(text), *_RE["after_sign"].findall(text)] if "at " in text else []
     shapes = Counter(_shape(before) for before in prefixes if not _RE["sentence"].search(before))
     for shape, count in shapes.most_common(2):
@@ -223,7 +223,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Join the lines of a message: a sentence and its indented lines, `… with correlation id N :` and the map below."""
+    """Join the lines of a message: a line and its indented lines, or `… with correlation id N :` and the map below."""
 
     @cache
     def patterns_in(line: str) -> frozenset[str]:
@@ -253,7 +253,7 @@ def _indented(text: str) -> str:
 
 
 def _reflowed(text: str) -> str:
-    """Join the parts of lines that were all broken at one width."""
+    """Join the lines of a text that was wrapped at a fixed width."""
     lines = text.split("\n")
     width = max(map(len, lines), default=0)
     follow = [(a, b) for a, b in pairwise(lines) if a.strip() and b.strip() and not _RE["begins"].match(b)]

@@ -116,7 +116,7 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
     dump, thread = seen.stay.dump, seen.stay.thread
     text = f"'{thread.name}' has been inside close() for at least {elapsed(seen.seconds)}, in {innermost(thread)}"
     given = None if in_foreign_code(thread) else coordinator_answers(window, seen.last_ms)
-    # If the process has several consumers and this one's last poll is unknown, `thread` may be closing another one.
+    # If the process has several consumers and this consumer's last poll is unknown, `thread` may close another one.
     alone = sum(thread.name.startswith(CONSUMER_THREADS) for thread in dump.threads) < 2
     certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
@@ -299,7 +299,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """For each window, True if a Java consumer has not polled for long (`silent`); False for old Scala consumers."""
+    """For each window, True if a Java consumer has not polled for a long time (`silent`); False for Scala consumers."""
     return silent(w, thresholds) if w.kind == "consumer" else np.zeros(len(w), np.bool_)
 
 

@@ -69,7 +69,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 
 
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
-    """Return a fact on an I/O thread that the newest dumps show in one callback; [] if select-total can show a move."""
+    """Return a fact if the newest dumps show an I/O thread in one callback; [] if the client reports select-total."""
 
     def callback(_: ThreadDump, thread: Thread) -> Hashable:
         entered = (at for at, frame in enumerate(thread.frames) if any(part in frame for part in CALLBACK_FRAMES))
@@ -87,8 +87,7 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 
 
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
-    """Return what a dump proves about an I/O thread in code outside the client; None if no data shows whether it comes
-    back.
+    """Return what a dump proves about an I/O thread outside the client's code; None if the thread may still return.
 
     A wait without a time limit counts as endless if it has lasted longer than `overdue_seconds`.
     """
@@ -96,7 +95,7 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
     in_wait = f"in {'.'.join(wait.split('.')[-2:])}"
     if cause == "send-in-callback":
-        # Outside a callback, a logger called send(), perhaps of another producer, so the wait is no direct evidence.
+        # Outside a callback, a logger called send(), perhaps on another producer, so the wait is no direct evidence.
         caller = "the callback's own" if in_callback(thread) else "a logger's"
         why = f"{caller} send() waits for metadata or memory that only this thread can provide"
         return _seen(stay, f"{in_wait}: {why}", direct=in_callback(thread) and not _came_back(window, dump))
@@ -178,7 +177,7 @@ def _around(window: ClientWindow, dump: ThreadDump) -> float:
 
 
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
-    """Return a part of a sentence on the CPU time that the thread used between the dumps, '' if this time is unknown.
+    """Return part of a sentence: the CPU time that the thread used between the dumps; '' if this time is unknown.
 
     Return None if the thread may have left its place between the dumps.
     """
@@ -196,7 +195,7 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
 
 def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
-    """Return True if the client's samples ended before the dumps in `stay`, and two more were due by the last dump."""
+    """Return True if the client's samples ended before the dumps in `stay`, and two more samples were due."""
     times = [reading.ts_ms for reading in window.known_readings]
     due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)
     return bool(times) and times[-1] < stay.since_ms and stay.dump.ts_ms - times[-1] >= due_ms

@@ -23,7 +23,7 @@ _IDENTITY = IdentitySettings()
 
 @dataclass(slots=True)
 class Record:
-    """A record with a text as value, or with the bytes of a binary format.
+    """A Kafka record: its value is text, or bytes of a binary format.
 
     text      the value without leading blanks and byte order mark; '' for a binary value
     data      the value if it is binary, else None

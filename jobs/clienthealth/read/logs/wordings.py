@@ -171,8 +171,8 @@ class Catalogue:
 
         `with_loose`: if False, leave out general patterns, which may match a line of any program (`Wording.loose`).
 
-        A logger's name without dots may be anything, so such a name excludes no pattern. If the text is a goroutine
-        dump, a pattern's match is the goroutine that has waited longest; in any other text, it is the first match.
+        A logger's name without dots may be any word, so it excludes no pattern. If the text is a goroutine dump, a
+        pattern's match is the goroutine that has waited longest; in any other text, it is the first match.
         """
         named = logger is not None and "." in logger
         matched: set[Meaning] = set()
@@ -192,7 +192,7 @@ class Catalogue:
 def _finder(pattern: re.Pattern[str]) -> _Find:
     """Return a function that finds a text's first match.
 
-    If the pattern has a group `minutes`, find the match with most minutes.
+    If the pattern has a group `minutes`, the function finds the match with the most minutes.
     """
     if "minutes" not in pattern.groupindex:
         return pattern.search
