@@ -60,7 +60,7 @@ class Sender(Protocol):
     """Sends snapshots and log lines with the client's library."""
 
     def deliver(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value) and wait for the brokers. Return how many were acknowledged.
+        """Send records (topic, key, value) and wait for the brokers. Return how many records were acknowledged.
 
         May raise any exception.
         """

@@ -441,7 +441,7 @@ class _Judgement:
             self.records.append(Content.of(visible, also).record(client, window, 0, last, indicators))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
-        """Judge a client without metrics by its log; for a mode of missing data, the client ended at its last line."""
+        """Judge a client without metrics by its log; for modes about missing data, its last line counts as its end."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window, known)

@@ -40,8 +40,8 @@ OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
     """Return the clients (positions in `state.all_clients`) to judge now, while no client reports.
 
-    While no client reports, only a log line on the end of a client opens an incident. `before_ms`: the value
-    of `state.idle_ms` (time without input) at the previous step.
+    While no client reports, only a log line about the end of a client opens an incident. `before_ms`: the value of
+    `state.idle_ms` (time without input) at the previous step.
     """
     state = bucket.state
     if not state.idle_ms:

@@ -5,7 +5,7 @@ The terms of the review:
 client-minute       a row of the table `minutes`: one client in one minute of UTC. Consumer groups have no
                     client-minutes: their lag is measured, but failure modes are judged only on clients
 healthy             a client-minute with the status `ok` or `partial`. `partial`: no failure was found, but not every
-                    mode could be judged. Partial minutes count as healthy: without logs, a fleet has no other minutes.
+                    mode could be judged. Partial minutes count as healthy: a fleet without logs has no other minutes.
                     They are also shown separately
 unhealthy           a client-minute with the status `suspected` or `confirmed`; both spend the error budget in full. A
                     failing client does harm even if no thread dump proves the failure. The two are counted separately,

@@ -47,7 +47,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
     """Return (facts, doubts) on an I/O thread that runs code outside the Kafka client, such as a callback.
 
     A fact shows that the thread stays in this code. A doubt shows the thread in this code, but no data shows whether it
-    returned to the client's code. `overdue_seconds`: a longer wait counts as endless.
+    returned to the client's code. A wait longer than `overdue_seconds` counts as endless.
     """
 
     def place(dump: ThreadDump, thread: Thread) -> Hashable:

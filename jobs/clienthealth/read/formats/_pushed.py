@@ -33,7 +33,7 @@ _OF_GROUP = re.compile(r"consumer-(.+)-\d+")
 def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> dict[str, str]:
     """Return the identity that our broker plugin's headers contain, under the names in `decode.HEADERS`.
 
-    A value is '' if unknown. Returns {} if the record is no push (no header INSTANCE).
+    A value is '' if unknown. Returns {} if the record is not a push (no header INSTANCE).
     """
     if not (instance := headers.get(INSTANCE)):
         return {}
