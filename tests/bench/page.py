@@ -56,9 +56,9 @@ def _measured(quick: bool) -> list[Kept]:
 
 def _text(titles: Mapping[str, str], kept: Sequence[Kept], quick: bool) -> str:
     parts = [
-        "# What the monitor costs\n\nWritten by `make bench`; not by hand. The complete monitor as a user starts it, "
-        "all sinks on, on the project's own broker, with generated data, all on the cores of one machine. "
-        "Below each figure is how it was measured."
+        "# What the monitor costs\n\nWritten by `make bench`; not by hand. The complete monitor runs as a user starts "
+        "it, with all sinks, the project's own broker and generated data, on the cores of one machine. "
+        "Each section says how its figures were measured."
     ]
     if quick:
         parts.append("**These are short runs, to try the benchmark itself: no results.**")

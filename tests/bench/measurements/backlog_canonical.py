@@ -43,7 +43,7 @@ def measure(scope: Scope) -> Result:
 def _beside(result: Result, ours: Sequence[WorkedOff], before: Sequence[WorkedOff], commit: str) -> Result:
     ratio = statistics.median(b.micros / a.micros for a, b in zip(ours, before, strict=True))
     rate = statistics.median(run.rate for run in before)
-    figure = Figure("CPU of a record, commit before as a multiple", ratio, "×", note=f"{commit}: {rate:,.0f}/s")
+    figure = Figure("CPU per record of the old commit, relative to ours", ratio, "×", note=f"{commit}: {rate:,.0f}/s")
     rows = [[f"{commit}, {cells[0]}", *cells[1:]] for cells in (_our_row(n, run) for n, run in enumerate(before, 1))]
     table, *others = result.tables
     return replace(
@@ -57,8 +57,8 @@ def _result(ours: Sequence[WorkedOff], peers: Sequence[PeerPass], reading: raw.R
     ratio = statistics.median(a.rate / b.rate for a, b in zip(ours, peers, strict=True))
     figures = [
         Figure("canonical, records/s", mine.rate, "/s", other.rate, "least", other.rate, f"{ratio:.2f} × the peer"),
-        Figure("the same as a multiple of the peer (aim)", ratio, "×", AIM, "least"),
-        Figure("CPU of a record", mine.micros, "µs", MICROS, "most", other.total),
+        Figure("canonical, records/s relative to the peer (aim)", ratio, "×", AIM, "least"),
+        Figure("CPU per record", mine.micros, "µs", MICROS, "most", other.total),
         Figure("peak memory of the monitor", mine.peak_mb, "MB", peer=other.peak_mb),
     ]
     head = ["", "records/s", "CPU µs/record", "JVM", "Python", "broker", "with the start", "peak MB", "of it JVM"]
@@ -75,7 +75,7 @@ def _result(ours: Sequence[WorkedOff], peers: Sequence[PeerPass], reading: raw.R
     )
     notes = [
         f"pass {number}: {run.states:,} states, {run.accused:,} of them accused, {run.rejected:,} rejects, "
-        f"{run.batches} batches, {run.seconds:.0f} s with the start"
+        f"{run.batches} batches, {run.seconds:.0f} s including the start"
         for number, run in enumerate(ours, 1)
     ]
     return Result(figures, how, [Table(head, rows)], notes)

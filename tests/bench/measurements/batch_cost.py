@@ -43,7 +43,7 @@ def measure(scope: Scope) -> Result:
     figures = [
         Figure(f"CPU of a batch of {RECORDS} records", run.batch.cpu(*MONITOR), "s", TARGETS["batch"]),
         Figure("CPU of a start, until its first batch is committed", run.start.cpu(*MONITOR), "s"),
-        Figure("memory afterwards, shared counted once", run.memory_mb, "MB", TARGETS["memory"]),
+        Figure("memory afterwards, shared memory counted once", run.memory_mb, "MB", TARGETS["memory"]),
     ]
     how = (
         f"{filled.records:,} snapshots of {RECORDS} clients on the topic, read in batches of {RECORDS} that follow one "

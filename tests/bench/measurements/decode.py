@@ -39,7 +39,7 @@ def measure(scope: Scope) -> Result:
         Figure("OTLP protobuf as a multiple of OTLP JSON", multiple(), "×", 2.0, "least"),
     ]
     rows = [[name, f"{rate:,.0f}", f"{1e6 / rate:.1f}"] for name, rate in rates.items()]
-    how = f"{RECORDS:,} records in memory, one process, the fastest of {PASSES} passes."
+    how = f"One process decodes {RECORDS:,} records in memory. The fastest of {PASSES} passes counts."
     return Result(figures, how, [Table(["", "records/s", "µs/record"], rows)])
 
 

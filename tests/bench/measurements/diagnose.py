@@ -31,7 +31,7 @@ def measure(scope: Scope) -> Result:
         Figure("diagnose the slowest of the recorded folders", folders[slowest], "s", FOLDER_SECONDS, note=slowest),
     ]
     rows = [[name, f"{seconds:.2f}"] for name, seconds in folders.items()]
-    how = f"Medians of {runs} runs of `kafka-health diagnose PATH` each, the first included, with an empty PATH."
+    how = f"Median of {runs} runs of `kafka-health diagnose`, the first included, without Java in the `PATH`."
     return Result(figures, how, tables=[Table(["folder of tests/recordings/evidence", "s"], rows)])
 
 

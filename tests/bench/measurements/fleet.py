@@ -78,10 +78,10 @@ def measure(scope: Scope) -> Result:
             name: monitor.usage.peak_mb(name) for name in ("jvm", "python")
         }
     figures = [
-        Figure("input not yet worked off, most", max(seen.behind), "s", BEHIND_SECONDS),
+        Figure("unread input, maximum", max(seen.behind), "s", BEHIND_SECONDS),
         Figure("scrape of the exporter, longest", max(seen.scrapes, default=0.0), "s", SCRAPE_SECONDS),
         Figure("clients that Prometheus knows at the end", seen.clients[-1], "", clients, "least"),
-        Figure("of them a failure is confirmed", seen.sick[-1], "", clients // SICK, "least"),
+        Figure("clients with a confirmed failure", seen.sick[-1], "", clients // SICK, "least"),
         Figure("evaluation of all rules, longest", max(seen.rules, default=0.0), "s", SCRAPE_SECONDS),
         Figure("cores of the monitor", cost.cores(*MONITOR), "cores"),
         Figure("cores of the exporter", shown.cores("exporter"), "cores"),

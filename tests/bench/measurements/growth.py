@@ -53,10 +53,10 @@ def measure(scope: Scope) -> Result:
     slope = (most.driver_ms - grown[0].driver_ms) / max(1, most.clients - grown[0].clients) * 100_000
     taken = _taken_over(most.unhealthy)
     figures = [
-        Figure("driver's CPU for a batch, for 100,000 clients more", slope, "ms", SLOPE_MS),
-        Figure(f"the same with {most.clients:,} clients, 10 % unhealthy", most.driver_ms, "ms"),
-        Figure("collected by the driver in the batch in which all these fail", most.worst_bytes / 1e6, "MB"),
-        Figure(f"a task's share of {most.unhealthy:,} incidents that a new checkpoint takes over", taken, "ms"),
+        Figure("driver's CPU per batch, per 100,000 more clients", slope, "ms", SLOPE_MS),
+        Figure(f"driver's CPU per batch, {most.clients:,} clients, 10 % unhealthy", most.driver_ms, "ms"),
+        Figure("data sent to the driver in the batch in which these 10 % fail", most.worst_bytes / 1e6, "MB"),
+        Figure(f"a task's CPU to take over its share of {most.unhealthy:,} incidents", taken, "ms"),
     ]
     head = ["clients", "unhealthy", "step of all buckets", "of a client", "driver", "collects", "when they fail"]
     how = (

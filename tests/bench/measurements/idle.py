@@ -56,7 +56,7 @@ def measure(scope: Scope) -> Result:
     figures = [
         Figure("20 clients, cores", cores, "cores", CORES),
         Figure("20 clients, memory of all processes", peak_mb, "MB", MEGABYTES),
-        Figure("the same, what processes share counted once", shared_mb, "MB"),
+        Figure("20 clients, memory, shared memory counted once", shared_mb, "MB"),
     ]
     how = (
         f"{PRODUCERS} producers, {CONSUMERS} consumers and {GROUPS} groups send a sample and a log line every "

@@ -100,11 +100,11 @@ def measure(scope: Scope) -> Result:
         cores = live.monitor.cores(*MONITOR)
         behind = live.worked_off < KEEPS_UP * live.due
         target = None if behind else most_cores
-        note = f"it read {live.worked_off / live.due:.0%} of what came in" if behind else ""
+        note = f"it read only {live.worked_off / live.due:.0%} of its input" if behind else ""
         figures += [
             Figure(f"{name}: cores", cores, "cores", target, peer=live.peer.cores("peer"), note=note),
-            Figure(f"{name}: CPU of a record as a multiple of the peer's", live.ratio, "×", RATIO if aimed else None),
-            Figure(f"{name}: memory, shared counted once", live.memory_mb, "MB", most_mb),
+            Figure(f"{name}: CPU per record, relative to the peer", live.ratio, "×", RATIO if aimed else None),
+            Figure(f"{name}: memory, shared memory counted once", live.memory_mb, "MB", most_mb),
             Figure(f"{name}: onset to verdict, p95", min(live.p95, 9999.0), "s", onset),
         ]
         peer_micros = live.peer.per_record(live.peer_took, "peer")
@@ -112,11 +112,11 @@ def measure(scope: Scope) -> Result:
         today = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
         rows.append([f"{clients:,}", f"{every} s", *cells, f"{len(live.onsets)} of {live.sick}", today])
     how = (
-        f"Producers send a snapshot of 1.5 kB at their interval, evenly. One snapshot in {SPOKEN} comes with a line of "
-        f"the application, one in {OF_LIBRARY} with a line of its Kafka library. One producer in {SICK} hangs in a "
-        f"callback from {HEALTHY_SECONDS} s on; its buffer is full three samples later. The next "
-        f"{WATCHED_SECONDS:.0f} s and one interval count. The peer, Kafka Streams {peer.KAFKA_STREAMS} (as for the "
-        "backlog), reads the same topic at the same time. CPU of a record leaves out the broker, which serves both."
+        f"Producers send a snapshot of 1.5 kB per interval, evenly. One snapshot in {SPOKEN} comes with a log line of "
+        f"the application, one in {OF_LIBRARY} with a log line of its Kafka library. One producer in {SICK} hangs in a "
+        f"callback from {HEALTHY_SECONDS} s on; its buffer is full three samples later. The measurement lasts for the "
+        f"next {WATCHED_SECONDS:.0f} s and one interval. Kafka Streams {peer.KAFKA_STREAMS} reads the same topic at "
+        "the same time. The CPU per record excludes the broker, which serves both."
     )
     head = ["clients", "interval", "CPU µs/record", "JVM", "Python", "broker, both", "Kafka Streams", "found", "UTC"]
     return Result(figures, how, [Table(head, rows)])

@@ -88,9 +88,9 @@ def measure(scope: Scope) -> Result:
     pushes_per_second = CLIENTS / CLIENTS_SECONDS
     fleet = f"{CLIENTS:,} clients that push every {CLIENTS_SECONDS:.0f} s"
     figures = [
-        Figure(f"{fleet}: all brokers together", micros * pushes_per_second / 1e6, "cores"),
-        Figure("of it the plugin's threads", plugin * pushes_per_second / 1e6, "cores"),
-        Figure("the same on the topic", stored * pushes_per_second / 1e3, "kB/s"),
+        Figure(f"{fleet}: CPU of all brokers together", micros * pushes_per_second / 1e6, "cores"),
+        Figure("of this CPU, the plugin's threads", plugin * pushes_per_second / 1e6, "cores"),
+        Figure("size of these pushes on the topic", stored * pushes_per_second / 1e3, "kB/s"),
     ]
     how = (
         f"{PRODUCERS} real producers of 4.1.2 in one JVM send a record every {SEND_SECONDS:.0f} s each. They push "
@@ -106,7 +106,7 @@ def measure(scope: Scope) -> Result:
     a_day = stored * pushes_per_second * 86_400 / 1e9
     notes = [
         f"a push costs {micros:,.0f} µs of CPU, of which {plugin:,.0f} µs in the plugin's threads; it takes "
-        f"{stored:,.0f} B on the topic ({mean_bytes:,.0f} B before zstd): {a_day:.0f} GB a day of all",
+        f"{stored:,.0f} B on the topic ({mean_bytes:,.0f} B before zstd): {a_day:.0f} GB a day for all clients",
         "10,000 clients have 10,000 connections, which are not measured here",
     ]
     return Result(figures, how, [Table(["", "asked", "not asked"], rows)], notes)

@@ -57,8 +57,8 @@ def measure(scope: Scope) -> Result:
     figures = [
         Figure(f"{many:,} clients, cores", large.cost.cores(*MONITOR), "cores", CORES),
         Figure("memory of all processes", large.peak_mb, "MB", MEGABYTES),
-        Figure("input not yet worked off, most", worst, "s", BEHIND_SECONDS),
-        Figure(f"CPU of a record as a multiple of that of {few:,} clients", ratio, "×", RATIO),
+        Figure("unread input, maximum", worst, "s", BEHIND_SECONDS),
+        Figure(f"CPU per record, relative to {few:,} clients", ratio, "×", RATIO),
     ]
     head = ["clients", "records/s sent", "worked off", "behind, median s", "most s", "cores JVM", "Python", "broker"]
     rows = [

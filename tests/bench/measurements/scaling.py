@@ -67,9 +67,9 @@ def measure(scope: Scope) -> Result:
     one = scaled[0].rate
     efficiency = {s.executors: s.rate / one / s.executors for s in scaled}
     figures = [
-        Figure("efficiency of four executors, of linear", efficiency[4], "×", EFFICIENCY, "least"),
-        Figure("the same of two", efficiency[2], "×"),
-        Figure("what one core of executors works off", one / CORES, "/s"),
+        Figure("speed of four executors, relative to linear scaling", efficiency[4], "×", EFFICIENCY, "least"),
+        Figure("speed of two executors, relative to linear scaling", efficiency[2], "×"),
+        Figure("records read per executor core", one / CORES, "/s"),
     ]
     head = ["executors", "records/s", "of linear", "batch s", "of it driver s", "at work", "shuffle", "commit of state"]
     rows = [

@@ -39,7 +39,7 @@ def measure(scope: Scope) -> Result:
         starts = [_start(lab, f"monitor-{number}") for number in range(1 if scope.quick else STARTS)]
     figures = [
         Figure("start to the first verdict", statistics.median(s.verdict for s in starts), "s", TARGET_SECONDS),
-        Figure("CPU of that", statistics.median(s.cpu for s in starts), "s"),
+        Figure("CPU from the start to the first verdict", statistics.median(s.cpu for s in starts), "s"),
     ]
     how = (
         f"The topic has {filled.records:,} samples of {CLIENTS} clients from the last {HISTORY_SECONDS:.0f} s; one "

@@ -42,7 +42,7 @@ def measure(scope: Scope) -> Result:
         bucket = Bucket(every)
         bucket.run(WARM * every // BATCH_SECONDS, (1 if scope.quick else MEASURED) * every // BATCH_SECONDS)
         name = f"the step of {CLIENTS:,} clients, {every} s"
-        figures.append(Figure(f"{name}: CPU of a record", bucket.micros(*PARTS), "µs"))
+        figures.append(Figure(f"{name}: CPU per record", bucket.micros(*PARTS), "µs"))
         parts = [f"{bucket.micros(part):.1f}" for part in PARTS]
         rows.append([f"{every} s", *parts, f"{bucket.published / bucket.records:.2f}", f"{len(bucket.kept) / 1e6:.2f}"])
         print(f"  {name}: {bucket.micros(*PARTS):.1f} µs a record", flush=True)

@@ -22,7 +22,7 @@ from deploy.demo.processes import Process
 from tests.bench.measurements import Scope
 from tests.bench.results import Figure, Result, Table
 
-TITLE = "All of 10,000 clients fail, and heal"
+TITLE = "All of 10,000 clients fail, and recover"
 CLIENTS, SERVICES = 10_000, 200
 SCRAPE = "15s"
 #: During HEALING_SECONDS, clients recover one by one.
@@ -107,14 +107,14 @@ def measure(scope: Scope) -> Result:
     figures = [
         Figure("pages while all fail", new[0]["pager"] - new[1]["pager"], "", 1),
         Figure("tickets while all fail", new[0]["tickets"] - new[1]["tickets"], "", 0),
-        Figure("pages and tickets after they are well", sum(new[1].values()), "", 0),
-        Figure("slowest group of rules, share of its interval", max(a / b for a, b in slowest.values()), "", SHARE),
+        Figure("pages and tickets after all have recovered", sum(new[1].values()), "", 0),
+        Figure("slowest rule group, as a share of its interval", max(a / b for a, b in slowest.values()), "", SHARE),
     ]
     how = (
-        f"{CLIENTS:,} producers of {SERVICES} services fail at once for {ill:.0f} s, heal within "
+        f"{CLIENTS:,} producers of {SERVICES} services fail at once for {ill:.0f} s, recover within "
         f"{HEALING_SECONDS:.0f} s and are watched for {after:.0f} s more. Prometheus scrapes every {SCRAPE}; rules and "
-        "routes have their own times. One client failed before all others, and heals during the mass failure. "
-        f"{BUSY} busy processes of another session run at the same time."
+        "routes keep their own intervals. One client fails earlier, and recovers during the mass failure. Meanwhile "
+        f"{BUSY} other processes keep the CPU busy."
     )
     groups = [[name, f"{took:.2f}", f"{every:.0f}"] for name, (took, every) in sorted(slowest.items())]
     return Result(

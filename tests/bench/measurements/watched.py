@@ -71,8 +71,8 @@ def measure(scope: Scope) -> Result:
         )
         agent, longest = used["agent"], max(stood, default=0.0)
     figures = [
-        Figure("CPU of the agent in a JVM that is watched", agent, "cores", CORES),
-        Figure("the longest pause of that JVM", longest, "ms"),
+        Figure("CPU of the agent in a watched JVM", agent, "cores", CORES),
+        Figure("longest pause of a watched JVM", longest, "ms"),
     ]
     how = (
         f"A producer and a consumer of {RATE} records a second run in a JVM without an agent. After {warming:.0f} s "

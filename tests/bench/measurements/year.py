@@ -91,7 +91,7 @@ def _result(
     figures = [
         Figure(f"{client}: {what}", ran[what].seconds, "s", limit) for what, limit in limits.items() if what in ran
     ]
-    figures.append(Figure("the same, most memory of one", max(r.peak_mb for r in ran.values()), "MB", MEGABYTES))
+    figures.append(Figure(f"{client}: peak memory of a command", max(r.peak_mb for r in ran.values()), "MB", MEGABYTES))
     tables = [
         Table(
             ["table", "files", "MB", "after maintain: files", "MB"],
@@ -114,7 +114,7 @@ def _result(
         rows = [[name, *_shown(has), *_shown(written.a_day(has))] for name, has in written.grown.items()]
         tables.append(Table(head, [*rows, ["checkpoint", *_shown(written.checkpoint), "stays as it is", ""]]))
         notes.append(
-            f"what a monitor wrote: in {written.seconds / 60:.0f} minutes, of {written.clients:,} clients; logs of "
+            f"a monitor wrote this in {written.seconds / 60:.0f} minutes, for {written.clients:,} clients; logs of "
             "Delta are kept for a day or two, topics for their retention, the checkpoint has its last 100 batches"
         )
     return Result(figures, how, tables, notes)
