@@ -303,7 +303,7 @@ def legend_labels(board: Board) -> Iterator[str]:
 
 @rule
 def thresholds_explicit(board: Board) -> Iterator[str]:
-    """Demand own thresholds, because Grafana's default is red above 80, and a calm base colour for missing values."""
+    """Demand explicit thresholds (Grafana's default is red above 80) and a calm base colour for missing values."""
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:
             continue

@@ -60,8 +60,8 @@ def test_the_reason_is_given() -> None:
 
 
 def test_a_close_that_is_proved_proves_no_delivery() -> None:
-    """A closed librdkafka producer may have lost records: it does not push their number, and without flush() they are
-    lost.
+    """A librdkafka producer that is closed without flush() loses its undelivered records, and does not push their
+    number.
     """
     monitor = Stepped()
     pushes = [snapshot(s, {"terminating": float(s == 60)}, "p", instance="h:1") for s in range(0, 70, 10)]

@@ -172,7 +172,7 @@ def test_the_columns_are_those_that_0_2_reads_and_writes() -> None:
     names = saved["readings"][3]
     assert saved["heads"] == [HEAD, PART_HEAD, CLIENT_HEAD]
     assert sorted(names) == ["0", "a", "b", "client-metrics"]
-    # A sample's row begins with these columns of `PackedSamples`.
+    # The expected values are the first columns of a sample's row (see `PackedSamples`).
     topic = names.index("client-metrics")
     assert rows[:, : HEAD + 1].tolist() == [
         [START + 9000, 0, 0, topic, 0, -1, 10_000, 0, 1, 7],

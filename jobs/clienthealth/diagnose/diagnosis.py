@@ -49,7 +49,7 @@ HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 #: How far (ms) a local time can be ahead of UTC: 14 hours.
 AHEAD_MS = 14 * 3_600_000
 #: A stop or a flush is unfinished if no line says that it ended, although the log goes on for UNFINISHED_MS (ms). Lines
-#: which report that a close still waits are about one close if they are at most NEXT_MS (ms) apart.
+#: that report a close as still waiting belong to the same close if they are at most NEXT_MS (ms) apart.
 UNFINISHED_MS, NEXT_MS = 30_000, 300_000
 
 
@@ -261,7 +261,7 @@ def _adds_failure(
 ) -> bool:
     """True if a client without an id has a failure that no named client has.
 
-    A named client has an id, and is of this client's process and kind. Also True if there is no named client.
+    A named client has an id, and the process and kind of `client`. The result is also True if there is no named client.
     """
     place = client.service, client.host, client.kind
     beside = [of for one, of in judged_clients if one.client_id and (one.service, one.host, one.kind) == place]

@@ -121,8 +121,8 @@ class Windows:
     def alone(self, at: int) -> Windows:
         """Return window `at` with a table of only its own samples; row r is the window's r-th sample (from 0).
 
-        A result that `once` cached for all windows is reused if it is an array without row numbers, or has a method
-        `alone`.
+        Results that `once` cached for all windows are reused, except arrays of row numbers, and objects without a
+        method `alone`.
         """
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))

@@ -34,8 +34,8 @@ INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
 #: If a client reports an interval above this (ms), the monitor uses the median time between samples instead.
 USUAL_INTERVAL_MS = 15_000
-#: If a client's clock was set back by up to SET_BACK_MS, its samples are accepted again once none was accepted for
-#: STANDS_MS.
+#: If a client's clock was set back by at most SET_BACK_MS, its samples are accepted again when none has been accepted
+#: for STANDS_MS.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
 

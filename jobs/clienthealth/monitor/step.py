@@ -55,7 +55,7 @@ class Published:
     def end(self, changes: Sequence[Transition]) -> None:
         """Add changes of incidents to this result.
 
-        For each incident that was closed or moved to another client, also add a tombstone under the client's key.
+        For each incident that was closed or moved, also add a tombstone under the key of the client that had it.
         """
         ended = [change.client.key for change in changes if change.change in ("closed", "moved")]
         self.add(([(key, None) for key in ended], changes))
@@ -129,10 +129,10 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
-    # Drop a span in which no client sent data as soon as every client has sent data after it.
+    # Drop a span without any client's data when every client has sent data after this span.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
-    # Of the clients that `max_new_clients` excluded, remember only the newest ones. All buckets together remember
-    # REPORTED_ONCE.
+    # Remember only the newest of the clients that `max_new_clients` excluded: REPORTED_ONCE clients in all buckets
+    # together.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
     for key, client in [*state.former.items()]:

@@ -38,7 +38,7 @@ csv.field_size_limit(1 << 30)
 
 
 class Row(NamedTuple):
-    """A log message, or (`is_sample`) a sample in Prometheus's text format. `ts_ms`: epoch ms, None if unknown."""
+    """A log message; if `is_sample`, a sample in Prometheus's text format. `ts_ms`: epoch ms, None if unknown."""
 
     ts_ms: int | None
     text: str

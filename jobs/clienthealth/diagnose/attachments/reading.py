@@ -1,8 +1,8 @@
 """Turn a stream of bytes into records: recognise its kind, and find what may be about a Kafka client.
 
-Kinds are: OTLP protobuf, samples of a recording (`metrics.jsonl`), JSON (a document, or one per line), InfluxDB's line
-protocol, exports of log searches (Kibana), pasted metrics, and thread dumps of any shape. Everything else is a log.
-Texts of moderate size are examined as a whole, larger ones in blocks.
+The kinds are OTLP protobuf, samples of a recording (`metrics.jsonl`), JSON (a document, or one per line), InfluxDB's
+line protocol, exports of log searches (Kibana), pasted metrics, and thread dumps of any shape. Everything else is a
+log. Texts of moderate size are examined as a whole, larger ones in blocks.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ Progress = Callable[[str, int, int | None], None]
 class Reader:
     """Reads one stream. `progress`: called after each read with the input's name, bytes read, and size (None: unknown).
 
-    `now_ms`: replaces a file's time of modification that is not credible. `undated`: maps (service, instance) of a
-    process to the time (epoch ms) that its lines, dumps and samples without a time get. All readers of an examination
-    share this mapping and add to it.
+    `now_ms`: replaces a file's time of modification that is not credible. `undated`: maps a process (service, instance)
+    to the time (epoch ms) given to its lines, dumps and samples that have no time. All readers of an examination share
+    this mapping and add to it.
     """
 
     def __init__(
@@ -345,7 +345,7 @@ class Reader:
         return named.ts_ms
 
     def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[Recorded]:
-        """Yield the records of a large text. `begin`: the first blocks of `text`, which yields them, too."""
+        """Yield the records of a large text. `begin`: the first blocks of `text`; `text` yields them again."""
         sample = plain(begin[: begin.find(b"\n", _SAMPLE) + 1]).split(b"\n")[:-1]
         filled = [line for line in sample if line.strip()][:50]
 

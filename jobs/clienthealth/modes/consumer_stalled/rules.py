@@ -166,7 +166,7 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
     poll().
 
     Three signs show that: the consumer joins its group repeatedly, its longest time outside poll() fits between two
-    joins, and its lag grows. If the time between joins is shorter than that, other members cause the rebalances.
+    joins, and its lag grows. If that time does not fit, other members cause the rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -281,7 +281,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if the application is outside poll() for much longer than between any two earlier polls."""
+    """Return a fact if the current time outside poll() is much longer than the time between any two earlier polls."""
     spell = outside(window)
     if spell is None or not silent(w, limits)[0] or interval(w)[0] > limits.assumed_poll_interval_seconds:
         return []
