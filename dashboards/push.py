@@ -163,7 +163,7 @@ def _message(error: GrafanaException) -> str:
 
 def _advice(error: GrafanaClientError) -> str:
     if error.status_code == 403:
-        return "the token may not do this: give its service account the role Editor"
+        return "the token is not allowed to do this: give its service account the role Editor"
     if error.status_code == 412:
         return f"somebody changed the dashboard, or a provisioned file owns it: {_message(error)}"
     return _message(error)

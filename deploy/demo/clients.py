@@ -362,7 +362,7 @@ def _rolled_python(library: str, service: str) -> DemoClient:
     )
 
 
-_FALLS_SILENT = "a client 3.9 stops pushing for good when its connection breaks during a push"
+_FALLS_SILENT = "a client of version 3.9 stops pushing for good when its connection breaks during a push"
 _CONTROLS = (
     _STEADY,
     replace(

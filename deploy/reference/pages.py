@@ -1,6 +1,7 @@
 """Generate the documentation that repeats the code: the reference configuration, and blocks of hand-written pages.
 
-A page marks a block by `<!-- generated: NAME -->` … `<!-- end -->`. The function `BLOCKS[NAME]` returns its text.
+A page marks a block by `<!-- generated: NAME -->` … `<!-- end -->`. The function `BLOCKS[NAME]` returns the text of the
+block.
 """
 
 from __future__ import annotations

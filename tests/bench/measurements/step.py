@@ -47,9 +47,9 @@ def measure(scope: Scope) -> Result:
         rows.append([f"{every} s", *parts, f"{bucket.published / bucket.records:.2f}", f"{len(bucket.kept) / 1e6:.2f}"])
         print(f"  {name}: {bucket.micros(*PARTS):.1f} µs a record", flush=True)
     how = (
-        f"One bucket of {CLIENTS:,} producers, that of a fleet of 100,000 in 32 buckets, in batches of {BATCH_SECONDS} "
-        f"s; one in {SICK} hangs in a callback, and one in {SPOKEN} samples comes with a log line of the Kafka "
-        f"library. {MEASURED} samples of each after {WARM}."
+        f"One bucket has {CLIENTS:,} producers, as in a fleet of 100,000 with 32 buckets. A batch covers "
+        f"{BATCH_SECONDS} s. One producer in {SICK} hangs in a callback; one sample in {SPOKEN} comes with a log line "
+        f"of the Kafka library. {MEASURED} samples of each producer are measured, after {WARM} that are not."
     )
     head = ["interval", *(f"{part}, µs/record" for part in PARTS), "published of a sample", "state MB"]
     return Result(figures, how, [Table(head, rows)])
