@@ -1,4 +1,4 @@
-"""The headers that our broker plugin adds to a client's push name the client."""
+"""Our broker plugin adds headers to a client's push; these headers name the client."""
 
 from __future__ import annotations
 

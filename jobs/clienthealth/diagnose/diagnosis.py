@@ -62,7 +62,7 @@ class _Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """Return all inputs. An input with neither used lines nor a reason for this gets the reason NOTHING_KNOWN."""
+        """Return all inputs. Unused inputs without any other reason get the reason NOTHING_KNOWN."""
         for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}
@@ -381,7 +381,7 @@ def settled(
 def add_ends(
     bucket: Bucket, by_key: dict[str, tuple[Client, list[Verdict]]], ended: frozenset[str] | None = None
 ) -> None:
-    """Add to `by_key` the verdicts of the modes that judge a client's end, and those on silent clients (`silence`).
+    """Add verdicts to `by_key`: on the ends of clients, and on clients that became silent (function `silence`).
 
     If a client reported again after a gap, only the samples after the last gap are judged. `ended`: the instance ids
     of the ended processes; None: treat every process as ended, because no later data exists.

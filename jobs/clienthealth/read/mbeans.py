@@ -200,7 +200,7 @@ def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
     """Add the client library's version to `samples`.
 
-    The Scala client's MBean names no client, so its version applies to the whole JVM.
+    The Scala client's MBean names no client, so the version in this MBean applies to the whole JVM.
     """
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
