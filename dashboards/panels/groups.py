@@ -81,7 +81,7 @@ def lag_seconds() -> Panel:
     return chart(
         204,
         "Lag in time",
-        "Age of the oldest uncommitted record of each group, the largest first. Rising is bad; a saw-tooth shows a "
+        "Age of the oldest uncommitted record of each group, the largest first. A rise is bad; a saw-tooth shows a "
         "batch job. What to do: compare records in and out below. Alert: "
         "KafkaClientLagGrowing.",
         [Query(worst(f"kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}}", _BY), _GROUP)],
@@ -131,8 +131,8 @@ def records_in_and_out() -> Panel:
         207,
         "Records in and out",
         "Records per second written to each topic (dashed) and committed by each group, the largest first. A group "
-        "that commits fewer records than are written falls behind. What to do: check whether the group's handler or "
-        "number of members is the limit. Alert: KafkaClientLagGrowing.",
+        "that commits fewer records than are written falls behind. What to do: check whether the group's handler is "
+        "too slow, or the group has too few members. Alert: KafkaClientLagGrowing.",
         [
             Query(
                 written,

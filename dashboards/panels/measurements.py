@@ -45,9 +45,9 @@ def reporting(kinds: Iterable[str], width: int = 24, among: str = "") -> Panel:
     return timeline(
         100,
         "Is it reporting",
-        f"Whether clients report, {WORST} at most, gone clients first. A client that ended with records in its buffer "
+        f"Whether clients report (at most {WORST}, gone ones first). A client that ended with records in its buffer "
         f"has lost them; a client that sends no data cannot be judged. What to do: check whether the client's process "
-        f"runs. Alert: that of the failure mode.",
+        f"runs. Alert: the failure mode's alert.",
         Query(
             worst(f"kafka_client_up{{{OF_CLIENT}}}", BY_CLIENT, pick="bottomk", among=among or ever(_of(kinds))), LEGEND
         ),
@@ -70,8 +70,8 @@ def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
     return chart(
         101,
         "Time since its last data",
-        "High is bad: the client or its reporter has stopped. Up to the client's reporting interval is normal. What "
-        "to do: check whether the process runs, then whether its metrics reach the input topic. Alert: "
+        "High is bad: the client or its reporter has stopped. An age up to the client's reporting interval is normal. "
+        "What to do: check whether the process runs, then whether its metrics reach the input topic. Alert: "
         "KafkaClientHealthInputSilent, if no client reports.",
         [Query(f"time() - {silent}", LEGEND)],
         CLOCK,
@@ -156,7 +156,7 @@ def records_failed(width: int = 12, among: str = "") -> Panel:
         "Records per second; empty is good. Given up: no broker acknowledged the records in time, or a broker refused "
         "them. Dropped: send() failed because the buffer was full (counted correctly since client 2.6). Records given "
         "up or dropped are lost unless the application sends them again. Sent again (dashed): normal while brokers "
-        "restart, bad if it lasts. What to do: read the error in the client's log. Alerts: that of "
+        "restart, bad if it lasts. What to do: read the error in the client's log. Alerts: the alert on "
         f"{DELIVERY_STALLED}; KafkaClientBufferNearlyExhausted, before records are dropped.",
         [
             Query(worst_clients("kafka_client_producer_record_error_rate", among, most=7), f"given up: {LEGEND}"),
@@ -335,7 +335,7 @@ def connections(kind: str, width: int = 12) -> Panel:
     return chart(
         127,
         "Connections to brokers",
-        "Open connections of the clients that have the fewest. 0 for long is bad: the client reaches no broker, or "
+        "Open connections of the clients with the fewest of them. 0 for long is bad: the client reaches no broker, or "
         "none accepts its login. Clients may close idle connections after ten minutes. What to do: read the client's "
         "log for the address "
         "and the reason. No alert of its own.",

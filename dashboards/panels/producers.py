@@ -78,8 +78,8 @@ def _strip() -> Sequence[Panel]:
         number(
             3,
             "Threads waiting in send()",
-            "Application threads, of all producers, that wait because a buffer is full. Any that stays is "
-            "bad. What to do: take a thread dump of the process. Alert: KafkaClientBufferNearlyExhausted.",
+            "Application threads, of all producers, that wait because a buffer is full. A thread that keeps "
+            "waiting is bad. What to do: take a thread dump of the process. Alert: KafkaClientBufferNearlyExhausted.",
             f"sum(max by ({BY_CLIENT}) (kafka_client_producer_waiting_threads{{{OF_CLIENT}}}))",
             "none",
             nothing="not known",

@@ -74,7 +74,7 @@ def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
         id_,
         "Confirmed",
         "Clients with a confirmed failure. Any is bad. What to do: find the clients in the table of unhealthy clients, "
-        "and follow the runbook of the failure mode. Alert: that of the failure mode, which pages.",
+        "and follow the runbook of the failure mode. Alert: the failure mode's alert, which pages.",
         _count("confirmed", mode),
         "none",
         above={1: CRITICAL},
@@ -129,7 +129,7 @@ def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str
         "Unhealthy now",
         "One row per failing client and failure mode, with the owner of the service and the time since the failure "
         "began. Empty is good, as long as clients report. Click a client id for the client's page with the evidence, a "
-        "mode for the runbook, any other cell for the client's panels. Alert: that of the failure mode.",
+        "mode for the runbook, any other cell for the client's panels. Alert: the failure mode's alert.",
         {"since": (f"{owned}\nor on ({BY_CLIENT}, mode, status)\n{rows_}", "dateTimeFromNow")},
         words={"since": words({0: ("not known", NEUTRAL)})},
         coloured={"status": dict(zip(STATUS_ORDER, STATUS_COLOURS, strict=True))},
@@ -146,8 +146,8 @@ def history(id_: int, mode: Mode) -> Panel:
         id_,
         "Verdict over time",
         f"Clients that are not ok, {_BANDS} at most: yellow is suspected, dark red confirmed, grey not judged; in a "
-        f"gap, the client is ok or has gone. Yellow and dark red are bad. What to do: {mode.advice} Alert: that of the "
-        "failure mode.",
+        f"gap, the client is ok or has gone. Yellow and dark red are bad. What to do: {mode.advice} Alert: the "
+        "failure mode's alert.",
         Query(_over_time(BY_CLIENT, STATUS_ORDER, f'{_MODE}{{{{status="{{}}", {_of(mode)}}}}}'), LEGEND),
         status_words(),
         nothing="No client was unhealthy",
@@ -162,7 +162,7 @@ def failures(id_: int) -> Panel:
         "Failures over time",
         f"Chosen services by failure mode, each with the worst status of its clients, {_BANDS} rows at most: yellow is "
         "suspected, dark red confirmed. In a gap, no client failed, or none was judged. What to do: find out what "
-        "changed when a band began: a deployment, a broker, a topic. Alert: that of the failure mode.",
+        "changed when a band began: a deployment, a broker, a topic. Alert: the failure mode's alert.",
         Query(
             _over_time(
                 listed((*KEPT, "service", "mode")),

@@ -23,8 +23,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A broker plugin that writes the metrics that clients push (KIP-714) to a topic: the payload unchanged, the client's
- * identity in headers.
+ * A broker plugin for the metrics that clients push (KIP-714). It writes each push to a topic: the payload unchanged,
+ * the client's identity in headers.
  *
  * <p>A request thread of the broker only copies a push into a bounded queue; a thread of our own sends it. If the
  * topic is unavailable, sends fail and the queue fills; {@link Counters} counts the pushes that are lost.
@@ -148,7 +148,7 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
                         }
                     });
                 } catch (InterruptException closed) {
-                    // The thread stays interrupted: take() ends the loop.
+                    // The thread stays interrupted, so the next take() ends the loop.
                 } catch (RuntimeException | LinkageError failure) {
                     // LinkageError: the native code of zstd could not be loaded.
                     counters.failed(failure);

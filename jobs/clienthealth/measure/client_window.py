@@ -14,7 +14,7 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: The rules also see events and samples from this time (ms) before a window, because they may explain how it begins.
+#: The rules also see events and samples from this time (ms) before a window, because these may explain the window.
 LEAD_MS = 30_000
 
 

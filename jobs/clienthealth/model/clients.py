@@ -74,7 +74,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """Two texts that determine the bucket: clients of a process share a bucket, a consumer group has its own."""
+        """Two texts that determine the bucket: clients of a process share a bucket; a group has its own."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

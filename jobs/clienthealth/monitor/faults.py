@@ -52,7 +52,7 @@ class Fault:
 def isolated(
     state: bytes | bytearray, chunks: Sequence[bytes], buckets: int, run: Run[T]
 ) -> tuple[T | None, list[Fault]]:
-    """Call `run` with a bucket's state and chunks. If that raises an error, call it without the faulty processes.
+    """Call `run` with a bucket's state and chunks. If `run` raises an error, call it without the faulty processes.
 
     Returns (result of `run`, one Fault per process that was left out). If no single process causes the error, the
     result is None, and the only Fault names no process. `buckets`: the total number of buckets. Raises StateError if
