@@ -1,4 +1,4 @@
-"""Python applications for the demo with Docker Compose. All except `shop` fail, by mistakes that real programs make.
+"""Python applications for the demo with Docker Compose. All except `shop` make a mistake that real programs make.
 
     python failing.py NAME
 

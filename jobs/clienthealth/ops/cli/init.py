@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def run(args: argparse.Namespace) -> int:
     """Create missing settings, topics and subscriptions of client metrics (KIP-714), once the user has agreed.
 
-    Return 0 if all of them exist at the end, or after --dry-run; 1 if a subscription is missing, if a partition cannot
-    be read, or if the user refused the changes.
+    Return 0 if settings, topics and subscriptions exist at the end, or after --dry-run; 1 if a subscription is missing,
+    a partition cannot be read, or the user refused the changes.
     """
     from clienthealth.ops import initialise
 
