@@ -260,8 +260,8 @@ class Document(NamedTuple):
 def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Document]:
     """Yield the JSON objects and lists in a text.
 
-    Each must begin at a match of the pattern `begins` (by default at the beginning of a line), or follow another one
-    with only blanks and commas between. `Document.lines` counts from 0.
+    Each of them must begin at a match of `begins` (by default at the beginning of a line), or follow another object or
+    list after only blanks and commas. `Document.lines` counts from 0.
     """
     decoder, line, counted, at, left = json.JSONDecoder(), 0, 0, 0, _ATTEMPTS * len(text)
     while left >= 0 and (opened := begins.search(text, at)):
