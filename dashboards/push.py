@@ -69,7 +69,7 @@ class Grafana:
                 f"'{url}' is not the address of a Grafana, such as http://host:3000 or https://host/prefix"
             )
         if parts.username or parts.password:
-            raise SettingsError("the address of Grafana must hold no password: use --token-file or $GRAFANA_TOKEN")
+            raise SettingsError("the address of Grafana must contain no password: use --token-file or $GRAFANA_TOKEN")
         self._url = url.rstrip("/")
         prefix = parts.path.strip("/")
         self._api: Any = GrafanaApi(

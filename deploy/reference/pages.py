@@ -1,7 +1,6 @@
 """Generate the documentation that repeats the code: the reference configuration, and blocks of hand-written pages.
 
-A page marks a block by `<!-- generated: NAME -->` … `<!-- end -->`. The function `BLOCKS[NAME]` returns the text of the
-block.
+A page marks a block by `<!-- generated: NAME -->` … `<!-- end -->`. `BLOCKS[NAME]` returns the text of the block.
 """
 
 from __future__ import annotations

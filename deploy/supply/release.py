@@ -48,9 +48,9 @@ def main() -> int:
 
 
 def refuse(version: str) -> bool:
-    """Return whether this commit already has the version's tag.
+    """Raise SettingsError if the version cannot be released from this checkout.
 
-    Raises SettingsError if the version cannot be released from this checkout.
+    Returns True if this commit already has the version's tag.
     """
     changed = _git("status", "--porcelain")
     if changed:

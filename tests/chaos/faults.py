@@ -46,7 +46,7 @@ Begin = Callable[[Scene], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Kind:
-    """`seconds` are the shortest and the longest duration, and a fault with `hides` deletes unread records."""
+    """`seconds`: the shortest and the longest duration. `hides`: True if the fault deletes unread records."""
 
     name: str
     help: str

@@ -158,7 +158,7 @@ def test_no_server(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("url", "sentence"),
-    [("grafana:3000", "not the address of a Grafana"), ("http://admin:secret@grafana", "must hold no password")],
+    [("grafana:3000", "not the address of a Grafana"), ("http://admin:secret@grafana", "must contain no password")],
 )
 def test_addresses(url: str, sentence: str, capsys: pytest.CaptureFixture[str], grafana: Grafana) -> None:
     assert push(Grafana(url=url)) == 2

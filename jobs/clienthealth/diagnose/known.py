@@ -25,7 +25,7 @@ from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 #: Metrics that a person copied have an `Input.what` that begins with one of these texts. The end of a copy shows
 #: nothing about the client.
 PASTED = ("metrics (", "log", "JSON document")
-#: A client's samples are complete if the last one is shortly before the end of the process's data: at most
+#: A client's samples are complete if the last sample is shortly before the end of the process's data: at most
 #: LATE_INTERVALS times the median gap between samples, plus LATE_MS (ms).
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Metrics of one client belong to one sample if their times differ by at most this (ms).

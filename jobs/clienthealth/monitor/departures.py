@@ -1,7 +1,7 @@
 """Judge clients that stopped reporting.
 
 A client has departed if it sends no data for three reporting intervals (at least `[absence] min_gap_seconds`) plus
-`[absence] watermark_seconds`. The client is then judged by its last sample and the log lines on its end, and removed
+`[absence] watermark_seconds`. The client is then judged by its last sample and the log lines about its end, and removed
 from the state. The client's open incidents stay until data proves that the client has ended (`ends.has_ended`), at most
 for `[absence] shown_seconds`. Missing data alone proves nothing, because a hanging process pushes no metrics, and a
 metrics agent can fail while its client runs.
@@ -158,7 +158,7 @@ def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
 
 
 def departure(bucket: Bucket, number: int) -> ClientWindow:
-    """Return the window of a client's end: its last samples, and the log lines on its start and end."""
+    """Return the window of a client's end: its last samples, and the log lines about its start and end."""
     state = bucket.state
     client, clients = state.all_clients[number], state.clients
     first, last = int(clients.first[number]), int(clients.last[number])

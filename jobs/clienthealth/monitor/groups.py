@@ -101,7 +101,7 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
 def _histories(
     group: GroupState, data: Matrix, last_ms: int
 ) -> tuple[dict[Partition, list[Observation]], dict[Partition, dict[str, Any] | None]]:
-    """Return observations (in order of time) and owner of each partition that the sample at `last_ms` contains."""
+    """Return, for each partition in the sample at `last_ms`, its observations (in order of time) and its owner."""
     present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
     data = data[np.argsort(data[:, 1], kind="stable")]
     begins, ends = (np.searchsorted(data[:, 1], present, side).tolist() for side in ("left", "right"))

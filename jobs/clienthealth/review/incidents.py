@@ -179,7 +179,7 @@ def of_fleet(single: Sequence[Page]) -> list[Page]:
 
 
 def night_of(epoch_seconds: int, settings: ReviewSettings) -> date | None:
-    """Return the date on which the night around this moment ends; None by day. `settings`: the night's hours (UTC)."""
+    """Return the date on which the night of this moment ends; None in daytime. `settings`: the night's hours (UTC)."""
     moment = utc(epoch_seconds)
     begin, end = settings.night_from_hour, settings.night_to_hour
     if begin <= end:

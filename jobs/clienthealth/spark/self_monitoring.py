@@ -84,7 +84,7 @@ class SelfMetrics:
         self.counters["late_records"].labels(QUERY)
         self.gauges["query_up"].labels(QUERY)
         self.gauges["start_timestamp_seconds"].set(time.time())
-        #: `pause`: time (s) that the last batch waited at its end, which does not count as the batch's duration.
+        #: `pause`: time (s) that the last batch waited at its end; this time is not part of the batch's duration.
         self.pause = 0.0
         self.batches = 0
         self._clients: dict[int, tuple[int, int]] = {}

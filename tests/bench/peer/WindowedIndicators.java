@@ -143,7 +143,7 @@ public final class WindowedIndicators {
     }
   }
 
-  /** The snapshot's own time, without parsing it a second time. */
+  /** Reads the snapshot's own time without parsing the snapshot a second time. */
   public static final class SaidTime implements TimestampExtractor {
     @Override
     public long extract(ConsumerRecord<Object, Object> record, long partitionTime) {

@@ -26,7 +26,7 @@ Context = Literal["logged", "quoted", "explained"]
 
 #: Maximum size (bytes) of a paste; larger texts are returned unchanged.
 MOST = 1 << 22
-#: Only in a text of at most this size (bytes), two successive lines are also examined as one wrapped line.
+#: In a text of at most this size (bytes), two successive lines are also examined as one wrapped line.
 _EXCERPT = 1 << 16
 #: A prefix is removed if at least _ALIKE stack frames begin with it; fewer frames may be a coincidence. A line with at
 #: least _ON_ONE_LINE frames is a stack that lost its line ends.

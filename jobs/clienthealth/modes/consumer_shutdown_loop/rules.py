@@ -379,7 +379,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield a reason to take a thread dump: the consumer has not polled for long, so it may be inside close()."""
+    """Yield a reason to take a thread dump: the consumer has not polled for a long time, so it may be in close()."""
     away = readings.now.metrics.get("last-poll-seconds-ago", 0.0)
     if away >= thresholds.silent_poll_seconds:
         yield f"the last poll() was {away:.0f} s ago"

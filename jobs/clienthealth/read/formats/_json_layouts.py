@@ -59,13 +59,13 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     file_offset: Paths = ()
 
     def __or__(self, other: Layout) -> Layout:
-        """Return a layout with the paths of `self` and `other`. For each field, those of `self` come first."""
+        """Return a layout with the paths of `self` and `other`. For each field, the paths of `self` come first."""
         pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
         return Layout(*(tuple(dict.fromkeys(own + others)) for own, others in pairs))
 
     @cached_property
     def readings(self) -> Mapping[str, Sequence[_Reading]]:
-        """Maps each field that has paths to these paths, in the two forms of `_Reading`."""
+        """Maps each field that has paths to its paths, each path in the two forms of `_Reading`."""
         by_field: dict[str, Sequence[_Reading]] = {}
         for name, paths in msgspec.structs.asdict(self).items():
             if not paths:
@@ -162,7 +162,7 @@ def as_text(value: Any) -> str | None:
 
 
 def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
-    """Return the log line in a JSON object. `layout`: for each field of the line, the paths at which it may be."""
+    """Return the log line in a JSON object. `layout`: for each field of the line, the paths where the field may be."""
     value_of = {name: _first(document, readings) for name, readings in layout.readings.items()}.get
     pod, time = value_of("pod"), value_of("time")
     host = value_of("host") if pod is None else pod

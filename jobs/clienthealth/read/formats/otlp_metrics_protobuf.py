@@ -101,7 +101,7 @@ class _Shape:
 class Shapes:
     """A cache of shapes. If an instrumentation scope has a cached shape, only its numbers are read.
 
-    A scope is compared only with the shapes of earlier scopes that had its size in bytes.
+    A scope is compared only with the shapes of earlier scopes of the same size in bytes.
     """
 
     def __init__(self) -> None:

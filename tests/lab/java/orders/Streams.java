@@ -9,7 +9,7 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Produced;
 
-/** Kafka Streams from a topic to TOPIC-out with the options of Plain's consumers; `clients`: its threads. */
+/** Copies a topic to TOPIC-out by Kafka Streams with the options of Plain's consumers; `clients`: number of threads. */
 public class Streams {
     private static final Pattern NUMBER = Pattern.compile("StreamThread-(\\d+)");
 
