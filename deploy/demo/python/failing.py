@@ -77,7 +77,7 @@ def callback_deadlock() -> None:
 
 
 def consumer_stalled() -> None:
-    """Consume records until the handler of a record never returns."""
+    """Consume records, and then never return from the handler of a record."""
     consumer = KafkaConsumer(
         TOPIC, bootstrap_servers=SERVERS, client_id="mailer", group_id="mail", max_poll_interval_ms=60_000
     )
