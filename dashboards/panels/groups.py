@@ -82,7 +82,7 @@ def lag_seconds() -> Panel:
         204,
         "Lag in time",
         "Age of the oldest uncommitted record of each group, the largest first. A rise is bad; a saw-tooth shows a "
-        "batch job. What to do: compare records in and out below. Alert: "
+        "batch job. What to do: compare the records in and out in the chart below. Alert: "
         "KafkaClientLagGrowing.",
         [Query(worst(f"kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}}", _BY), _GROUP)],
         CLOCK,
@@ -94,7 +94,7 @@ def lag_records() -> Panel:
     return chart(
         205,
         "Lag in records",
-        "Records that each group has not committed, over all its partitions. Rising is bad. What to do: "
+        "Records that each group has not committed, over all its partitions. A rise is bad. What to do: "
         "more consumers up to the number of partitions, or a faster handler. Alert: KafkaClientLagGrowing.",
         [Query(worst(f"kafka_consumergroup_group_sum_lag{{{OF_GROUP}}}", _BY), _GROUP)],
         "short",

@@ -354,7 +354,7 @@ def refused(kind: str, width: int = 12) -> Panel:
         "Failed authentications per minute, the most frequent first. Any is bad: the client's password, token or "
         "certificate is wrong or has expired; empty is good. What to do: read the reason in the "
         "client's log. "
-        + (f"Alert for {SEND_BLOCKED}, if the client cannot send." if kind == "producer" else "No alert of its own."),
+        + (f"Alert on {SEND_BLOCKED}, if the client cannot send." if kind == "producer" else "No alert of its own."),
         [Query(worst(rate, BY_CLIENT, among=ever(_of({kind}))), LEGEND)],
         "short",
         nothing=NONE,
@@ -451,8 +451,8 @@ def rebalances(width: int = 12, among: str = "") -> Panel:
         "Rebalances per minute",
         "How often consumers take part in a rebalance, the most frequent first. A few are normal while members start "
         "or stop; frequent ones are bad, because consumption pauses during each. What to do: see in the log which "
-        "members join and leave, and compare the time between polls with max.poll.interval.ms. Alert for "
-        f"{CONSUMER_STALLED}, where a member hangs.",
+        "members join and leave, and compare the time between polls with max.poll.interval.ms. Alert: the "
+        f"alert on {CONSUMER_STALLED}, if a member hangs.",
         [Query(rate, LEGEND)],
         "short",
         nothing=NONE,

@@ -77,7 +77,7 @@ def start(
     interval    scrape and evaluation interval of Prometheus
     group_wait  replaces `group_wait` and `group_interval` of all routes; None keeps them
 
-    Raises ServiceError if one of the two does not answer within five minutes.
+    Raises ServiceError if Prometheus or Alertmanager does not answer within five minutes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write(folder, settings, dry_run=False)

@@ -58,7 +58,7 @@ class Course:
 
     @property
     def wronged(self) -> set[str]:
-        """The modes of which the client was accused wrongly.
+        """The modes that were wrongly suspected or confirmed for this client.
 
         If the client has an outage, a suspicion is not wrong, so only confirmed modes count.
         """

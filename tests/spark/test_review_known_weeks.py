@@ -68,7 +68,7 @@ def test_records_lost_have_an_objective_of_their_own(week: Review, tmp_path: Pat
     assert week.headline[0].endswith(
         "; records lost: 12 to 1,152 (target 0, missed): orders-api 0 to 1,140 and audit 12."
     )
-    assert "send the records that orders-api and audit lost again, if their source has them" in week.headline[2]
+    assert "send again the records that orders-api and audit lost, if their source has them" in week.headline[2]
     page, text, numbers, _ = (file.read_text() for file in write(week, tmp_path))
     assert "| Records lost, each service | 0 | 12 to 1,152 | **missed** |" in text
     assert "| audit | <\u00a0100.00\u00a0% | within budget |" in text.replace("\\<", "<")

@@ -76,7 +76,7 @@ def test_lost_records_are_named_and_are_not_whole_health() -> None:
         "the only service met the target of 99.50 % in client-minutes; "
         "records lost: 0 to 1,140 (target 0, not known): orders-api 0 to 1,140."
     )
-    assert sentences(reviewed)[2] == "To do: send the records that orders-api lost again, if their source has them."
+    assert sentences(reviewed)[2] == "To do: send again the records that orders-api lost, if their source has them."
     page = html(reviewed) + details(reviewed)
     assert f"<dd>&lt;{NB}100.00{NB}%<small>target" in page
     assert '<span class="badge warn">not known</span>' in page

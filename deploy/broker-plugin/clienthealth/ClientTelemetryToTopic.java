@@ -189,7 +189,7 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
     @Override
     public void metricRemoval(KafkaMetric metric) {}
 
-    /** Refuses a push if the settings are wrong. Without a stack trace, because the broker logs each refusal. */
+    /** Refuses a push if the settings are wrong. It has no stack trace, because the broker logs each refusal. */
     @SuppressWarnings("serial")
     private static final class Refused extends RuntimeException {
         private Refused() {

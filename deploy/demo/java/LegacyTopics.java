@@ -18,8 +18,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Several topics through kafka 0.8.2.1's ZookeeperConsumerConnector, one thread each; from some moment on the threads
- * of one topic sleep. With one connector for all topics the others starve, with a connector per topic they do not.
+ * Consumes several topics with kafka 0.8.2.1's ZookeeperConsumerConnector; after a while the threads of one topic
+ * sleep. The other topics then starve if all topics share a connector, but not if each topic has its own connector.
  * Options are system properties:
  *
  * zookeeper.connect, topics (comma separated), group, connectors (shared, per-topic), streams (threads per topic);

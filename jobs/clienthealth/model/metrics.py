@@ -1,7 +1,7 @@
 """List which metrics of a client are kept, in which units, and which client options the failure modes read.
 
-Names and units (ms, ns, bytes) are those of the Java client's MBean attributes. An unknown metric is absent from a
-mapping: never 0, never NaN.
+Metrics have the names and units (ms, ns, bytes) of the Java client's MBean attributes. An unknown metric is absent from
+a mapping: never 0, never NaN.
 """
 
 from __future__ import annotations

@@ -103,8 +103,8 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check `coordinator_answers` for a moment that may be before the window or before its first known sample.
 
-    Before the data, nothing shows whether brokers answered, so the circumstance does not hold. But if dumps show no
-    thread inside a call of the client, the circumstance is unknown.
+    Before the client's first data nothing shows whether brokers answered, so the circumstance does not hold. But if
+    dumps show no thread inside a call of the client, the circumstance is unknown.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:

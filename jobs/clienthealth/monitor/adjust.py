@@ -384,7 +384,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="unknown", reason=LOOKED_AT, evidence=())
 
 
-@_adjustment("shown", "`ok` is unproven without the evidence of health that the mode defines, or with unread evidence.")
+@_adjustment("shown", "`ok` is unproven without the mode's own evidence of health, or if evidence could not be read.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
     """Change `ok` to unknown if the mode is not ruled out; runs after all changes to unhealthy verdicts."""
     attached = context.attached

@@ -90,7 +90,7 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Yield (process, error), found by bisection, for each process of which the data alone makes `run` fail."""
+    """Find by bisection each process that alone makes `run` fail with its data; yield (process, error)."""
     if len(homes) == 1:
         yield homes[0], mistake
         return

@@ -1,6 +1,6 @@
 """Aggregate the tables `minutes` and `quality` of a period in Spark. Only small results reach the driver.
 
-The arguments `minutes` and `quality` are these tables. The argument `periods` lists adjacent periods of the same
+The arguments `minutes` and `quality` are the two tables. The argument `periods` lists adjacent periods of the same
 length. Ratios are cut to thousandths and lag to whole records before they are summed, because sums of integers do not
 depend on the order in which partitions arrive.
 

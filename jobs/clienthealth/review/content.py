@@ -417,7 +417,7 @@ def _next(review: Review) -> str:
     if missed:
         todo.append(f"find what spent the {review.period.unit}'s budget of {listing(_owned(review, missed))}")
     if losing := [s.service for s in review.services if not s.lost.met]:
-        todo.append(f"send the records that {listing(_owned(review, losing))} lost again, if their source has them")
+        todo.append(f"send again the records that {listing(_owned(review, losing))} lost, if their source has them")
     if needless := _needless(review):
         todo.append(needless)
     if review.quality.gap_minutes:

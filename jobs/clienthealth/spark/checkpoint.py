@@ -15,7 +15,7 @@ from clienthealth.model.errors import StateError
 from clienthealth.settings import MonitorSettings
 from clienthealth.spark.files import Files
 
-#: The next offsets that one source will read, by topic and partition. Partitions are texts, as in JSON.
+#: The next offsets that one source will read, by topic and partition. Partitions are texts, as all keys in JSON are.
 Offsets = dict[str, dict[str, int]]
 Part = tuple[int, str, int]
 #: Spark stores the number of shuffle partitions with each batch, and keeps the stored number after a restart.

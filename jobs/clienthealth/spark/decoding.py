@@ -27,7 +27,7 @@ DECODED = "bucket int, data binary"
 #: too large to decode has a `size` instead of a value.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Buckets for data of no process. A task that reads partition n sends rejected records to bucket REJECTS - n.
+#: Buckets for data that belongs to no process. A task that reads partition n sends rejects to bucket REJECTS - n.
 COUNTS = -1
 REJECTS = -2
 

@@ -36,7 +36,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
         return None
     identity = Identity(**{name: present(client.get(name)) for name in Identity.__struct_fields__})
     topics = [topic for one in listed if (topic := _topic(one))] if type(listed) is list else []
-    # A number that means unknown (-1, NaN) shows that the client reports.
+    # Even a number that means unknown (-1, NaN) shows that the client reports.
     has_metrics = topics or any(type(metrics.get(name)) in (int, float) for name in METRIC_NAMES)
     of_group = "group" in (identity.kind, record.headers.get("kind"))
     return [

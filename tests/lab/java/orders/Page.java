@@ -12,7 +12,7 @@ import java.util.concurrent.Executors;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.producer.Producer;
 
-/** A Micrometer page like that of Spring Boot's actuator; micrometer.port. */
+/** Serves Micrometer's metrics, as Spring Boot's actuator does, on the port in the property micrometer.port. */
 public final class Page {
     private Page() {
     }
