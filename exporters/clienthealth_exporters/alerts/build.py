@@ -84,7 +84,7 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return (severity, label matcher) of each rule for an alert of severity `level`; `quiet="yes"` never pages."""
+        """Return (severity, label matcher) of each rule for an alert of severity `level`; quiet series never page."""
         if level != "critical":
             return [(severity(level), "")]
         return [(severity(level), 'quiet=""'), (f'{severity("warning")}\n          quiet: ""', 'quiet="yes"')]

@@ -71,7 +71,7 @@ class Runs:
         return len(self.window)
 
     def alone(self, at: int, lo: int) -> Runs:
-        """Return the runs of window `at` only. The window gets the number 0, and so does its first row `lo`."""
+        """Return the runs of window `at` only. In the result, the window and its first row (`lo`) have the number 0."""
         runs = self.at(self.window == at)
         return Runs(runs.window - at, runs.first - lo, runs.last - lo, runs.seconds)
 

@@ -163,7 +163,7 @@ def renew_clients(state: BucketState) -> None:
     new, clients = state.readings.at(state.readings.fresh > 0), state.clients
     np.minimum.at(clients.first, new.client, new.ts)
     np.maximum.at(clients.last, new.client, new.ts)
-    # Samples are in order of time, so the interval of each client's last sample remains.
+    # Samples are in order of time, so each client keeps the interval of its last sample.
     clients.every[new.client] = new.interval
     unwritten = np.unique(new.client[clients.minute[new.client] == 0])
     clients.minute[unwritten] = clients.first[unwritten] // 60_000 * 60_000

@@ -77,7 +77,7 @@ NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
-#: Patterns of MBeans to request, with attributes (empty: all); each attribute costs the JVM time.
+#: Patterns of MBeans to request, with attributes (empty: all); reading an attribute takes CPU time in the JVM.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
     # Request all attributes, because consumers up to 1.0 have an attribute for the lag of each partition.
