@@ -286,7 +286,7 @@ class _Before(NamedTuple):
 
 
 NO_LINE = _Before("", "", 0)
-#: An exception that names no client belongs to the client of the line before, if that line is at most this time (ms)
+#: An exception that names no client belongs to the client of the previous line if that line is at most this time (ms)
 #: earlier.
 JUST_BEFORE_MS = 1_000
 #: The (service, instance) that a file stands for; records in the file that name no process get it, too.
