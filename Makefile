@@ -7,8 +7,8 @@ STAGES ?=
 # A healthy client, and one of each failure mode.
 CHRONIC := healthy,callback-deadlock,send-blocked,not-closed,cross-topic-blocking,shutdown-loop,delivery-stalled,consumer-stalled
 
-# Clients of all libraries that are fine: brokers restart, alone and one by one in a cluster, and so do the Python processes;
-# groups rebalance; a topic is slow by itself.
+# Healthy clients of all libraries, while single brokers and the brokers of a cluster restart, Python processes restart, groups
+# rebalance, and one topic is slow without blocking others.
 SOAK := healthy,restless,rolled,rolled-3.9,rolled-2.3,rolled-0.11,rolled-confluent-kafka,rolled-kafka-python,rolled-aiokafka,rolled-groups,idle,connector-per-topic
 
 # The first Python that our dependencies are built for.

@@ -390,7 +390,7 @@ def test_a_clients_page_has_what_is_known_of_its_version() -> None:
     assert "Upgrade to 4.1.2 or newer." in text(page)
     fresh = deadlock()
     fresh["client"]["version"] = "4.1.2"
-    assert "What is known of its version" not in get(fresh, path="/client", query=NAMED)
+    assert "Known bugs of its version" not in get(fresh, path="/client", query=NAMED)
 
 
 def test_a_clients_page_has_its_trouble_that_no_mode_is_about() -> None:
