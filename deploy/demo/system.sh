@@ -44,7 +44,7 @@ as_root() {
 }
 
 install() {
-  # The demo starts its own servers, so those of the packages stay down.
+  # The demo starts its own servers, so the servers of the installed packages stay down.
   policy=/usr/sbin/policy-rc.d
   if [ ! -e $policy ]; then
     printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null && as_root chmod +x $policy

@@ -18,7 +18,7 @@ MAX_BODY = 4_000_000
 class Page:
     """One alert in a notification. `received_ms`: time of arrival (epoch ms); `status`: firing or resolved.
 
-    `started`: the time at which the alert began, as Alertmanager wrote this time.
+    `started`: the time at which the alert began, as text from Alertmanager.
     """
 
     received_ms: int

@@ -197,7 +197,7 @@ def _deadlock(recorded: Recorded) -> Label:
 
 def _blocked(recorded: Recorded) -> Label:
     if recorded.case["mechanism"] == "topic-denied":
-        # send() fails at once on an unknown topic, but if several threads request its metadata, some of them wait.
+        # send() fails at once on an unknown topic, but if several threads request the topic's metadata, some wait.
         waited = any(one["unknown"] for one in recorded.truth)
         logged_failure = recorded.log_seconds > 10
         return Label(
@@ -250,7 +250,7 @@ def _consumer(recorded: Recorded) -> Label:
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000
     overdue = recorded.log_seconds > interval + 6 and recorded.version >= _OVERDUE
-    # A thread is recognised as the consumer's if an earlier dump shows the thread inside poll().
+    # A thread is recognised as the consumer's thread if an earlier dump shows the thread inside poll().
     written = recorded.case["written"]
     polled = any(ts < recorded.onset_ms for ts in written.get("polling", written["dumps"]))
     polled &= len(recorded.case["clients"]) == 1 or not recorded.case["family"].startswith("kafka-python")

@@ -34,7 +34,7 @@ class JolokiaError(ServiceError):
 class Jolokia:
     """The Jolokia agent at `url`.
 
-    `timeout`: maximum time (s) for each of these: to connect, to wait for data, to read the whole answer.
+    `timeout`: maximum time (s) for each of three steps: to connect, to wait for data, to read the whole answer.
     """
 
     def __init__(self, url: str, timeout: float, user: str = "", password: str = "") -> None:

@@ -22,8 +22,8 @@ from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
-#: Metrics that a person copied have an `Input.what` that begins with one of these texts. The end of a copy shows
-#: nothing about the client.
+#: Metrics that a person copied have an `Input.what` that begins with one of these texts. The end of such a copy does
+#: not show that the client ended.
 PASTED = ("metrics (", "log", "JSON document")
 #: A client's samples are complete if the last sample is shortly before the end of the process's data: at most
 #: LATE_INTERVALS times the median gap between samples, plus LATE_MS (ms).
@@ -88,7 +88,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     """Return a `suspected` verdict if lines or a thread's stack in a short input point to the verdict's mode.
 
     A short input may be a small part of a log, so `Meaning.enough` lines suffice. In a whole log more are needed. One
-    stack in a place where threads wait (`Facts.places`) is enough if this input also states that something hangs. Lines
+    stack in a frame where threads wait (`Facts.places`) is enough if the same input states that something hangs. Lines
     quoted in a text that only explains an error do not count. No line counts if a later line shows that the failure is
     over.
 

@@ -121,14 +121,14 @@ class _Report:
         return every if self.verbose else some
 
     def _facts(self, finding: Finding) -> Sequence[ShownFact]:
-        """Return all facts in verbose mode, else at most FACTS of them: the first one and the newest others."""
+        """Return all facts in verbose mode, else at most FACTS facts: the first fact and the newest other facts."""
         facts = finding.facts
         return self._chosen(facts, facts if len(facts) <= FACTS else [facts[0], *facts[1 - FACTS :]])
 
     def _client(self, story: Story) -> str:
         word = story.headline.upper()
         title = self._wrap(f"{word}  {story.name}  ({story.about})", 0, 4)[len(word) :]
-        # If the client has findings, a short report leaves out the issues that only its options show.
+        # If the client has findings, a short report leaves out issues that only the client's options show.
         issues = [also for also in story.also if not (also.known.hint and story.findings)]
         return self._template.render(
             story=story,

@@ -58,9 +58,9 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: A `Run` keeps the number of its lines per minute for at most this number of minutes.
+#: A `Run` counts its lines per minute, and keeps the counts of at most this number of minutes.
 MINUTES = 60
-#: In an excerpt, which a person picked, one line is enough for an issue that usually needs fewer lines than this.
+#: An issue that usually needs fewer lines than this needs only one line in an excerpt that a person picked.
 EVERYDAY_LINES = 8
 
 
@@ -76,7 +76,7 @@ def is_reported(run: Run, excerpt: bool = False) -> bool:
 def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, str], Sequence[Run]]:
     """Return, by process (service, host), the known issues with enough lines to be reported.
 
-    `excerpt`: True if a person picked the lines from a log, so that fewer of them are enough.
+    `excerpt`: True if a person picked the lines from a log, so that fewer lines are enough.
     """
     runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for key, run in state.also_seen.items():

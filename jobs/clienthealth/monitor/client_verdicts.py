@@ -1,7 +1,7 @@
 """Judge clients with new samples or log entries: windows → gate → judge → incidents → records.
 
-A gate is a cheap test for one failure mode, and examines all windows at once, with numpy. A judge examines a
-window only if a gate suspects the window, or if it has dumps or log entries that the mode reads.
+A gate is a cheap test for one failure mode, and examines all windows at once, with numpy. A judge examines a window
+only if a gate suspects it, or if the window has dumps or log entries that the mode reads.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ class _Judgement:
         return self.records, self.changes
 
     def _touched(self, fresh: Mapping[ProcessKey, list[LogEntry]], horizon: Ints) -> tuple[Ints, Ints]:
-        """Return client indices and starts of the open windows with new samples or log entries, sorted by both."""
+        """Return (clients, starts) of the open windows with new samples or log entries, sorted by client and start."""
         new, grid = self.state.readings, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
         client, ts = new.client[new.fresh > 0], new.ts[new.fresh > 0]

@@ -71,7 +71,7 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
     """Return verdicts on a client that sends no more samples.
 
-    Only failure modes that can stop the samples give verdicts: those with `LiveMode.silence`.
+    Only the failure modes that can stop the samples (those with `LiveMode.silence`) give verdicts.
     """
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))

@@ -70,7 +70,7 @@ class Bucket:
             self._step(packed, START_MS + 1000 * BATCH_SECONDS * (number + 1))
 
     def _step(self, packed: Sequence[bytes], now_ms: int) -> None:
-        # Measure without garbage collection: a Spark worker, too, collects only between its tasks (`spark/worker.py`).
+        # Measure without garbage collection: Spark workers also collect garbage only between tasks (`spark/worker.py`).
         gc.collect()
         gc.disable()
         monitor = SETTINGS.monitor

@@ -75,7 +75,7 @@ public final class WindowedIndicators {
     }
   }
 
-  /** What a window keeps of its samples. */
+  /** The values that a window keeps from its samples. */
   static final class Summary {
     static final int BYTES = 10 * 8;
     long count;

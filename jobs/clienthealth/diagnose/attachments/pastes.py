@@ -66,7 +66,7 @@ _RE = {name: re.compile("".join(pieces)) for name, pieces in _FILE.items() if na
 
 
 def restored(content: bytes) -> bytes:
-    """Return the text as it was before the paste, as far as traces in the text show what was changed."""
+    """Return the text as it was before the paste, as far as the text itself shows what was changed."""
     if len(content) > MOST:
         return content
     text = _unescaped(_without_comments(_characters(content.decode("utf-8", "surrogateescape"))))

@@ -179,7 +179,7 @@ def _around(window: ClientWindow, dump: ThreadDump) -> float:
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
     """Return part of a sentence: the CPU time that the thread used between the dumps; '' if this time is unknown.
 
-    Return None if the thread may have left its place between the dumps.
+    Return None if the thread may have moved between the dumps.
     """
     if stay.seconds < APART_SECONDS or _rises(window, stay.since_ms):
         return None
@@ -204,9 +204,9 @@ def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
     """Return (facts that show the end of an I/O thread, name of the exception that ended it or None if unknown).
 
-    A log line can show the end. Complete dumps can also show it: threads are in send() or flush(), but no I/O thread
-    exists. If these dumps span less than 5 s (APART_SECONDS), they are indirect evidence: the I/O thread may just be
-    starting.
+    A log line can show the end. Complete dumps can also show the end: threads are in send() or flush(), but no I/O
+    thread exists. If these dumps span less than 5 s (APART_SECONDS), they are indirect evidence: the I/O thread may
+    just be starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)

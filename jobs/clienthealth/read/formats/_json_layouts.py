@@ -124,7 +124,7 @@ FORMATS = tuple(
 ANY_LAYOUT = reduce(or_, (declared.layout for _, declared in sorted(_DECLARED.items()) if not declared.carries))
 
 
-#: Matches escapes in JSON text: surrogate pairs; single surrogates (group 1), which encode no character; other escapes.
+#: Matches escapes in JSON text: surrogate pairs; lone surrogates (group 1), which encode no character; other escapes.
 _SURROGATES = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )
@@ -133,7 +133,7 @@ _SURROGATES = re.compile(
 def parsed(text: str | bytes) -> Any:
     """Parse a JSON text and return its value; None if the text is not JSON, or is nested too deeply.
 
-    NaN, Infinity, huge numbers and single surrogates are accepted, because some programs write them.
+    NaN, Infinity, huge numbers and lone surrogates are accepted, because some programs write them.
     """
     try:
         whole = text if isinstance(text, str) else text.decode()

@@ -17,7 +17,7 @@ from clienthealth.model.metrics import TERMINATING
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import IdentitySettings
 
-#: A header that every push through our broker plugin has and no other record has.
+#: Every push through our broker plugin has this header. No other record has it.
 INSTANCE = "client_instance_id"
 HEADERS = (
     *(INSTANCE, "client_address", "principal", "client_software_name", "client_software_version"),

@@ -77,7 +77,7 @@ class FastTopic(msgspec.Struct, gc=False):
 class FastClient:
     """A client, as its records name it. All records of the client share this object while it is in the cache.
 
-    `read`: a function that takes a record's metrics, and returns the values of those that this kind of client has.
+    `read`: a function that takes a record's metrics, and returns the values of the metrics of this kind of client.
     """
 
     __slots__ = ("identity", "read")

@@ -1,11 +1,11 @@
-"""OTLP metrics as protobuf, the default of the OpenTelemetry Collector's Kafka exporter, and of KIP-714 plugins.
+"""OTLP metrics as protobuf: the default format of the OpenTelemetry Collector's Kafka exporter and of KIP-714 plugins.
 
 `_otlp.py` defines the meaning of names and attributes for JSON and protobuf. A point with the flag "no recorded value"
 counts as unknown. Kafka's own clients write a separate resource around every single metric; equal resources are merged.
 
 Two pushes of the same metrics differ only in times and values, which always take eight bytes each. So the reader finds
 the positions of these numbers once, together with the metric, client and topic of each number. If a later push differs
-from an earlier one only in these numbers, positions and meaning come from a cache.
+from an earlier push only in these numbers, their positions and meaning come from a cache.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Shape:
 
 
 class Shapes:
-    """A cache of shapes. If an instrumentation scope has a cached shape, only its numbers are read.
+    """A cache of shapes. If an instrumentation scope has a cached shape, only the scope's numbers are read.
 
     A scope is compared only with the shapes of earlier scopes of the same size in bytes.
     """

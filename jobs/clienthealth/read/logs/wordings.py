@@ -129,7 +129,7 @@ def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[st
 class Catalogue:
     """All log events with their compiled log patterns. `matches` searches a text for all patterns.
 
-    Raises CatalogueError if two log patterns have the same id, or if one is not a valid regular expression.
+    Raises CatalogueError if two log patterns have the same id, or if a pattern is not a valid regular expression.
 
     meanings  the log events, in the order given, without duplicates
     by_id     maps the id of a log pattern to its log event
@@ -167,7 +167,7 @@ class Catalogue:
     def matches(
         self, text: str, logger: str | None, with_loose: bool = True
     ) -> Iterator[tuple[Wording, re.Match[str]]]:
-        """Yield (log pattern, match) for each log pattern that matches a text and may be logged by `logger`.
+        """Yield (log pattern, match) for each log pattern that matches a text and allows the logger `logger`.
 
         `with_loose`: if False, leave out general patterns, which may match a line of any program (`Wording.loose`).
 
