@@ -54,7 +54,7 @@ UNFINISHED_MS, NEXT_MS = 30_000, 300_000
 
 
 class _Tally:
-    """Counts, per input, the records that were used, left out, or could not be read."""
+    """Counts the records of each input that were used, were left out, or could not be read."""
 
     def __init__(self, given: list[Input] | None) -> None:
         self._given = given is not None

@@ -236,7 +236,7 @@ class ModeFile:
     def facts(self, thresholds: Limits) -> dict[str, Any]:
         """Return the file's content and the thresholds as fields of a FailureMode.
 
-        Must be called after all calls of `reads`, because the result contains the log events that they requested.
+        Must be called after all calls of `reads`, because the result contains the log events that `reads` returned.
         """
         lines = (*self.lines.values(), *map(self._line, self._others))
         return {**vars(self._facts), "id": self.id, "lines": lines, "reads": (*self._reads,), "thresholds": thresholds}

@@ -29,7 +29,7 @@ Numbers = dict[Identity, int]
 #: Client and time make one sortable number: the lower 48 bits are the time (epoch ms), the bits above are the client's
 #: number.
 SHIFT = 48
-#: A window is at least this number of reporting intervals long. An interval counts as at most MAX_INTERVAL_MS (ms).
+#: Minimum length of a window in reporting intervals. Intervals above MAX_INTERVAL_MS (ms) count as MAX_INTERVAL_MS.
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
 #: If a client reports an interval above this (ms), the monitor uses the median time between samples instead.
@@ -192,7 +192,7 @@ def intervals(state: BucketState) -> Floats:
     seldom[many] = (mean > USUAL_INTERVAL_MS) | (every[many] > USUAL_INTERVAL_MS)
     later = np.flatnonzero((client[1:] == client[:-1]) & seldom[client[1:]]) + 1
     of_client, gaps = client[later], ts[later] - ts[later - 1]
-    # Sort the gaps within each client. The clients keep their order, because the upper bits are the client's number.
+    # Sort the gaps within each client. Clients stay in order, because the upper bits of a number hold its client.
     gaps = np.sort((of_client << SHIFT) | gaps) & ((1 << SHIFT) - 1)
     begin = np.flatnonzero(np.diff(of_client, prepend=-1))
     number, count = of_client[begin], np.diff(begin, append=len(of_client))

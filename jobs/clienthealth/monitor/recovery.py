@@ -84,8 +84,8 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 def expired(bucket: Bucket, ended: Set[str]) -> list[Transition]:
     """Close the open incidents that are over because their client is gone. Return the changes.
 
-    A closed incident ends when the client or its process last sent data (`OpenIncident.heard_ms`). `ended`: keys of
-    clients with a proved end.
+    The end of a closed incident is the time when the client or its process last sent data (`OpenIncident.heard_ms`).
+    `ended`: keys of clients with a proved end.
     """
     state, shown_ms = bucket.state, 1000 * bucket.settings.absence.shown_seconds
     living = cache(lambda: {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients})

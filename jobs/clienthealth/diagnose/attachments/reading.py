@@ -248,7 +248,7 @@ class Reader:
 
     def _filled(self, what: str, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         self._what(what)
-        self._cut = False  # The decoder already reports a record that is cut off, because its JSON is invalid.
+        self._cut = False  # A record that is cut off is invalid JSON, so the decoder already reports it.
         for number, line in enumerate(lines):
             self.input.read = number + 1
             if line.strip():

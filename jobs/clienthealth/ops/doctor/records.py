@@ -167,7 +167,7 @@ def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settin
 
 
 def records_readable(settings: Settings, topic: str, stream: Stream, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Report the formats of the records, and the reasons for which records are rejected.
+    """Report the formats of the records, and why records are rejected.
 
     Raises ServiceError if a schema registry that the records need is unreachable.
     """
