@@ -166,7 +166,7 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
                 return new KafkaProducer<>(settings.producer);
             } catch (RuntimeException | LinkageError failure) {
                 counters.unreachable(failure);
-                // Each attempt to create a producer writes log lines.
+                // Wait, because each attempt to create a producer writes log lines.
                 Thread.sleep(Counters.QUIET_MS);
             }
         }

@@ -69,7 +69,7 @@ def examine(
 
 
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
-    """Yield the records of an attachment (`identified`), after a date was added to their times of day.
+    """Add a date to the times of day in the records of an attachment (`identified`), and yield the records.
 
     The date comes from the file's name, else from the dated attachments (`dated`) of the process; without either, the
     records stay undated.

@@ -43,7 +43,7 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
     least 64 consecutive records (NEIGHBOURS); fewer records are one block. The time of a block is the median of its
-    clients' newest times in this block, but at least the time of the block before. The duration of a block is its time
+    clients' newest times in this block, but at least the previous block's time. The duration of a block is its time
     minus the time by which a third of its clients have a record in it; a negative duration becomes 0. So a record
     counts as late only if it is earlier than its block's time by more than this duration.
     """

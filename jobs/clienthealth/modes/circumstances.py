@@ -96,7 +96,7 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
         return Circumstance(True, "the producer's I/O thread logged a line", name)
     for before, now in itertools.pairwise(window.known_readings):
         if now.ts_ms > since_ms and (TwoReadings(before, now, {}).risen("select-total") or 0) > 0:
-            return Circumstance(True, "the producer's I/O thread went on to select", name)
+            return Circumstance(True, "the producer's I/O thread kept calling select()", name)
     return Circumstance(None, "nothing shows that the producer's I/O thread worked", name)
 
 

@@ -43,7 +43,7 @@ def _minute_of(period: Period) -> Column:
 
 
 def _index(periods: Sequence[Period]) -> Column:
-    """Return the index of a minute's period, 0 for the oldest; all periods have one length."""
+    """Return the index of a minute's period, 0 for the oldest; all periods have the same length."""
     return F.floor(_minute_of(periods[0]) / periods[0].minutes).cast("int")
 
 
@@ -76,8 +76,8 @@ def failing(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return one row per known issue (`what`), `service` and `period`: the number of log `lines` that show it, and of
-    `clients`.
+    """Return one row per known issue (`what`), `service` and `period`: the numbers of log `lines` and of `clients` that
+    show the issue.
     """
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end)).filter("also_seen is not null")
     return (

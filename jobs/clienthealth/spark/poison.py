@@ -10,7 +10,7 @@ a failure. From these notes the next process concludes how the previous process 
   certainly exhausted. If this part ends the monitor too, a sixteenth of the part is read, and so on down to one record.
   A batch is not narrowed if some of its results may have been written.
 - By a fault of the only record of the part: this record is skipped, and its batch runs without any record. If this
-  batch succeeds, the record was the cause. Only then is the record published as a reject, with its place.
+  batch succeeds, the record was the cause. Only then is it published as a reject, with its position.
 - From outside: without a sign of a record's fault, the batch is not narrowed. But if a whole container runs out of
   memory, no process is left to note the cause. So a batch is also narrowed if 20 processes in a row (KILLS) end while
   they read it.

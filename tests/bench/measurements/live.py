@@ -49,7 +49,7 @@ class Live:
 
     @property
     def micros(self) -> float:
-        """Return the CPU time (µs) per record of the monitor, without the CPU time of the broker."""
+        """Return the monitor's CPU time (µs) per record, without the broker's CPU time."""
         return self.monitor.per_record(self.worked_off, *MONITOR)
 
     @property

@@ -38,7 +38,7 @@ class PeerPass:
 
     @property
     def total(self) -> float:
-        """Return the CPU time (µs) per record of program and broker together."""
+        """Return the CPU time (µs) per record that the program and the broker use together."""
         return self.micros + self.broker_micros
 
 
