@@ -144,7 +144,7 @@ class SelfMetrics:
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
                     self.gauges["input_lag_records"].labels(topic, query).set(max(0, behind))
-                # The partition was recreated if its end offset is below its start. Spark skips the first records.
+                # A recreated partition has an end offset below the start offset, and Spark skips its first records.
                 start = source.get("startOffset") or {}
                 for topic, partitions in end.items():
                     for partition, offset in partitions.items():
