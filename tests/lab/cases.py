@@ -69,8 +69,8 @@ class Case:
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
     """Draw two failures for each healthy control.
 
-    The name of a case's mechanism must contain a text of `only`, and that of its family a text of `families`; an empty
-    sequence permits all names.
+    The name of a case's mechanism contains a text of `only`, and the name of its family contains a text of `families`.
+    An empty sequence permits all names.
     """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]

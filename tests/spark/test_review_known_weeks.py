@@ -304,8 +304,8 @@ def both(spark: SparkSession, week: Review, tmp_path_factory: pytest.TempPathFac
 
 @pytest.mark.long
 def test_each_cluster_has_its_own_numbers_and_the_one_that_spent_most_comes_first(both: Clusters) -> None:
-    # prod-us: 60 of 8,640 minutes are unhealthy, 1.39 times the budget of 43.2. prod-eu: 220 of 49,690, 0.89 times
-    # 248.45.
+    # prod-us: 60 of 8,640 minutes are unhealthy, 1.39 times the budget of 43.2. prod-eu: 220 of 49,690 minutes, 0.89
+    # times the budget of 248.45.
     assert [review.cluster for review in both.reviews] == ["prod-us", "prod-eu"]
     us, eu = both.reviews
     assert us.overall.minutes == Minutes(ok=8_580, confirmed=60)

@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".cache" / "mutants"
 LAYERS = ("tests/laws", "tests/unit", "tests/rules")
 LIMIT_SECONDS = 3600
-#: Of the tests that run the changed line, the FIRST fastest run first, because they fail for most mutants.
+#: Number of tests that run first: the fastest tests that run the changed line, because they fail for most mutants.
 FIRST = 80
 _SWAPS: Mapping[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,

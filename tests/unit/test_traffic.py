@@ -46,8 +46,8 @@ def exposed(states: States) -> dict[tuple[str, str, str | None], float]:
 
 #: A person calculated the values from the first and the last sample of a recording's last window.
 RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
-    # From the sample at …680664 ms to the one at …700876 ms, the counter of records given up rises from 1,061 to 2,117,
-    # that of retries from 26,220 to 47,660.
+    # From the sample at …680664 ms to the one at …700876 ms, the counter of failed records rises from 1,061 to 2,117,
+    # and the counter of retries from 26,220 to 47,660.
     "not-enough-replicas-2.8": {
         ("feed-uploader", "producer_record_error_rate", None): 1056 / 20.212,
         ("feed-uploader", "producer_record_retry_rate", None): 21440 / 20.212,

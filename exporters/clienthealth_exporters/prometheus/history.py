@@ -19,7 +19,7 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: Samples of these measurements are kept; each has its index in `State.largest` (None: taken from `State.lag`).
+#: Measurements whose samples are kept, and their index in `State.largest` (None: the sample is taken from `State.lag`).
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
 #: Maximum numbers of samples per client (POINTS), and of clients with samples (MAX_CLIENTS).

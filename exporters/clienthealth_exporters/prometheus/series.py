@@ -22,7 +22,7 @@ PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
-    # If the members of a classic group are no consumers, its group_type is its protocol type, such as connect.
+    # If the members of a classic group are not consumers, its group_type is its protocol type, such as connect.
     "group": ("cluster_name", "group", "group_type"),
     "partition": ("cluster_name",),
     "service": ("service",),

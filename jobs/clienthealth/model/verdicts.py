@@ -109,7 +109,7 @@ class Verdict:
     `reason`: why the status is `unknown`. `counts`: the sums in `detail`, each split into half minutes. `adjusted`:
     names of the adjustments (`monitor/adjust.py`) that changed the judge's verdict, in order of time. `ruled_out`: the
     innocent explanations that data refutes, each with the refutation. `not_ruled_out`: the innocent explanations that
-    may be true, each with the data that would decide. `proofs`: what each piece of evidence proves.
+    may be true, each with the data that would show whether it is true. `proofs`: what each piece of evidence proves.
     """
 
     mode: str

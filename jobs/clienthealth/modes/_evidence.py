@@ -59,7 +59,7 @@ NOTHING_NEEDED = Circumstance(True)
 #: Minimum time (ms) between two dumps that show whether a thread moves: people are asked to wait ten seconds, but
 #: nobody waits exactly ten.
 APART_MS = 9_000
-#: Limits a fact that rests on one dump of a goroutine: the goroutine may have reached its frame only a moment earlier.
+#: Why one dump of a goroutine proves nothing: the goroutine may have reached its frame only a moment earlier.
 UNAGED = Circumstance(False, "one dump does not show how long the goroutine waits; a second, ten seconds later, would")
 Dated = LogEvent | Reading | ThreadDump | Sign
 
@@ -280,8 +280,8 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     Some lines say that a stop or a flush begins or ends (they capture `begun` or `ended`). These lines are used only if
     they have `lasts`, which `diagnose` adds if the stop or flush does not end.
 
-    A line about a goroutine may capture no minutes. One line of this kind proves nothing. The goroutine must be in the
-    same frame in another line at least 9 s (APART_MS) earlier, or in a repetition of the line (`repeats`).
+    Some lines about a goroutine do not state how long it has waited. One such line proves nothing. The goroutine must
+    be in the same frame in another line at least 9 s (APART_MS) earlier, or in a repetition of the line (`repeats`).
     """
     said = [e for e in events(window, meaning) if "lasts" in e.captures or not {"begun", "ended"} & {*e.captures}]
     if not said:
@@ -296,7 +296,7 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
 
 
 def deadlock(dump: ThreadDump, thread: Thread, role: str, direct: bool) -> Fact:
-    """Return the fact that the JVM reports a deadlock of `thread`. `role`: what the thread is: "I/O thread"."""
+    """Return the fact that the JVM reports a deadlock of `thread`. `role`: what the thread is, such as "I/O thread"."""
     others = listing(f"'{name}'" for name in dump.deadlocked if name != thread.name)
     text = f"the JVM reports a deadlock of the {role} '{thread.name}' and {others}, in {innermost(thread)}"
     return Fact.of("thread-dump", dump, text, direct)
@@ -323,7 +323,7 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
     """Return (time in epoch ms, number of occurrences at that time) for the log event `meaning`.
 
-    The number is 1. If all lines of the window have an equal time, the number is the line's `repeats`.
+    The number is 1, or a line's `repeats` if all lines of the window have the same time.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]

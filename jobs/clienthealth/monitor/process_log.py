@@ -51,7 +51,7 @@ class Start(NamedTuple):
 def telling(*lives: LifeEvent) -> frozenset[str]:
     """Return the ids of the log patterns that show one of the events `lives` of a client, such as "begins" or "closed".
 
-    Without arguments, return the ids of the patterns of all these events.
+    Without arguments, return the ids of the patterns that show any event in a client's life.
     """
     patterns = catalogue().by_id.items()
     return frozenset(name for name, meaning in patterns if meaning.life and (not lives or meaning.life in lives))

@@ -1,7 +1,7 @@
 r"""Decode an input record into client snapshots, log lines, and the reasons why parts of it cannot be used.
 
-The header `format` names a record's format. Without that header the record's content decides. Fields of the client's
-identity that are missing from the payload are taken from the record's headers, then from its Kafka key:
+The header `format` names a record's format. Without that header, the record's content shows its format. Fields of the
+client's identity that are missing from the payload are taken from the record's headers, then from its Kafka key:
 `service|instance|client_id`, with `|` and `\` in a part escaped by `\`. For KIP-714 pushes through our broker plugin,
 headers identify the client (`formats/_pushed.py`), and the broker's clock gives the snapshot's time. A push without
 metrics of a producer or consumer is no error, because since Kafka 4.0 admin clients push, too.

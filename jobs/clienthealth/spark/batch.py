@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 #: While no input arrives, a batch at this interval (s) lets the monitor notice clients that have stopped sending data.
 IDLE_SECONDS = 15.0
-#: Up to this number of rows in a batch, a single task writes all rows, into one file of each table.
+#: If a batch has at most this number of rows, a single task writes all of them, into one file per table.
 SMALL = 10_000
 _HEADERS = "array<struct<key:string,value:binary>>"
 

@@ -41,9 +41,9 @@ CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-fa
 AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tls"))
 
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
-#: If at least this number of connections per second is lost, brokers refuse connections: time-outs are rarer.
+#: From this number of lost connections per second on, brokers refuse connections: time-outs end fewer connections.
 REFUSED_PER_SECOND = 0.2
-#: An error means too few replicas in sync if its letters, in lower case, contain one of these texts.
+#: An error means that too few replicas are in sync if its letters, in lower case, contain one of these texts.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
@@ -249,7 +249,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     # The records of the first line had already waited for `waitMs` when the line was logged.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
-    # librdkafka times out a request only when its records expire, so lines on requests count even if they span no time.
+    # librdkafka times out a request only when its records expire, so lines about requests count whatever their times.
     lasting |= sum(event.repeats for event in failed if "request" in event.captures) >= limits.min_failed_lines
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} like {quoted(failed[-1].text)}"
@@ -260,8 +260,8 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 def _tried_for(refused: Sequence[LogEvent]) -> float:
     """Return a lower bound (s) of a batch's wait; infinite if the client will not send the batch again.
 
-    If `retries` has its default (ENDLESS), ENDLESS minus the remaining attempts in a line is the number of attempts
-    made, each of which takes at least 0.1 s.
+    If `retries` has its default (ENDLESS), the number of attempts made is ENDLESS minus the remaining attempts that a
+    line states. Each attempt takes at least 0.1 s.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):

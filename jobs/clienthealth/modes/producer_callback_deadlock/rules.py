@@ -321,7 +321,8 @@ def _rises_again(window: ClientWindow, last: int) -> bool:
 
 
 def _held_for(w: Windows, window: ClientWindow, limits: Thresholds) -> float | None:
-    """Return the longest time (s) that a callback held the I/O thread; None if none did, or if one still does."""
+    """Return the longest time (s) that a callback held the I/O thread; None if no callback held it or one still
+    does."""
     runs = frozen(w, limits).runs
     return round(float(runs.seconds.max()), 1) if len(runs) and _rises_again(window, runs.last[-1]) else None
 
@@ -439,8 +440,8 @@ SILENT = (
 )
 
 
-#: Used share of the buffer from which a dump is worth its cost: FULL_RATIO for clients with select-total,
-#: HALF_FULL_RATIO for clients without it (Java clients before 1.0).
+#: A dump is worth its cost if at least this share of the buffer is used: FULL_RATIO for clients with select-total,
+#: HALF_FULL_RATIO for clients without select-total (Java clients before 1.0).
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 

@@ -194,7 +194,7 @@ def _may_live_on(window: ClientWindow) -> bool:
 
 
 def _pending(window: ClientWindow) -> _Pending:
-    """Return the undelivered records at the last sample, or at the last one before a forced close, which drops them."""
+    """Return the undelivered records at the last sample, or at the last sample before a forced close drops them."""
     ends = events(window, CLOSING, FORCED, ABORTED) if events(window, FORCED, ABORTED) else []
     before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms] or window.readings
     if not before:
@@ -217,7 +217,7 @@ def _terminated(event: LogEvent) -> Verdict:
 
 
 def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits: Thresholds) -> Circumstance | None:
-    """Return whether the I/O thread worked while a long close() waited; None if records are lost even if it did."""
+    """Return whether the I/O thread worked during a long close(); None if records are lost in any case."""
     short = any(0 <= forced.ts_ms - event.ts_ms < 1000 * limits.closing_seconds for event in events(window, CLOSING))
     return None if forced in ABORTED or short or pending.large(limits) else io_thread_works(window, forced.ts_ms)
 

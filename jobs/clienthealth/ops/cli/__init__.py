@@ -110,7 +110,7 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
 def duration(text: str) -> float:
     """Parse an option's value as seconds.
 
-    Raises ValueError if the text is no number, ArgumentTypeError if the value is zero, negative, infinite or NaN.
+    Raises ValueError if the text is not a number, ArgumentTypeError if the value is zero, negative, infinite or NaN.
     """
     seconds = float(text)
     if not 0 < seconds < float("inf"):

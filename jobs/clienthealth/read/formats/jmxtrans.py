@@ -30,7 +30,7 @@ _NAMES = metric_names.mbeans()
 
 @lru_cache(maxsize=16_384)
 def _parts(keyspace: str) -> tuple[str, Subject, str | None] | None:
-    """Return (`host_port`, subject, our name of the metric); None if the MBean is not that of a Kafka client.
+    """Return (`host_port`, subject, our name of the metric); None if the MBean does not belong to a Kafka client.
 
     The subject is the measured client, topic or partition. Our name is None for a metric that is not read.
     """

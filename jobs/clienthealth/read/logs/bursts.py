@@ -64,7 +64,7 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
 def is_new(kept: dict[Hashable, E], entry: E) -> bool:
     """Add an entry to `kept` and return True, unless `kept` has an entry with an equal `sample`.
 
-    In that case add the new entry's `repeats` to the `repeats` of the kept entry, and return False.
+    If `kept` has such an entry, add the new entry's `repeats` to the kept entry's `repeats`, and return False.
     """
     first = kept.setdefault(entry.sample, entry)
     if first is not entry:

@@ -41,7 +41,7 @@ _HANDLE_NAME = re.compile(r"[^\s\[\]|#]{1,255}\Z", re.ASCII)
 
 
 def level_name(level: str) -> str:
-    """Return the name of a level in upper case. Numbers of syslog (0 to 7) and bunyan (10 to 60) become names."""
+    """Return the name of a level in upper case. Level numbers of syslog (0 to 7) and bunyan (10 to 60) become names."""
     return _NUMBERED.get(level) or level.upper()
 
 

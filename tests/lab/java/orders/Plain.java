@@ -29,7 +29,7 @@ import org.slf4j.LoggerFactory;
  * record), every (one log line per this many records), p.NAME and c.NAME (client options); those of Trouble and
  * Control.
  *
- * Compiled once, with 2.2; parts that differ between versions are called by reflection.
+ * Compiled once, with kafka-clients 2.2; parts that differ between versions are called by reflection.
  */
 public class Plain {
     private static final Logger LOG = LoggerFactory.getLogger(Plain.class);
