@@ -21,8 +21,8 @@ import org.slf4j.LoggerFactory;
  * ever), p.NAME (producer option NAME); wrong.after (seconds until the workers send to wrong.topic and
  * wrong.partition, as after a release with a mistake; -1: never).
  *
- * Lines on standard output: ONSET epoch_ms what (the first send() that takes longer than 500 ms: when it was called),
- * COUNTERS json.
+ * Lines on standard output: ONSET epoch_ms what (at epoch_ms the first send() that takes longer than 500 ms was
+ * called), COUNTERS json.
  */
 public class RequestPool {
     private static final Logger LOG = LoggerFactory.getLogger("checkout.Requests");

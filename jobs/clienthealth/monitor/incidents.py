@@ -188,7 +188,7 @@ class Incidents:
     def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
         """Move an incident to the client that it really belongs to, and return the changes.
 
-        If that client already has an incident of the same mode, the two are merged.
+        If `client` already has an incident of the same mode, the two incidents are merged.
         """
         closed = self.close(incident, "moved", incident.seen_ms)
         return [closed, *self._enter(client, incident.verdict, incident.seen_ms, incident.offset_ms)]

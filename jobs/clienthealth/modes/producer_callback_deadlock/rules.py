@@ -321,8 +321,7 @@ def _rises_again(window: ClientWindow, last: int) -> bool:
 
 
 def _held_for(w: Windows, window: ClientWindow, limits: Thresholds) -> float | None:
-    """Return the longest time (s) that a callback held the I/O thread; None if no callback held it or one still
-    does."""
+    """Return the longest time (s) that a callback held the I/O thread; None if none held it or one still holds it."""
     runs = frozen(w, limits).runs
     return round(float(runs.seconds.max()), 1) if len(runs) and _rises_again(window, runs.last[-1]) else None
 

@@ -19,8 +19,8 @@ import org.slf4j.LoggerFactory;
  * Consumers of kafka 0.8.2.1 with the options of Plain. Topics are distributed over the clients; each client is a
  * connector with one thread per topic.
  *
- * interrupted: how the first thread ends with its interrupt flag set when the program must return. commits: brokers are
- * looked up from memory, so the second commit never returns. shuts-down: threads are left behind.
+ * The property `interrupted` says what the first thread does once it has been interrupted. commits: the thread commits
+ * twice, and the second commit never returns. shuts-down: the thread shuts its connector down, and leaves threads behind.
  */
 public class Legacy {
     private static final Logger LOG = LoggerFactory.getLogger(Legacy.class);
