@@ -31,8 +31,8 @@ def _lines(
     yield ""
     yield (
         "The input comes from a fleet, recordings of real clients and a consumer group; a real producer and a real "
-        "consumer run beside it. Each fault strikes in the middle of its own six minutes of input. It has passed "
-        "under three conditions. The history of these minutes (minutes, verdicts, quality) equals the results that are "
+        "consumer run beside it. Each fault strikes in the middle of its own six minutes of input. A fault passes if "
+        "three conditions hold. The history of these minutes (minutes, verdicts, quality) equals the results that are "
         "calculated from the same input without faults, with each row once. The numbers of decoded and rejected "
         "records equal the numbers sent. Afterwards the exporter shows the newest state, and the real clients go on. "
         "Input that a fault hid must be counted, and must not be reported as if the monitor had seen it. Recovery is "

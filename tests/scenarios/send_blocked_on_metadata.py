@@ -36,7 +36,7 @@ OTHER = dataclasses.replace(OWN, name="kafka-producer-network-thread | audit")
 
 
 def cut_off(in_buffer: float) -> list[Reading]:
-    """The producer reached no broker for ten minutes, and 20 sends a second fail."""
+    """The producer has reached no broker for ten minutes, and 20 sends fail each second."""
     return producer(
         rising(),
         still(in_buffer),

@@ -48,7 +48,7 @@ EXHAUSTED, FLUSH_REFUSED, HELD = map(FILE.reads, ("exhausted", "flush-refused", 
 METADATA_WAITED, CLOSING = map(FILE.reads, ("send-blocked-on-metadata.metadata-waited", "producer-not-closed.closing"))
 CLOSED_PRODUCER, DIED = map(FILE.reads, ("producer-not-closed.closed", "producer-not-closed.died"))
 
-#: Causes with which the I/O thread's wait ends by itself.
+#: Causes that make the I/O thread wait for a limited time: the wait ends by itself.
 BOUNDED = ("send-in-callback", "flush-refused")
 
 #: If callback-time-max grows between two samples by at least this share of the time between them, a callback is still

@@ -26,8 +26,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Producers or consumers of kafka-clients 0.11 to 4.1 with any trouble. System properties: role, topic, clients
  * (number), threads (that send), thread (their names), rate (records/s of each client), size, sync (wait for each
- * record), every (one log line per this many records), p.NAME and c.NAME (client options); those of Trouble and
- * Control.
+ * record), every (one log line per this many records), p.NAME and c.NAME (client options); and the properties
+ * of Trouble and Control.
  *
  * Compiled once, with kafka-clients 2.2; parts that differ between versions are called by reflection.
  */

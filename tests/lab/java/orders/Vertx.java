@@ -10,7 +10,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CompletableFuture;
 
-/** Consumers of Vert.x with the options of Plain's: each has event loops and its own polling thread. */
+/** Consumers of Vert.x with the options of Plain; each consumer has event loops and its own polling thread. */
 public class Vertx {
     public static void main(String[] args) throws Exception {
         List<KafkaConsumer<byte[], byte[]>> consumers = new ArrayList<>();
