@@ -48,7 +48,7 @@ def cut_off(in_buffer: float) -> list[Reading]:
 
 
 def failing_since(seconds: float, step: float) -> list[Reading]:
-    """After a topic's deletion, nothing is sent, two sends a second fail, and metadata is fetched often."""
+    """After a topic's deletion, nothing is sent, two sends fail each second, and metadata is fetched often."""
     return producer(
         rising(),
         step=step,

@@ -4,8 +4,8 @@ uv run --frozen --no-sync --with coverage python -m tests.support.mutants [--see
 
 In a copy of the checkout, the program first runs tests/laws, tests/unit and tests/rules once, to learn which test runs
 which line. Then it applies one mutant at a time. It runs the tests of the mutant's line until one fails, then the tests
-of the file's other lines. Finally it applies all survivors together and runs all tests, because a test in another
-process, or one with a cached result, may notice them; for each failure it tries every survivor alone. `--whole`:
+of the file's other lines. Finally it applies all survivors together and runs all tests, because a test that uses
+another process or a cached result may notice a survivor. If a test fails, each survivor is tried alone. `--whole`:
 include tests marked long. `--beside FOLDER`: change only statements that the checkout in FOLDER has too, so that equal
 mutants can be tried in both. Results go to .cache/mutants/ as they arrive; the next run continues there.
 """

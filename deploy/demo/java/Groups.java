@@ -45,8 +45,8 @@ import org.apache.kafka.streams.state.Stores;
  * client.id and application.id is replaced by the name of the kind), handle.ms (the handler's time for each record of
  * slow.topic, or of all), slow.after (seconds until the handler is slow), refuse.after (seconds until the share
  * consumer releases all its records), second.after (seconds until a second, healthy member of each kind joins), grouped
- * (Streams counts by key, through a topic of its own), grouped.second (only the second Streams member does, so the
- * topologies differ), waits (waits for brokers that know all kinds).
+ * (Streams counts by key, through a topic of its own), grouped.second (only the second Streams member counts, so
+ * the topologies differ), waits (waits for brokers that know all kinds).
  *
  * Lines on standard output: ONSET epoch_ms what, COUNTERS json; `consumed` is the smallest count of all kinds.
  */

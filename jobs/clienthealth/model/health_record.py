@@ -233,7 +233,7 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
             raise TypeError("indicators is not a JSON object, or window_end is not a time")
         worst = row.get("worst")
         if worst == "ok" and any(verdict.status == "unknown" for verdict in verdicts):
-            # Up to release 0.2 `worst` ignored modes that were not judged, so correct such a record.
+            # Up to release 0.2 `worst` ignored modes that were not judged, so correct a record of these releases.
             worst = "unknown"
         at_latest = min(int(window_end), written_ms) if written_ms > 0 else int(window_end)
         return HealthRecord(

@@ -187,7 +187,7 @@ class Processes:
         return samples
 
     def snapshots(self) -> list[Snapshot]:
-        """Return one snapshot per client and moment, and one with an error per part of the record that is unusable."""
+        """Return one snapshot per client and moment, and one snapshot with an error per unusable part of the record."""
         snapshots = [snapshot for samples in self._samples.values() for snapshot in samples.snapshots()]
         return snapshots + unusable(self.broken)
 

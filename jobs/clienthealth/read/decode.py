@@ -360,7 +360,7 @@ def _identified(client: Identity, record: Record) -> Identity:
         for name, part in zip(_IN_KEY, parts, strict=True):
             fields[name] = fields[name] or part.strip() or None
     if not fields["instance"] and client.handle:
-        # Add the host, because all replicas of a service may have one handle, such as rdkafka#producer-1.
+        # Add the host, because all replicas of a service may have the same handle, such as rdkafka#producer-1.
         fields["instance"] = f"{fields['host']}:{client.handle}" if fields["host"] else client.handle
     kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or header("kind") or "").lower()
     return Identity(**fields, kind=kind if kind in CLIENT_METRICS else None, group=present(client.group))

@@ -1,7 +1,7 @@
 """Write a finished batch to the topics and the history. Writes are idempotent, because a crash may repeat a batch.
 
 Records on topics have keys, so a repeated record replaces the first one. Rows of a repeated batch are added to the
-history only if its newest commits do not name the batch.
+history only if the history's newest commits do not name the batch.
 """
 
 from __future__ import annotations

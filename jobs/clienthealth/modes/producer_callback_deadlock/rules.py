@@ -363,7 +363,7 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _sent_inside(window: ClientWindow) -> list[Fact]:
-    """Return facts on a send() that waited for metadata on the I/O thread, so a callback called it."""
+    """Return facts on a send() that waited for metadata on the I/O thread, where only a callback can call send()."""
     lines = [event for event in events(window, METADATA_WAITED) if on_io_thread(event)]
     if not lines:
         return []

@@ -178,7 +178,7 @@ def _missed(
         facts.append(Fact.of("log", died[-1], quoted(died[-1].text)))
     elif is_logged and window.client.library not in CLOSES_UNLOGGED and not may_live and large:
         gone = window.departed_ms or window.end_ms
-        text = "no data came since, and the client's log, which shows its start, shows no close"
+        text = "no data has come since, and the client's log, which shows its start, shows no close"
         text += "; its last push announced no close either" if pushed else ""
         facts.append(Fact("absence", gone, gone, text))
     cause = "forced-close" if forced else "killed" if died else "exit-without-close"

@@ -3,8 +3,8 @@
 Pitfalls: `ts` is a monotonic clock, and `time` is the wall clock in seconds. Latencies are in µs, and ages in ms. An
 offset of -1001 means no offset, and a lag of -1 means unknown. A producer's messages without a partition (because the
 topic's metadata is missing) wait in partition -1. If this partition has messages, its values count as values of the
-whole topic; else the partition is skipped. `client_id` is "rdkafka" unless the application sets it. Host and process
-are missing, so headers or key must distinguish replicas. `committed_offset` also has an older, misspelt name.
+whole topic; else the partition is skipped. `client_id` is "rdkafka" unless the application sets it. The statistics name
+no host or process, so headers or key must distinguish replicas. `committed_offset` also has an older, misspelt name.
 metric_names.LIBRDKAFKA maps librdkafka's names of metrics to ours.
 """
 

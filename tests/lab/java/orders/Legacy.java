@@ -39,8 +39,8 @@ public class Legacy {
         Control.await();
         WORKERS.get(0).interrupt();
         if (INTERRUPTED.equals("commits")) {
-            // A shutdown before the first commit has failed would let that commit retry, and an interrupt ends the
-            // retry.
+            // Wait until the first commit has failed: after an earlier shutdown this commit would retry, and an interrupt
+            // would end the retry.
             LOOKING.await();
             Method looks = Class.forName("LegacyShutdown").getDeclaredMethod("looksForCoordinator", Thread.class);
             looks.setAccessible(true);
