@@ -75,8 +75,9 @@ def events_and_dumps(
     for wording, match in catalogue.matches(body, line.logger, loosely):
         meaning = catalogue.by_id[wording.id]
         before = body[body.rfind("\n", 0, match.start()) + 1 : match.start()]
-        own = _is_own(line, before, body[match.end() :])
-        if own is None or (line.explained and not isinstance(meaning, Trouble)):
+        own, after = _is_own(line, before, body[match.end() :]), body[match.end() :].partition("\n")[0]
+        unreal = wording.loose and _is_bare(line) and _RE["intended"].match(f"{before[-MAX_BEFORE:]}{match[0]}…{after}")
+        if own is None or unreal or (line.explained and not isinstance(meaning, Trouble)):
             continue
         if trouble := meaning.id if isinstance(meaning, Trouble) else wording.also:
             if trouble in reported and isinstance(meaning, Trouble):
