@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
-#: The nice value of the stages unit and rules: the demo beside them needs CPU, or its clients fail too late.
+#: The nice value of the stages `unit` and `rules`: the demo runs beside them, and its clients need CPU to fail in time.
 GIVES_WAY = 10
 OVER = 1.5
 CHECK, TEST, ALL = "check", "test", "test-all"

@@ -66,9 +66,9 @@ def _strip() -> Sequence[Panel]:
             2,
             "Reporting",
             "Clients of the service that report. Fewer than you run is bad: the others are not monitored. What to do: "
-            "check that their reporter or agent writes to the input topic. Alerts when a topic or a service stops "
-            "reporting: KafkaClientHealthInputSilent, KafkaClientServiceSilent; when many services or all clients do: "
-            "KafkaClientFleetServicesSilent, KafkaClientFleetSilent.",
+            "check that their reporter or agent writes to the input topic. Alerts: KafkaClientHealthInputSilent for "
+            "a topic, KafkaClientServiceSilent for a service, KafkaClientFleetServicesSilent for many services, "
+            "KafkaClientFleetSilent for all clients.",
             f"sum({_PRESENT}{{{OF_SERVICE}}})",
             "none",
             nothing="no clients",
@@ -116,8 +116,8 @@ def _by_mode() -> Panel:
         21,
         "Unhealthy clients by failure mode",
         "Clients of the service with a suspected or confirmed failure, by mode. Any is bad; many at once have a "
-        "common cause: a broker, a release, a topic. Alerts: those of the modes, which KafkaClientFleetUnhealthy and "
-        "KafkaClientFleetSuspected inhibit.",
+        "common cause: a broker, a release, a topic. Alerts: each failure mode's alert, unless "
+        "KafkaClientFleetUnhealthy or KafkaClientFleetSuspected silences it.",
         [verdicts.by_mode()],
         "none",
         stacked=True,
@@ -178,7 +178,7 @@ def _installations() -> Panel:
         "Clients of the service by cluster and environment, the worst first. If clients fail in only one cluster, the "
         "cause is that cluster's brokers or load, not the release. Bugs: number of clients with a version that has "
         "known bugs, which the exporter's page /fleet lists. Click a row for the overview of that cluster and "
-        "environment. Alerts: those of the failure modes.",
+        "environment. Alerts: each failure mode's alert.",
         {
             "confirmed": (f"{verdicts.failing('confirmed', by)}\nor\n0 * {reporting}", "none"),
             "suspected": (f"{verdicts.failing('suspected', by)}\nor\n0 * {reporting}", "none"),
@@ -207,8 +207,8 @@ def _services() -> Panel:
         "Clients of each service by status, and the worst measurements among all its clients, even those without "
         "series of their own: fullest buffer, slowest callbacks, busiest I/O thread, fullest queue, longest time "
         "without poll(). Clients that have gone are listed on the status page under Fleet. What to do: "
-        "click a service for its clients. Alert when no client is left: KafkaClientServiceSilent; when "
-        "none can be judged: KafkaClientServiceNotJudged, and for a third of all clients: KafkaClientFleetNotJudged.",
+        "click a service for its clients. Alerts: KafkaClientServiceSilent if no client is left, "
+        "KafkaClientServiceNotJudged if none is judged, KafkaClientFleetNotJudged if a third of all clients is not.",
         {
             "confirmed": (verdicts.clients("confirmed", by), "none"),
             "suspected": (verdicts.clients("suspected", by), "none"),

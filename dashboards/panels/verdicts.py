@@ -88,8 +88,8 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
         id_,
         "Suspected",
         "Clients with a failure that is suspected on indirect evidence; such a client may also have a confirmed "
-        "failure in another mode. A suspicion may clear by itself; a suspicion that lasts opens a ticket. Alert: that "
-        "of the failure mode, with status suspected.",
+        "failure in another mode. A suspicion may clear by itself; a suspicion that lasts opens a ticket. Alert: the "
+        "failure mode's alert, with status suspected.",
         _count("suspected", mode),
         "none",
         above={1: WARNING},

@@ -3,8 +3,8 @@
     python -m tests.chaos [--faults N] [--seed N] [--only KIND,…] [--resume]
     python -m tests.chaos --flood NAME,… [--share PART]
 
-Each fault has a slice of the input. After the fault, the history of this slice must equal the results that
-`calculated.py` calculates without Spark and Kafka. Only records that the fault provably lost may be missing.
+Each fault strikes during its own slice of the input. After the fault, the history of this slice must equal the results
+that `calculated.py` calculates without Spark and Kafka. Only records that the fault provably lost may be missing.
 
 Exit code: 0 if all faults pass, 1 if a fault shows a difference, 2 if the campaign itself failed. A campaign with all
 kinds and fifty faults writes the page tests/chaos/RESULTS.md; other campaigns write .cache/chaos/RESULTS.md. The

@@ -1,4 +1,4 @@
-"""Compare a run with faults, slice by slice of the input, with results that `calculated.py` derives from it."""
+"""Compare the results of a run under faults with the results of `calculated.py`, for each slice of the input."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ class Program:
         with copy.open("a", encoding="utf-8") as output:
             for line in self.process.stdout:
                 word, _, rest = line.partition(" ")
-                # Agent and program share a pipe: an export of the agent is lost if the program writes a line in the
-                # middle of it.
+                # Agent and program share a pipe: an export of the agent is lost if the program writes a line into this
+                # export.
                 if word.startswith('{"resourceMetrics"') and line.endswith("]}\n"):
                     word, rest = "METRICS", line
                 if word == "TRUTH":

@@ -1,4 +1,4 @@
-"""A batch writes its rows, and reports that it skips a record because the record ended the monitor."""
+"""A batch writes its rows, and reports each record that it skips because this record ended the monitor before."""
 
 from __future__ import annotations
 

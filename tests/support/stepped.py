@@ -93,9 +93,9 @@ class Kept:
 def by_batch(
     inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
 ) -> dict[float, list[Snapshot | LogEntry]]:
-    """Return the input of each batch by the batch's end (s).
+    """Return a dict from the end of each batch (s) to the batch's input.
 
-    LONGER successive batches become one if they have only samples of the client `beside`.
+    If LONGER successive batches contain only samples of the client `beside`, merge them into one batch.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
@@ -113,7 +113,7 @@ def by_batch(
 
 
 class Stepped:
-    """Run `step` on one bucket, batch by batch. `saved`: each batch loads the saved state.
+    """Run `step` on one bucket, batch by batch. `saved`: each batch loads the state that the batch before it saved.
 
     `apart`: the step may leave out a process whose data makes the step fail.
     """

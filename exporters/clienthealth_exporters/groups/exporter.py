@@ -85,7 +85,7 @@ def only(settings: Settings, group: str) -> Settings:
 
 
 def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], None, None]:
-    """Yield a list with the group's snapshot at each reading; an empty list while it is too early to read the group
+    """Yield, at each reading, a list with the group's snapshot, or an empty list if it is too early to read the group
     again.
 
     Raises InputError if there is no such group, ServiceError if the group cannot be read.

@@ -46,7 +46,7 @@ class Lines:
 
 
 class Shown(NamedTuple):
-    """The lines that show a health record on the page /metrics, and which of them the page contains.
+    """A health record's lines for the page /metrics, and flags that say which of these lines the page contains.
 
     group     True if the page contains the record's metrics of its consumer group (scope "group")
     whole     True if the page contains the record's metrics that do not decide failure modes

@@ -68,9 +68,9 @@ def json_lines(
     """Yield one JSON object per client.
 
     Keys: `client`, `verdicts`, `also_seen` (known issues), `version` (known bugs of the client library's version),
-    `inputs` and `skipped` (all unused inputs). `inputs` has the used inputs of the client's process, and those of no
-    known process.
-    `of_instance`: maps the instance id of a process to key-value pairs that are added to the objects of its clients.
+    `inputs` and `skipped` (all unused inputs). `inputs` has the used inputs of the client's process, and the used
+    inputs whose process is unknown. `of_instance`: maps the instance id of a process to key-value pairs that are added
+    to the objects of its clients.
     """
     used = [attached for attached in diagnosis.inputs if attached.used]
     skipped = [_input(attached) for attached in diagnosis.inputs if not attached.used]

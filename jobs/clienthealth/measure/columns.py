@@ -79,8 +79,8 @@ class Table:
     def merged(self, starts: Ints) -> Self:
         """Merge the rows from each of `starts` up to the next start into one row.
 
-        `starts`: row numbers in ascending order; the first is 0. In each column, the merged row gets the first known
-        value of its rows (-1: unknown).
+        `starts`: row numbers in ascending order; the first is 0. In each column, a merged row has the first known value
+        of the rows that it replaces (-1: unknown).
         """
 
         def known_first(columns: NDArray[Any]) -> NDArray[Any]:
@@ -153,7 +153,7 @@ class Column:
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """Return, for each span, the index in `_known` of the value `back` places before its last; -1 without one."""
+        """Return, for each span, the index in `_known` of the value `back` places before its last one, or -1."""
         a, b = self.bounds(lo, hi)
         return np.where(b - a > back, b - 1 - back, -1)
 
@@ -174,7 +174,7 @@ class Column:
         return np.append(self.reported_rows, -1)[self._last(lo, hi)]
 
     def from_last(self, lo: Ints, hi: Ints, back: int) -> Floats:
-        """Return, of each span's known values, the one `back` places before the last; NaN if there is none."""
+        """Return, for each span, the known value `back` places before its last one; NaN if there is none."""
         return self._known[self._last(lo, hi, back)]
 
     def rises(self, lo: Ints, hi: Ints) -> Ints:

@@ -88,7 +88,7 @@ def polled_ms(reading: Reading) -> int | None:
 
 
 def longest_between(readings: Sequence[Reading]) -> float:
-    """Return the longest known time (s) between two polls, without the time since the last; 0 if unknown."""
+    """Return the longest known time (s) between two polls, not counting the time since the last poll; 0 if unknown."""
     last = (polled_ms(readings[-1]) if readings else None) or 0
     gaps = [gap / 1000 for _, gap in reported(readings, "time-between-poll-max")]
     gaps += [ago for ts_ms, ago in reported(readings, "last-poll-seconds-ago") if ts_ms < last]
@@ -199,12 +199,12 @@ UNREPORTED = "its threads have not moved since it polled, so perhaps only the co
 
 
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
-    """Return facts on partitions that their owners do not consume, and a clause on what the samples show if none exist.
+    """Return facts on partitions that owners do not consume, and a clause about the samples in case there are no facts.
 
     `readings`: samples of one group, in order of time. A partition with an owner gives a fact in two cases:
     - The committed offset does not change while records arrive.
-    - The committed offset does not change, and at least BEHIND records are unread. This case gives no fact if more
-      partitions of the topic are in it than have at most LEVEL unread records, because the group may only be slow.
+    - The committed offset does not change, and at least BEHIND records are unread. The second case gives no fact if
+      fewer partitions of the topic have at most LEVEL unread records than are in this case: the group may only be slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]

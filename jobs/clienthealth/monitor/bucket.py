@@ -148,8 +148,8 @@ class Bucket:
 
     @cached_property
     def quiet(self) -> Floats:
-        """Per client, a time (ms). If the process has data that is newer than the client's last sample by more than
-        this time, the process still runs.
+        """For each client, a time (ms): if the process has data that is newer than the client's last sample by more
+        than this time, the process still runs.
         """
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)

@@ -21,7 +21,7 @@ class Silence(NamedTuple):
     """A client that stopped sending data.
 
     `first_ms`, `last_ms`: times of the client's first and last sample (epoch ms). `every_ms`: its reporting interval.
-    `gap_ms`: the time without data after which it has departed (`Bucket.gaps`).
+    `gap_ms`: the time without data after which the client counts as departed (`Bucket.gaps`).
     """
 
     client: Client
@@ -100,8 +100,8 @@ def _of_its_end(
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # A start line without an instance counts if no other client had this client id at the last sample, but not
-            # if this client id was started again afterwards and closed only then (`unsure`).
+            # A start line without an instance counts if no other client had this client id at the last sample. It does
+            # not count if this client id was closed only after a later start (`unsure`).
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun

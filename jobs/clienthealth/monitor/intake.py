@@ -51,7 +51,7 @@ AWAKE_MS = 20_000
 class Taken:
     """What a bucket takes in from a batch.
 
-    chunks       the data, except that of clients that are left out
+    chunks       the data without the clients that are left out
     log_entries  the new log entries
     late         number of late samples and events
     left_out     number of clients, samples and events that are left out, by the name of the limit
@@ -89,7 +89,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
-    """Drop an ended client's data if it has no sample after the client's end: a collector sent old data again.
+    """Drop an ended client's data if all samples are from before the client's end: a collector sent old data again.
 
     Returns the chunks without this data, and the number of dropped samples. `numbers`: maps the identity of each
     reporting client to its position in `state.all_clients`.
@@ -112,7 +112,7 @@ def due(
 
     An entry waits if it is newer than the watermark and its process's newest sample, and if the process has an entry
     that is more than a minute newer than both. `readings_arrived`: True if the batch contains metrics. If it contains
-    none, all metrics have been read, so no entry waits.
+    no metrics, all metrics have been read, so no entry waits.
     """
     every = [*state.waiting, *entries]
     state.waiting = []

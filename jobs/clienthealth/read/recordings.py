@@ -1,8 +1,8 @@
 """Read recordings and other files as records, as if the records came from topics.
 
 Each folder is read as the data of one process. But a file `X-metrics.jsonl`, with `X.log`, belongs to a second process,
-named X. `metrics.jsonl` has one sample per line. `*.log` and `*.txt` (such as `jstack-*.txt`) have one thread dump or
-log entries. A stack trace belongs to the log line above the trace. Any other file has records in any
+named X. `metrics.jsonl` has one sample per line. A file `*.log` or `*.txt` (such as `jstack-*.txt`) contains either one
+thread dump or log entries. A stack trace belongs to the log line above the trace. Any other file has records in any
 known format: one record per line, or a single record if the file is binary, a JSON document or a page in Prometheus's
 text format.
 """

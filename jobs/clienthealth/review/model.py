@@ -115,7 +115,7 @@ class Page:
 
     @property
     def needed_nobody(self) -> bool:
-        """True if the page ended within ten minutes (BRIEF) and no record can have been lost."""
+        """True if nobody had to act: the page ended within ten minutes (BRIEF), and no record can have been lost."""
         return not self.loses and self.stop is not None and self.stop - self.start <= BRIEF
 
 

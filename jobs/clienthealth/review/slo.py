@@ -159,9 +159,9 @@ class ServiceSlo:
 
     `service` is empty for all services together.
 
-    `slots`: the reviewed period has slots of equal length; client-minutes by the slot's number. `periods`:
-    client-minutes per period of the trend, oldest first. `lost`: records lost in the reviewed period. `owner`: None if
-    unknown.
+    `slots`: maps the number of each slot (the slots divide the reviewed period equally) to its client-minutes.
+    `periods`: client-minutes per period of the trend, oldest first. `lost`: records lost in the reviewed period.
+    `owner`: None if unknown.
     """
 
     service: str

@@ -104,7 +104,7 @@ DEFAULT: Any = None
 
 
 class Key(Setting, frozen=True, dict=True, kw_only=True):
-    """One setting: a field of a settings class. `kind` is its type."""
+    """One setting: a field of a settings class. `kind`: the setting's type."""
 
     name: str
     kind: Any

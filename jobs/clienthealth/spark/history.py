@@ -70,8 +70,8 @@ TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "m
 class Origin:
     """The streaming query and the batch that wrote rows into the history.
 
-    `planned_ms`: the time (epoch ms) when the batch was planned, for a batch of which a previous process may have
-    written rows; None for any other batch.
+    `planned_ms`: the time (epoch ms) when the batch was planned, if a previous process may have written rows of this
+    batch; otherwise None.
     """
 
     query_id: str
@@ -359,7 +359,7 @@ class Maintained:
 def maintain(
     spark: SparkSession, root: str, retention_days: int, today: date, alone: bool = False
 ) -> Iterator[Maintained]:
-    """Maintain the tables one by one: yield the work done on each. `alone`: True if no monitor writes them meanwhile.
+    """Maintain the tables one by one: yield the work done on each. `alone`: True if no monitor writes the tables.
 
     Rows of days more than `retention_days` before `today` (UTC) are deleted.
 

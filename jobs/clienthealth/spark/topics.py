@@ -33,8 +33,8 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # Without this limit, a poll would also unpack records after the batch. A damaged one among them would fail the
-    # batch, but `poison` searches only the batch for it.
+    # Without this limit, a poll would also unpack records after the batch. A damaged record among these would fail the
+    # batch, but `poison` searches only the batch for damaged records.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")

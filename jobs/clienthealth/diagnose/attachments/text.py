@@ -273,7 +273,7 @@ class Stripped(NamedTuple):
 
 
 class Prefixes:
-    """The prefixes of a file's lines. `names`: their kinds, outermost first; `keys`: the pods or programs they name."""
+    """Prefixes of lines: their kinds (`names`, outermost first), and the pods or programs they name (`keys`)."""
 
     def __init__(self, sample: Sequence[bytes]) -> None:
         self.names: list[str] = []
@@ -347,7 +347,7 @@ def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
 def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
     """Return True if the prefixes end with rising line numbers.
 
-    A number that a blank follows must rise by exactly 1, any other number by 1 or more.
+    A number must rise by exactly 1 from line to line if a blank follows it, otherwise by 1 or more.
     """
     numbers = [int(re.findall(rb"\d+", match.group())[-1]) for match in matches]
     most = 1 if matches[0].group().endswith(b" ") else 1 << 30

@@ -56,7 +56,7 @@ def _of_topics(
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
     """Yield (topic, metrics or logs, its newest records, which partitions cannot be read) for each topic.
 
-    The second element is None if neither `args` nor the settings name it.
+    The second element is None if neither `args` nor the settings say whether the topic has metrics or logs.
     """
     from clienthealth.ops.doctor.records import newest
 
@@ -73,7 +73,7 @@ def _of_files(
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
     """Yield (file, metrics or logs, its first records, '') for each file.
 
-    The second element is None if the file may contain either.
+    The second element is None if the file may contain both metrics and logs.
     """
     if not paths:
         return

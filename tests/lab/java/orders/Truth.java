@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** The real actions of a client, counted by the program itself; lines `TRUTH json` on standard output. */
+/** Counts the real actions of a client inside its program, and prints the counts as lines `TRUTH json`. */
 final class Truth {
     private static final List<Truth> ALL = new CopyOnWriteArrayList<>();
     private static final AtomicLong TOKENS = new AtomicLong();
