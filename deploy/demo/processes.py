@@ -53,7 +53,7 @@ def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 def give_way(pid: int, nice: int) -> None:
     """Lower the priority of a process and of all processes in its session.
 
-    Does nothing on other systems than Linux, or without permission.
+    Does nothing on systems other than Linux, or without permission.
     """
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")

@@ -139,7 +139,7 @@ def _toml(file: str, text: str) -> Iterator[Row]:
 
 
 def _plain(error: str) -> tuple[str, str]:
-    """Return (key, reason) from msgspec's message on a wrong `[[owner]]` table; '' stands for the whole table."""
+    """Return (key, reason) from msgspec's message on a wrong `[[owner]]` table; the key '' means the whole table."""
     why, _, path = error.partition(" - at `$.")
     key = re.split(r"\W", path)[0]
     if unknown := re.search(r"unknown field `(.*)`", why):

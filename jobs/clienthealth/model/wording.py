@@ -64,7 +64,7 @@ def count(value: float) -> str:
 
 
 def count_of(value: float, one: str, many: str = "") -> str:
-    """Format a count with its noun: `1 record`, `1,200 records`. `many`: the plural if it is not `one` plus s."""
+    """Format a count with its noun: `1 record`, `1,200 records`. `many`: the plural, unless it is `one` plus s."""
     return f"{value:,.0f} {one if value == 1 else many or one + 's'}"
 
 

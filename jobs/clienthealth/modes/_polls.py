@@ -192,8 +192,8 @@ ENDED = (
 CLOSED = "the client was closed, or its application does not call poll()"
 SILENT = (
     "the client no longer pushes, and its last push announced no close: its process has ended, or the application does "
-    "not call poll(), in which a consumer of the classic protocol pushes; the consumer's group or a thread dump shows "
-    "which of the two"
+    "not call poll(), without which a consumer of the classic protocol cannot push; the consumer's group or a thread "
+    "dump shows which of the two is true"
 )
 UNREPORTED = "its threads have not moved since it polled, so perhaps only the collection of the statistics stopped"
 

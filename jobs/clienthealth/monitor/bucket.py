@@ -182,7 +182,7 @@ class Bucket:
     def also_seen(self, client: Client, kinds: Mapping[str | None, int] | None = None) -> list[Seen]:
         """Return a client's known issues.
 
-        `kinds`: number of clients of each kind in the client's process (default: those that report).
+        `kinds`: number of clients of each kind in the client's process (default: the clients that report).
         """
         if client.process not in self.runs:
             return []

@@ -206,8 +206,8 @@ def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> t
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
     A push does not name its process. If this client's process had ended, all clients of that process would have stopped
-    pushing. So there is a sign only if all other clients at the address still push. There is no sign if one of them is
-    new (it may belong to a later process) or has this client's id (it may be a replica on this host).
+    pushing. So there is a sign only if all other clients at the address still push. There is no sign if one of these
+    clients is new (it may belong to a later process) or has this client's id (it may be a replica on this host).
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

@@ -3,8 +3,8 @@
 Limits on clients, samples and events bound a bucket's memory and work for any input. Beyond a limit, known clients stay
 and new clients are left out. Everything left out is counted.
 
-A flood of made-up client ids must not delay known clients. So each batch adds only a limited number of clients at
-their first report. All other new clients are added at their second report, which made-up ids never send.
+A flood of made-up client ids must not delay known clients. So each batch adds only a limited number of clients at their
+first report. All other new clients are added at their second report; a made-up id sends only one report.
 
 Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor may have read logs
 further than metrics. Log lines that are minutes ahead of the metrics would be compared with older samples.

@@ -124,7 +124,7 @@ def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def jvm_flags(options: Mapping[str, str]) -> str:
-    """Return a blank and the JVM flag that allows the token endpoint's address; '' without a token endpoint.
+    """Return a blank, followed by the JVM flag that allows the token endpoint's address; '' without a token endpoint.
 
     Kafka's Java client requests tokens only from the addresses that this flag lists.
     """

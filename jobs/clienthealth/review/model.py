@@ -401,12 +401,12 @@ class Review:
 
     @property
     def answers(self) -> list[tuple[str, str]]:
-        """The three QUESTIONS with their answers, the sentences of the headline."""
+        """The three QUESTIONS, each with its answer (a sentence of the headline)."""
         return list(zip(QUESTIONS, self.headline, strict=True))
 
 
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
-    """Make a part of a review from a query's row: each field gets the column of its name.
+    """Make a part of a review from a query's row: each field gets the value of the column of the same name.
 
     A null text becomes '', and epoch seconds become a time. A loss is in two columns: the field's name with `_0`
     (minimum) and `_1` (maximum). `values`: values of fields that are not taken from the row.

@@ -19,7 +19,7 @@ STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2 * 1440, 7 * 1440, 
 
 @dataclass(frozen=True)
 class Period:
-    """A stretch of time from `start` up to but not including `end`; both aware, in UTC, on whole minutes."""
+    """The time from `start` up to but not including `end`. Both are aware datetimes in UTC, on whole minutes."""
 
     start: datetime
     end: datetime

@@ -289,7 +289,7 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
 
 minutes, verdicts = partial(_rows, "minutes"), partial(_rows, "verdicts")
 
-#: Types in the step's output that differ from the table's: times are in ms, and a lag is a float.
+#: Types in the step's output that differ from the types in the table: times are in ms, and a lag is a float.
 _WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), "lag_records": DoubleType()}
 
 
