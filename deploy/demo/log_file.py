@@ -56,7 +56,7 @@ class LogFile:
     def events(self) -> Iterator[LogEvent]:
         """Read at most 1 MiB, and yield the complete events.
 
-        An event is complete when the next one follows, or when two reads in a row find no new data.
+        An event is complete when the next event begins, or when two reads in a row find no new data.
         """
         chunk = self._read()
         self.behind = len(chunk) == CHUNK_BYTES

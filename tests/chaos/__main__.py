@@ -1,4 +1,4 @@
-"""`make chaos`: strike the real stack with one fault after another, and compare its results with calculated ones.
+"""`make chaos`: strike the real stack with one fault after another, and compare real results with calculated results.
 
     python -m tests.chaos [--faults N] [--seed N] [--only KIND,…] [--resume]
     python -m tests.chaos --flood NAME,… [--share PART]

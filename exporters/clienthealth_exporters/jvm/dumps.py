@@ -1,4 +1,4 @@
-"""Thread dumps: the reasons to take one, the schedule of the dumps, and the log record that contains a dump.
+"""Thread dumps: the reasons to take a dump, the schedule of the dumps, and the log record that contains a dump.
 
 A reason is *weak* if it can also hold for an idle client, otherwise *strong*. While a JVM has only weak reasons, at
 most three dumps are taken.

@@ -7,8 +7,8 @@ was deleted and created again, so earlier samples are ignored. Every number in a
 Lag in seconds is the time since the first unread record was produced. This lag is derived from the end offset over
 time: an end offset of 200 at noon means that record 199 existed at noon and record 200 did not. Between two such points
 the time of production is interpolated. For a record older than the oldest point, this time is extrapolated with the
-average rate of the whole history. The method is that of kafka-lag-exporter, with bounds as in Datadog's agent
-(`max_extrapolation_seconds`).
+average rate of the whole history. The method comes from kafka-lag-exporter, and the bounds
+(`max_extrapolation_seconds`) come from Datadog's agent.
 """
 
 from __future__ import annotations

@@ -138,8 +138,7 @@ class Server(ThreadingHTTPServer):
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """True if the new connection is accepted.
 
-        If MAX_CONNECTIONS (128) connections are open, the one that has waited longest for a request is closed to make
-        room.
+        If MAX_CONNECTIONS (128) connections are open, the connection that has waited longest for a request is closed.
         """
         if len(self._deadlines) < MAX_CONNECTIONS:
             return True

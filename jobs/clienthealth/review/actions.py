@@ -48,7 +48,7 @@ class _File(Struct, forbid_unknown_fields=True):
 
 
 def carried_over(file: Path, review_end: date, review_start: date) -> list[Action]:
-    """Return the actions to discuss: overdue ones first, then open ones by due date, then actions done in the period.
+    """Return the actions to discuss: overdue actions, then open actions by due date, then actions done in the period.
 
     `review_end`, not the clock, decides if an action is overdue. Dropped actions, and actions done before
     `review_start`, are left out. Returns [] if there is no file. Raises InputError if the file does not have the

@@ -191,7 +191,7 @@ class ServiceSlo:
     def decision(self) -> Decision:
         """The decision of the error budget policy.
 
-        It is `freeze` if `long_budget` is overspent, `no data` if nothing was observed, else `ship`.
+        The decision is `freeze` if `long_budget` is overspent, `no data` if nothing was observed, else `ship`.
         """
         state = self.long_budget.state
         return "freeze" if state == "overspent" else "no data" if state == "no data" else "ship"
@@ -203,7 +203,7 @@ class ServiceSlo:
 
     @property
     def change(self) -> float | None:
-        """The SLI of the reviewed period minus that of all earlier periods together; None if either is unknown."""
+        """The SLI of the reviewed period minus the SLI of all earlier periods together; None if an SLI is unknown."""
         before = total(self.periods[:-1]).sli
         now = self.minutes.sli
         return None if before is None or now is None else now - before

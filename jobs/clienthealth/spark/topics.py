@@ -25,7 +25,7 @@ def connection(settings: Settings) -> Mapping[str, str]:
 
 
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
-    """Return the topics as a stream that begins at the checkpoint or, without one, `start_seconds_back` before now.
+    """Return the topics as a stream that begins at the checkpoint, or `start_seconds_back` before now if there is none.
 
     A missing topic is read once it exists. Records that were deleted before they were read are skipped and
     counted (`losses.py`). A batch has at most `max_offsets_per_trigger` records, or `limit` records if `limit` is
