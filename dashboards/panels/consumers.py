@@ -58,8 +58,8 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Consumers",
-            "Number of consumers with series of their own. Fewer than you run is bad, because the missing ones are not "
-            'monitored (their groups may be); but with client_series = "unhealthy" only unhealthy consumers have '
+            "Number of consumers with series of their own. Fewer than you run is bad: the missing consumers are not "
+            'monitored, although their groups may be. With client_series = "unhealthy", only unhealthy consumers have '
             "series. Alert: KafkaClientHealthInputSilent, if an input topic receives no data.",
             f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind=~"consumer|legacy-consumer", {OF_CLIENT}}}))',
             "none",

@@ -321,7 +321,7 @@ def _left_out() -> Sequence[Panel]:
             35,
             "Input that was gone before it was read",
             "Records that retention deleted before the monitor read them, and partitions that were deleted and created "
-            "again. Any is bad: the clients in the lost records are unknown for that time. What to do: raise "
+            "again. Any loss is bad: the clients in the lost records are unknown for that time. What to do: raise "
             "retention.ms of the topic. Alert: KafkaClientHealthInputLost.",
             [
                 _each("source_topic", lambda by: _rate(by, "lost_records_total", "increase"), most=WORST // 2),

@@ -144,8 +144,8 @@ def _by_mode() -> Panel:
         21,
         "Unhealthy clients by failure mode",
         "Clients with a suspected or confirmed failure, by failure mode; a client with two failures counts for both. "
-        "Any is bad, because it spends the budget. What to do: follow the runbook of the mode with most clients. "
-        "Alert: the mode's.",
+        "Any failure is bad, because it spends the budget. What to do: follow the runbook of the mode with most "
+        "clients. Alert: the alert of that mode.",
         [verdicts.by_mode()],
         "none",
         stacked=True,

@@ -115,11 +115,11 @@ def test_settings_that_are_wrong_are_named_and_nothing_is_taken(printed: dict[st
     )
     numbers, takes = printed["numbers"]
     assert numbers.startswith(refused)
-    assert "clienthealth.queue.bytes=16MB is no whole number of bytes" in numbers
+    assert "clienthealth.queue.bytes=16MB is not a whole number of bytes" in numbers
     assert "clienthealth.producer.linger.ms: Invalid value 5s" in numbers
-    assert "clienthealth.topic=client metrics is no name of a topic" in numbers
+    assert "clienthealth.topic=client metrics is not a valid topic name" in numbers
     assert takes == "takes pushes: false"
-    assert "clienthealth.queue.bytes=-1 is no whole number of bytes above 0" in printed["negative"][0]
+    assert "clienthealth.queue.bytes=-1 is not a whole number of bytes above 0" in printed["negative"][0]
     unknown, missing, takes = printed["missing"]
     assert unknown.startswith("WARN ")
     assert "clienthealth.producer.bootstrap.server (do you mean clienthealth.producer.bootstrap.servers?)" in unknown

@@ -38,7 +38,7 @@ final class PluginSettings {
         topic = text(broker, TOPIC, "client-metrics");
         node = text(broker, "node.id", text(broker, "broker.id", ""));
         if (!topic.matches(TOPIC_NAME)) {
-            problems.add(TOPIC + "=" + topic + " is no name of a topic");
+            problems.add(TOPIC + "=" + topic + " is not a valid topic name");
         }
         mostBytes = bytes(text(broker, QUEUE_BYTES, Long.toString(16 << 20)));
         fillProducer(broker);
@@ -58,7 +58,7 @@ final class PluginSettings {
         } catch (NumberFormatException other) {
             // Reported below, like a number out of bounds.
         }
-        problems.add(QUEUE_BYTES + "=" + value + " is no whole number of bytes above 0, as 16777216 is");
+        problems.add(QUEUE_BYTES + "=" + value + " is not a whole number of bytes above 0, such as 16777216");
         return 0;
     }
 
@@ -68,13 +68,13 @@ final class PluginSettings {
         producer.put("linger.ms", "500");
         producer.put("batch.size", "262144");
         producer.put("buffer.memory", "8388608");
-        // A push may have telemetry.max.bytes, and a multiple of that uncompressed.
+        // A push may be as large as telemetry.max.bytes, and several times as large when uncompressed.
         producer.put("max.request.size", "4194304");
         producer.put("max.block.ms", "10000");
         producer.put("delivery.timeout.ms", "60000");
         producer.put("acks", "1");
         producer.put("enable.idempotence", "false");
-        // The producer logs each attempt: if its target stays away, attempts become as rare as our own log lines.
+        // The producer logs each attempt to connect. With this backoff, failing attempts become as rare as our log lines.
         producer.put("reconnect.backoff.ms", "1000");
         producer.put("reconnect.backoff.max.ms", "60000");
         producer.put("retry.backoff.max.ms", "60000");
@@ -83,14 +83,14 @@ final class PluginSettings {
                 producer.put(name.substring(PRODUCER.length()), value.toString().trim());
             }
         });
-        // Otherwise the producer would push to its own broker.
+        // Otherwise the producer would push its own metrics to its broker.
         producer.put("enable.metrics.push", "false");
         producer.put("key.serializer", StringSerializer.class.getName());
         producer.put("value.serializer", ByteArraySerializer.class.getName());
         Map<String, String> options = new HashMap<>();
         producer.forEach((name, value) -> options.put(name, value.toString()));
         for (ConfigValue checked : ProducerConfig.configDef().validate(options)) {
-            // A second message would say that a value that cannot be read is absent.
+            // Report only an option's first error: a second one would wrongly say that an unreadable value is missing.
             checked.errorMessages().stream().limit(1).forEach(text -> problems.add(PRODUCER + checked.name() + ": " + text));
         }
         if (text(producer, "bootstrap.servers", "").isEmpty()) {

@@ -228,16 +228,16 @@ def modes() -> Mapping[str, Mode]:
     by_id: dict[str, Mode] = {module.MODE.id: module.MODE for module in rules}
     for mode in by_id.values():
         if unknown := mode.explains - by_id.keys():
-            raise CatalogueError(f"mode.toml of {mode.id}: `explains` names {min(unknown)}, which is no failure mode")
+            raise CatalogueError(f"mode.toml of {mode.id}: `explains` names {min(unknown)}, which is not a mode")
     return by_id
 
 
 @cache
 def catalogue() -> Catalogue:
-    """Return all log events, compiled once per process: of modes, of known issues, and lines on clients' versions and
-    options.
+    """Return the log events of all modes and known issues, and those that state a client's version or options.
 
-    Raises CatalogueError if `suspects` of a log event names a mode or a cause that does not exist.
+    They are compiled once per process. Raises CatalogueError if `suspects` of a log event names a mode or a cause that
+    does not exist.
     """
     found = Catalogue([*(line for mode in modes().values() for line in mode.lines), *SELF_DESCRIPTIONS, *TROUBLES])
     causes = {(mode.id, cause) for mode in modes().values() for cause in ("", *(cause.id for cause in mode.causes))}

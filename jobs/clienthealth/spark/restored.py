@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 AGAIN, WRITTEN = "again.json", "written"
 #: This file exists once all incidents that were open in the history are in the state.
 OPENED = "opened"
-#: Up to this event time (ms) after the history's newest row, the monitor checks whether the history already contains a
-#: row.
+#: Until this time (ms) has passed since the history's newest event time, the monitor checks whether the history already
+#: contains a row.
 LASTING_MS = 2 * 86_400_000
 #: The records of this many seconds before the history's end are read again, because the history may lack their minutes:
 #: a minute is written only after its windows close.
@@ -41,9 +41,9 @@ MORE_SECONDS = 600
 class Compared:
     """The result of comparing the history with the checkpoint.
 
-    `ends`: newest event time in the history; None if the history is empty. It is determined only if `ahead` or `behind`
-    is True. `ahead`: True if the history has newer data than the checkpoint. `behind`: True if the history lacks data
-    that the checkpoint has read. `newest_commit_ms`: time of the history's newest commit (epoch ms); 0 without commits.
+    `ends`: newest event time in the history; None if the history is empty, or if neither `ahead` nor `behind` is True.
+    `ahead`: True if the history has newer data than the checkpoint. `behind`: True if the history lacks data that the
+    checkpoint has read. `newest_commit_ms`: time of the history's newest commit (epoch ms); 0 without commits.
     """
 
     ends: datetime | None
@@ -77,15 +77,15 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
     checkpoint, root = settings.monitor.checkpoint, settings.monitor.history
     if state.behind:
         if state.ends is None:
-            until, back = "is empty", "that is as long as the topics keep records"
+            until, back = "is empty", "to the time for which the topics keep records"
         else:
             until = f"ends on {state.ends:%Y-%m-%d at %H:%M} UTC"
             back = f"= {int((now - state.ends).total_seconds()) + MORE_SECONDS}"
         return (
-            f"the history in {root} {until}, before what the checkpoint in {checkpoint} has read: verdicts "
-            "of the time between are missing in reviews, and failures that ended in that time look open; to judge "
-            "again the data that the topics still have, name another folder in [monitor] checkpoint and a [monitor] "
-            f"start_seconds_back {back}: nothing is counted twice"
+            f"the history in {root} {until}, before what the checkpoint in {checkpoint} has read: reviews lack the "
+            "verdicts in between, and failures that ended in between look open; to judge again the data that the "
+            "topics still have, set [monitor] checkpoint to a new folder, and set [monitor] start_seconds_back "
+            f"{back}: nothing is counted twice"
         )
     if state.ahead:
         return (
@@ -98,7 +98,7 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
 class Restored:
     """Count each row once, although the monitor computes some rows of the history again.
 
-    `again`: these rows; None if there are none.
+    `again`: describes the rows that may be computed again; None if there are no such rows.
     """
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
@@ -151,7 +151,7 @@ class Restored:
         return left
 
     def written(self, batch: int) -> None:
-        """Note beside the checkpoint that the table `quality` has rows of this batch."""
+        """Record beside the checkpoint that the table `quality` has rows of this batch."""
         self._checkpoint.write(WRITTEN, str(batch))
 
 
@@ -171,7 +171,7 @@ class Opened:
         self._missing = set(self.by_bucket)
 
     def stepped(self, buckets: Iterable[int | None]) -> None:
-        """Note that a batch has processed these buckets: the state now contains the incidents that they took over."""
+        """Record that a batch has processed these buckets: the state now contains their open incidents."""
         self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
 
     def committed(self) -> None:

@@ -98,11 +98,11 @@ def _reason(error: Exception) -> str:
 
 
 def limits(settings: Settings) -> Iterator[Finding]:
-    """Report the monitor's limits, how many clients, samples or events each left out, and how many clocks are wrong."""
+    """Report the monitor's limits, how much each limit left out, and how many clocks are wrong."""
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:
-        text = f"Limits: {at_most}. The monitor's metrics are off ([monitor] metrics_port): excesses are unknown."
+        text = f"Limits: {at_most}. Whether any was exceeded is unknown, because [monitor] metrics_port is 0."
         yield Finding("limits", "skipped", text)
         return
     url = f"http://{settings.monitor.metrics_host}:{settings.monitor.metrics_port}/metrics"
