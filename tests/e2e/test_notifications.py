@@ -177,9 +177,9 @@ def test_a_fleet_that_fails_is_one_page(world: World) -> None:
 
 @dataclass(frozen=True)
 class Storm:
-    """There are `services` services.
+    """In each of `services` services, `each` clients fail with each of `modes`.
 
-    In each of them, `each` clients fail with each mode. Another `fleet` clients are healthy.
+    In addition, `fleet` clients are healthy.
     """
 
     services: int

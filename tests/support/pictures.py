@@ -1,4 +1,4 @@
-"""Take the pictures of the pages anew, and store the hashes of the files that the pictures depend on."""
+"""Take new pictures of the pages, and store the hashes of the files that the pictures depend on."""
 
 from __future__ import annotations
 

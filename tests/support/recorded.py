@@ -39,7 +39,7 @@ from deploy.demo.replay import time_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings"
-#: DECODED caches decoded recordings for the current code, and for the KEPT code versions before.
+#: DECODED caches the recordings as decoded by the current code, and by the last KEPT code versions before it.
 DECODED, KEPT = ROOT / ".cache" / "decoded", 2
 SETTINGS = Settings()
 DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}

@@ -21,9 +21,9 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """`least` maps a number to the verdict that this many dumps, lines or samples are enough for; fewer are not.
+    """`least` maps a number of dumps, lines or samples to the verdict for which this number is just enough.
 
-    It is empty if even ten show nothing.
+    `least` is empty if even ten of them raise no suspicion.
     """
 
     mode: str

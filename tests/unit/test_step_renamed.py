@@ -1,4 +1,4 @@
-"""A client that goes on under a new instance name counts as one client."""
+"""A client that continues under a new instance name counts as the same client."""
 
 from __future__ import annotations
 

@@ -23,14 +23,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A consumer of kafka 0.8.2.1 that ends: cleanly, or with its interrupt flag set. Options are system properties:
+ * A consumer of kafka 0.8.2.1 that ends either cleanly or with its interrupt flag set. Options are system properties:
  *
  * zookeeper.connect, topic, group, seconds (until the end), c.NAME (consumer option NAME);
  * end: clean; loop (the worker commits its offsets twice with the flag set, brokers looked up from memory: the
  * second commit never returns); left-behind (the worker shuts the connector down with the flag set: threads stay, the JVM too).
  *
- * Kafka's code is unchanged. The system in the article looked up brokers without ZooKeeper; BrokersFromMemory does
- * that here, in place of the connector's ZkClient (the fetchers keep the original).
+ * Kafka's code is unchanged. The system that this demo imitates looked up brokers without ZooKeeper; so does
+ * BrokersFromMemory, in place of the connector's ZkClient (the fetchers keep the original).
  *
  * Lines on standard output: ONSET epoch_ms what, COUNTERS json.
  */
@@ -78,7 +78,7 @@ public class LegacyShutdown {
             return;
         }
         if (end.equals("loop")) {
-            // If the shutdown begins before the first commit has failed, the commit retries; an interrupt would end that.
+            // A commit that fails after the shutdown began is retried, and an interrupt would end the retries.
             LOOKING.await();
             while (!looksForCoordinator(worker)) {
                 TimeUnit.MILLISECONDS.sleep(10);

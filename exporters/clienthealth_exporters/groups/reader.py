@@ -45,8 +45,8 @@ _MESSAGES: list[Any] = []
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 MEMBERLESS = ("Empty", "Dead")
-#: The longer an empty or unreadable group has not changed, the more seldom it is read: after this share of the time
-#: since its last change.
+#: An empty or unreadable group is read again after this share of the time for which it has not changed, so a group that
+#: never changes is read ever less often.
 SHARE = 0.1
 
 

@@ -126,9 +126,9 @@ _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 class States:
     """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
 
-    A new record replaces a client's known record if the new window does not end earlier. A record that reports that
-    the client has gone also replaces the known record if the two windows overlap. A record of a living client replaces
-    the record of its end only if its window ends later by more than `window_seconds` - `min_gap_seconds`.
+    A new record replaces a client's known record if the new window does not end earlier. A record that reports that the
+    client has gone also replaces the known record if the two windows overlap. A record of a living client replaces the
+    record of the client's end only if the new window ends more than `window_seconds` - `min_gap_seconds` later.
 
     A client is dropped `ttl_seconds` after its last record. This time counts only while other records arrive.
 
@@ -161,7 +161,7 @@ class States:
         self._recall = Recall()
 
     def put(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
-        """Process a record of `client-health`. `value` None removes the client.
+        """Process a record of `client-health`. If `value` is None, the client is removed.
 
         `timestamp_ms`: when the monitor wrote the record (epoch ms).
         """

@@ -6,8 +6,8 @@ limit, so its buffer is never full.
 
 Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client reports this
 time (`callback-time-*`: measured). For other Java clients, the time is derived from the time that the I/O thread spends
-outside the selector, because callbacks run there. A stretch is the time from one sample to the next. With each Δ
-summed over all stretches in which `select-total` grew:
+outside the selector, because callbacks run there. A stretch is the time from one sample to the next. In these formulas,
+each Δ is summed over all stretches in which `select-total` grew:
 
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
@@ -171,7 +171,7 @@ def _change(values: Floats) -> Floats:
 
 
 class Stalls(NamedTuple):
-    """Since when the producer has delivered nothing, one element per window.
+    """The time since the producer's latest delivery, one element per window.
 
     since    the row (sample) at which the number of deliveries reached its maximum in the window; -1 if unknown
     seconds  time from that row to the window's last row; 0 if nothing proves that records waited (see `stalls`)
@@ -231,7 +231,7 @@ def stalls(w: Windows) -> Stalls:
 
     The seconds are 0 unless two conditions hold: records waited at every sample after that row, and the window has at
     least three samples (MIN_READINGS) from that row on. If a client has no counter of deliveries (kafka-python, Java
-    before 1.0), the answers of brokers are counted (`answers`).
+    before 1.0), the answers of brokers are counted instead (`answers`).
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))

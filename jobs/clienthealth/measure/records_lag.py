@@ -2,8 +2,8 @@
 
 A consumer learns the end offsets of its partitions only by fetching. A consumer that no longer fetches does not know
 its lag: an old Scala consumer with a full queue keeps reporting 0. So the state of a partition is UNKNOWN, never OK, if
-the consumer does not fetch. If it fetches, a tolerated lag is OK. A greater lag makes the state UNKNOWN if the consumer
-does not consume, if the partition is paused, or if the window has fewer than three samples of the lag.
+the consumer does not fetch. If the consumer fetches, a tolerated lag is OK. A greater lag makes the state UNKNOWN if
+the consumer does not consume, if the partition is paused, or if the window has fewer than three samples of the lag.
 
 Otherwise the trend of the lag decides. The state is WARN if the lag climbs steadily (by its Theil–Sen slope) and
 exceeds what the client consumes from one partition in ten seconds; otherwise the state is OK.

@@ -50,7 +50,7 @@ def jmx_exporter(group: str, name: str) -> str:
 
 
 def jmx_exporter_1(group: str, name: str) -> str:
-    """Return the name that the JMX exporter from 1.0 on gives to a metric: it has no final `_total`."""
+    """Return the name, without a final `_total`, that the JMX exporter from 1.0 on gives to a metric."""
     return jmx_exporter(group, name).removesuffix("_total")
 
 
@@ -64,7 +64,7 @@ Rule = Callable[[str, str], str]
 
 
 def spellings(*rules: Rule) -> dict[str, str]:
-    """Map all names of the Java client's metrics, present and older, in the spelling of each rule, to our names."""
+    """Map each name of a Java client's metric, current or former, as each rule spells it, to our name."""
     return {
         rule(group, spelled): name
         for group, names in JAVA.items()

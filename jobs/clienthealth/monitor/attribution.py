@@ -65,7 +65,7 @@ Known = Callable[[str], tuple[Ints, Floats]]
 
 
 class WindowLog(NamedTuple):
-    """A client's log in a window, as `ClientWindow` needs it: events about the client, dumps of its process."""
+    """A client's log in a window, as `ClientWindow` needs it: events about the client, and dumps of its process."""
 
     logs: tuple[LogEvent, ...] = ()
     dumps: tuple[ThreadDump, ...] = ()
@@ -207,7 +207,7 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Return what `owner` returns, but "another's" for entries of other instances if the log names the client's."""
+        """Return "another's" if the log names the client's instance and the entry names another; else call `owner`."""
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)
@@ -247,7 +247,7 @@ class ProcessLog:
     def only(self, kind: Kind, instance: str) -> Client | None:
         """Return the only client of this kind in the process; None if there are several or none.
 
-        `instance`: the instance id that the returned client gets if only the log names it.
+        `instance`: the instance id of the returned client if only the log names this client.
         """
         clients = [client for client in (*self.reporting, *self.former) if client.kind == kind and client.client_id]
         name = self._only(kind)
@@ -391,7 +391,7 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
     if meaning.halted:
         return len(after) > 1 and bool(after[-1] > after[0])
     before = values[: np.searchsorted(times, ts_ms - LOGGED_MS, "right")]
-    # The line is wrong if its counter did not rise. Without an earlier sample, a Java client's counter began at 0.
+    # The line is wrong if its counter did not rise. Before the first sample, a Java client's counter counts as 0.
     return bool(len(after)) and bool(after[0] == (before[-1] if len(before) else 0.0))
 
 

@@ -97,7 +97,7 @@ def classpath(name: str) -> list[Path]:
 def local_files() -> Path | None:
     """Return the jar with the compiled LocalFiles.java; None if the compilation fails.
 
-    Raises DependencyError without Java. A JRE has no compiler, so Janino, one of PySpark's jars, compiles the file.
+    Raises DependencyError if Java is missing. Janino, one of PySpark's jars, compiles the file: a JRE has no compiler.
     """
     source = Path(__file__).with_name("LocalFiles.java")
     jar = cache() / "classpath" / f"LocalFiles-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.jar"

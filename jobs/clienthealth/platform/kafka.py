@@ -77,10 +77,9 @@ class Extent(NamedTuple):
 
 
 class Extents(NamedTuple):
-    """First and end offsets of the partitions that could be read (`known`), and why others could not be (`unread`).
+    """First and end offsets of the readable partitions (`known`), and why the others are unreadable (`unread`).
 
-    A partition that is missing from both does not exist. `reconnect`: True if the caller should make a
-    new client.
+    A partition in neither of these two maps does not exist. `reconnect`: True if the caller should make a new client.
     """
 
     known: Mapping[TopicPartition, Extent]

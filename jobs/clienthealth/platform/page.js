@@ -1,4 +1,5 @@
-// Renews the <main> of a page in place: no flicker, and scroll, opened parts and focus stay. Copies what a button names.
+// Updates the <main> of a page in place, without flicker: the scroll position, opened parts and focus stay.
+// Copies the text of the element that a button names.
 "use strict";
 {
   const seconds = Number(document.currentScript.dataset.seconds);
@@ -46,7 +47,7 @@
     const text = document.getElementById(name);
     if (navigator.clipboard) await navigator.clipboard.writeText(text.textContent);
     else {
-      // Only pages of https have a clipboard.
+      // Browsers provide navigator.clipboard only on pages served over HTTPS.
       getSelection().selectAllChildren(text);
       document.execCommand("copy");
     }

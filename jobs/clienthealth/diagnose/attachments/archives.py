@@ -1,4 +1,4 @@
-"""Unpack files: packed streams while they are read, archives into a folder.
+"""Unpack files: unpack streams while they are read, and archives into a folder.
 
 An archive is not trusted. The names of its members are made harmless, and links are left out. The unpacked size is
 limited to a multiple of the packed size, so that a few bytes cannot fill the disk.
@@ -44,7 +44,7 @@ _BY_ENDING = {ending: what for what, endings in _FILES["endings"].items() for en
 
 
 def packing(head: bytes) -> Packing | None:
-    """Return how a file is packed, by its first bytes; None if it is not packed."""
+    """Return how a file is packed, according to its first bytes; None if it is not packed."""
     if (mail := _MAIL.match(head)) and b"\nmime-version:" in b"\n" + mail.group().lower():
         return "eml"
     return "tar" if head.startswith(_TAR_MAGIC, _TAR_AT) else cast(Packing | None, _begun(head, "packed"))
@@ -74,7 +74,7 @@ def document(members: list[str]) -> str | None:
 
 CHUNK = 1 << 16
 MAX_MEMBERS = 20_000
-#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size. The ratio of a log is about 100.
+#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size. The ratio is about 100 for a log.
 BASE_BYTES, MAX_RATIO = 1 << 28, 200
 _UNSAFE = re.compile(r"[^\w.+@=, -]")
 
@@ -225,7 +225,7 @@ def _member(
 ) -> Generator[tuple[str, str, bool], None, int]:
     """Write a member of the archive to the folder and return its size (bytes).
 
-    If it is left out, yield (name, reason, False) and return 0.
+    If the member is left out, yield (name, reason, False) and return 0.
     """
     path = folder / safe(name)
     size = 0

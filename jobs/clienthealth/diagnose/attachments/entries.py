@@ -29,8 +29,8 @@ MAX_PART = 1 << 22
 #: Once an entry has MAX_ENTRY_LINES lines, the next unindented line begins a new entry. For an entry that contains a
 #: thread dump, the only limit is MAX_DUMP (bytes).
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
-#: The zone of a local time is known if the time differs from the shipper's UTC by a multiple of QUARTER_MS (±
-#: ZONE_EXACT_MS), at most MOST_QUARTERS times it.
+#: The zone of a local time is known if the time differs from the shipper's UTC time by a multiple of QUARTER_MS (±
+#: ZONE_EXACT_MS), and by at most MOST_QUARTERS * QUARTER_MS.
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 _REMEMBERED = 20_000
 
@@ -131,8 +131,8 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        #: Entries already yielded; `repeats` counts their repetitions. A line is a repetition if a key equals it, or
-        #: equals (its writer, its text without the time, its time in tenths of a second).
+        #: Entries already yielded; `repeats` counts their repetitions. A key is a whole line, or the tuple (writer,
+        #: text without the time, time in tenths of a second). A line whose key is in this map is a repetition.
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""
@@ -148,7 +148,7 @@ class Splitter:
         """Yield the entries that end in this block of whole lines."""
         block = plain(block)
         if not self.lines:
-            # Find the first dated line, because undated lines above it (a sentence above a pasted log) get its time.
+            # Find the first dated line: undated lines above it (a sentence above a pasted log) get that line's time.
             next(filter(None, map(self._dated, block.split(b"\n", _ABOVE)[:_ABOVE])), None)
         hits = _scanner().find(block)
         done = 0
@@ -172,7 +172,7 @@ class Splitter:
         self._tail = block[block.find(b"\n", begin) + 1 if begin else 0 :] if not self._hot else b""
 
     def close(self) -> Iterator[Entry]:
-        """Yield the entries that a next line could still have continued.
+        """Yield the entries that are still open because a further line could have continued them.
 
         Must be called at the file's end and before a part that is skipped.
         """
@@ -203,7 +203,7 @@ class Splitter:
         return self._time(self.times.stamp(stripped), time, key)
 
     def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
-        """Yield the entries in a part of a block.
+        """Yield the entries in the part of the block from `begin` to `end`.
 
         `hits`: start indices of the texts in the block that only Kafka's clients log.
         """
@@ -357,7 +357,7 @@ _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 class Scanner:
     """Finds many texts in a block of bytes, as fast as memory can be read.
 
-    The rarest seven bytes of a text have four pieces of four bytes: they begin at bytes 0, 1, 2 and 3. Wherever the
+    The rarest seven bytes of a text contain four pieces of four bytes, which begin at bytes 0, 1, 2 and 3. Wherever the
     block contains the text, one of these pieces begins at a multiple of four. So numpy reads the four bytes at every
     fourth place of the block, and compares them with the pieces of all texts. Each hit is then compared in full.
     Searching forty texts one by one, or by one regular expression, is fifty times slower. Texts of less than seven

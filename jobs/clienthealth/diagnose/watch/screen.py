@@ -30,7 +30,7 @@ THREADS, FRAMES, IN_TABLE = 4, 4, 2
 
 
 class Screen:
-    """Writes a table that is redrawn, or a line per change if the stream is no terminal."""
+    """Writes a table that is redrawn, or a line per change if the stream is not a terminal."""
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
         self._stream = stream

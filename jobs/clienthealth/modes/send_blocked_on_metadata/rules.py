@@ -174,9 +174,8 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """Return False if send() cannot be waiting for metadata.
-
-    It cannot if the metadata is older than `fresh_metadata_seconds`, a connection is open, and no request is in flight.
+    """Return False if send() cannot be waiting for metadata: a connection is open, no request is in flight, and the
+    metadata is older than `fresh_metadata_seconds`.
     """
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
@@ -257,7 +256,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Return, by topic, the lines on topics that brokers keep refusing, except for LEADER_NOT_AVAILABLE, an outage."""
+    """Return, by topic, the lines about topics that brokers keep refusing (except LEADER_NOT_AVAILABLE: an outage)."""
     by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines
@@ -312,8 +311,8 @@ def sent_any(w: Windows) -> Bools:
 
 @per_windows
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return, for each window, why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if no send fails or if no
-    reason shows.
+    """Return, for each window, why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if no send fails or the reason is
+    unknown.
 
     Only samples after the last successful send are used. If they show records in the buffer, or a thread that waits for
     room in the buffer, the reason is not a lack of metadata, and the result is 0.

@@ -1,4 +1,4 @@
-"""Unpack a payload: compression, the frame of a schema registry, and the envelopes of Kafka Connect and Debezium.
+"""Unpack a payload: remove compression, a schema registry's frame, and the envelopes of Kafka Connect and Debezium.
 
 Payloads compressed with gzip (RFC 1952) or zstd (RFC 8878) are recognised by their first bytes. The serializers of a
 schema registry put a zero byte and the schema's number before the data (Confluent's wire format). Between number and
@@ -37,8 +37,8 @@ def fill(record: Record, value: bytes | memoryview, settings: Settings) -> None:
     """Unpack `value` (the Kafka record's value) and set the fields `text`, `document`, `data` and `signal` of `record`.
 
     Raises PayloadError if `value` cannot be unpacked. For a value with a schema, also raises ServiceError if the
-    registry does not answer or rejects the login, DependencyError without fastavro, and SettingsError if a file named
-    in [registry] cannot be read.
+    registry does not answer or rejects the login, DependencyError if fastavro is missing, and SettingsError if a file
+    named in [registry] cannot be read.
     """
     data = unpacked(value, settings.monitor.max_record_bytes)
     if frame := framed(data):

@@ -85,7 +85,7 @@ def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics:
         value = number(raw)
         maximum = metrics.get(f"{metric[:-4]}-max", 0.0) if metric.endswith("-avg") else 0.0
         if number(maximum) is None:
-            # If the maximum is no number, nothing was measured, so the average (0) is read as unknown.
+            # If the maximum is not a number, nothing was measured, so the average (0) is read as unknown.
             value = None
         if value is not None and metric.startswith(QUEUE_TIME):
             value *= queue_factor

@@ -58,8 +58,8 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    A frame gives True only if it contains a text that failure modes look for (_TELLING). A frame of an exception's
-    stack trace is treated like a dump's, because both may look alike.
+    The result for a frame is True only if the frame contains a text that failure modes look for (_TELLING). A frame of
+    an exception's stack trace is treated like a frame of a dump, because both may look alike.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -92,7 +92,7 @@ def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
             texts.append(_MISSING)
         texts.append(line.text)
         end, last = at + len(line.text), at
-    # Drop dumps without a title line: only after a title line is it known whether threads are missing.
+    # Drop dumps without a title line: without that line, it is unknown whether threads are missing.
     titled = [dump for dump in dumps_in("\n".join(texts), alone=False) if dump.complete is not None]
     return dumps_of(LogLine(ts_ms=by_offset[0].ts_ms, dumps=titled), by_offset[0].source)
 

@@ -48,7 +48,7 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Maps the number of a group in _PATTERN to the layout with this group (name of a field → number of its group).
+#: Maps each group number in _PATTERN to the layout that contains the group, given as (field name → group number).
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}

@@ -41,7 +41,7 @@ _ENTRY = pattern(TABLES["lines"]["entry"])
 
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
-#: The JVM writes the report of deadlocks below the threads, but `jstack -F` and OpenJ9 above the threads.
+#: Most JVMs write the report of deadlocks below the threads; `jstack -F` and OpenJ9 write it above them.
 DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
 _REPORT_FIRST = "Deadlock Detection:"
 _SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
