@@ -76,7 +76,7 @@ def _state() -> str:
 _SENTENCES = {
     5: ("No client is judged: Prometheus does not reach the monitor.", CRITICAL),
     4: ("No client is judged: the monitor runs, but its query has ended.", CRITICAL),
-    3: ("These pages are old or incomplete: the exporter has lost Kafka.", CRITICAL),
+    3: ("These pages are old or incomplete: the exporter cannot reach Kafka.", CRITICAL),
     2: ("These pages are old: there was no new verdict for five minutes.", CRITICAL),
     1: ("The monitor works, but not fully: see below which alert on it fires.", WARNING),
     0: ("The monitor works: clients are judged, and these pages are up to date.", GOOD),
@@ -90,7 +90,7 @@ def _strip() -> Sequence[Panel]:
             "In one sentence",
             "The worst problem that the panels below show. Any colour but blue is bad, because a fleet without "
             "failures then proves nothing. What to do: go to the panel or the alert that the sentence names. Alerts: "
-            "those of KafkaClientHealth….",
+            "all whose names begin with KafkaClientHealth….",
             _state(),
             "none",
             mappings=words(_SENTENCES),

@@ -62,7 +62,7 @@ class Cluster(Protocol):
 
 
 class Context(Protocol):
-    """What the demo provides for a client: a folder for the run, and single, old and clustered brokers."""
+    """What the demo provides for a client: a folder for the run, and brokers: single ones, an old one and a cluster."""
 
     @property
     def run_folder(self) -> Path: ...

@@ -67,7 +67,7 @@ HAPPENS = {
     "there is no Java": no_java,
     "Java is too old": old_java,
     "the address of the brokers is wrong, or the brokers are down": nobody_listens,
-    "the settings were not named, so that the built-in address counts": no_settings,
+    "the settings file was not named, so the built-in address is used": no_settings,
     "the disk is full": spark_failure(FULL),
     "a second monitor was started": second_monitor,
     "a second monitor was started on another machine": spark_failure(TWO),

@@ -25,7 +25,7 @@ class Source:
 class TopicReading:
     """The values of one topic, partition or thread in a client's sample.
 
-    For a whole topic, `partition` and `thread` are None. `metrics`: values by the names of TOPIC_METRICS.
+    For a whole topic, `partition` and `thread` are None. `metrics`: maps names in TOPIC_METRICS to values.
     """
 
     topic: str

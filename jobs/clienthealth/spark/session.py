@@ -91,7 +91,7 @@ def archive_classes(spark: SparkSession, draft: Path) -> None:
 def configured(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
     """Set options of the running session for the duration of the block.
 
-    Each option must already have a value, which is set again at the end.
+    Each option must already have a value, which is restored at the end.
     """
     before = {name: str(spark.conf.get(name)) for name in options}
     for name, value in options.items():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clienthealth.review.model import Review
     from clienthealth.review.period import Period
 
-#: `NAME=` at the beginning of `NAME=FOLDER`, but not a URL, which has a colon before its first equals sign.
+#: Matches `NAME=` at the beginning of `NAME=FOLDER`, but no URL, which has a colon before its first equals sign.
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
 
