@@ -141,6 +141,7 @@ class LogLine(msgspec.Struct):
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
     explained          True if the line is in a text that explains errors; only known issues are then recognised in it
+    narrated           True if the line is no log line, and its text has words of a person who reports a case
     beside_kafka       True if another line of the file names Kafka, so that this line may be a Kafka client's
     error              why the entry is unusable; None if it is usable
     """
@@ -158,6 +159,7 @@ class LogLine(msgspec.Struct):
     dumps: list[Dump] = []
     quoted: bool = False
     explained: bool = False
+    narrated: bool = False
     beside_kafka: bool = False
     error: str | None = None
 

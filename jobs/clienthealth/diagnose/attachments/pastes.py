@@ -129,6 +129,11 @@ def context(content: bytes) -> Callable[[int], Context]:
     return of_line
 
 
+def narrated(content: bytes) -> bool:
+    """True if a text of at most 256 KiB (_PAGE) has words of a person who reports a case ("we", "our", "noticed")."""
+    return len(content) <= _PAGE and bool(_SIGNS["reports-strongly"].search(content.decode("utf-8", "replace")))
+
+
 def _without_comments(text: str) -> str:
     """Put `// ` before each line of a comment or docstring, so that it counts as source code, not as a logged line."""
     if ("/*" in text or "# " in text) and len(_RE["statement"].findall(_RE["comment"].sub("", text))) >= _STATEMENTS:

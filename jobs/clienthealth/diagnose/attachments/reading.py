@@ -17,7 +17,7 @@ from clienthealth.diagnose.attachments import exports, metrics
 from clienthealth.diagnose.attachments.archives import UnreadableError
 from clienthealth.diagnose.attachments.entries import METRICS, Entry, Splitter
 from clienthealth.diagnose.attachments.opening import CUT, EXPLAINED, Input, Stream, named
-from clienthealth.diagnose.attachments.pastes import Context, context, restored
+from clienthealth.diagnose.attachments.pastes import Context, context, narrated, restored
 from clienthealth.diagnose.attachments.text import Layout, Stripped, blocks, encoding_of, plain, unwrapper, utf8
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.readings import Source
@@ -73,7 +73,7 @@ class Reader:
         self._anchors = {} if undated is None else undated
         self._undated: Timed = "file" if believable else "order"
         self._cut = False
-        self._found = self._logs = self._beside_kafka = False
+        self._found = self._logs = self._beside_kafka = self._narrated = False
         self._context: Callable[[int], Context] = lambda _: "logged"
         service, instance = stream.process
         self._jvm = ClientProcess(service, instance, instance)
@@ -175,7 +175,7 @@ class Reader:
         # Leave a log tool's export unchanged: `restored`, which undoes changes by a paste, may remove quotation marks
         # of JSON.
         content = content if rows else restored(content)
-        self._context = context(b"" if rows else content)
+        self._context, self._narrated = context(b"" if rows else content), narrated(b"" if rows else content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
         broken = self._decoded(content).errors if not rows and _OBJECT.match(content) and parsed(first) is None else []
         lines = (rows or content).split(b"\n")
@@ -428,7 +428,8 @@ class Reader:
         found, logged = self._context(entry.line), entry.stamp or _LOGGED.search(text)
         owned = line.logger or line.thread or named_client(line.message, None)
         bare = not logged and (not owned or "..." in text or "…" in text)
-        line.beside_kafka, line.explained = self._beside_kafka, found == "explained" and not entry.stamp
+        line.beside_kafka, line.narrated = self._beside_kafka, self._narrated and not logged and not owned
+        line.explained = found == "explained" and not entry.stamp
         if line.explained:
             self.input.leave_out(EXPLAINED)
         line.quoted = found == "explained" or (found == "quoted" and bare)

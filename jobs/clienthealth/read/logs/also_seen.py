@@ -86,9 +86,6 @@ _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 #: Matches the end of an error's class name in a stack trace or a log line, but not in source code.
 _THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |, :message=>|\s*(?:\n|\Z))"
 
-#: Words of a person before the name of an error.
-_GOT = r"(?:get|getting|got|throws?|threw|raises?d?|errors?(?: for| of)?|with|saw|see|seeing) (?:an? |the |this )?"
-
 
 def _named(error: str) -> dict[str, object]:
     """Return the log pattern (as a TOML table) that recognises an error of Kafka's protocol by its class name."""
@@ -97,9 +94,8 @@ def _named(error: str) -> dict[str, object]:
         "source": _SOURCES["named"],
         "literal": error,
         "pattern": rf"(?:Kafka::|pykafka\.exceptions\.|\bError: ){error}(?:Error)?\b|\b{error}{_THROWN}"
-        rf"|\b{_GOT}[`\"']?(?:\w{{1,20}}\.){{0,4}}{error}",
-        "examples": [{"line": f"{where}{error}"} for where in ("Kafka::", "Error: ")]
-        + [{"line": f"org.apache.kafka.common.errors.{error}Exception"}],
+        rf"|\b(?:got|get(?:ting)?|threw|saw|errors?(?: for)?|with|always) (?:an? )?\W?(?:[\w.]{{1,60}}\.)?{error}",
+        "examples": [{"line": f"{where}{error}"} for where in ("Kafka::", "Error: ", "we got a ")],
     }
 
 

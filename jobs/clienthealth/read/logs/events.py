@@ -72,11 +72,11 @@ def events_and_dumps(
     events, reported = [], set()
     body = body_of(line)
     loosely = attached and (line.beside_kafka or bool(_LIBRARY.search(f"{line.logger} {line.thread} {body}")))
-    for wording, match in catalogue.matches(body, line.logger, loosely):
+    for wording, match in catalogue.matches(body, line.logger, loosely, line.narrated):
         meaning = catalogue.by_id[wording.id]
         before = body[body.rfind("\n", 0, match.start()) + 1 : match.start()]
         own, after = _is_own(line, before, body[match.end() :]), body[match.end() :].partition("\n")[0]
-        unreal = wording.loose and _is_bare(line) and _RE["intended"].match(f"{before[-MAX_BEFORE:]}{match[0]}…{after}")
+        unreal = wording.loose and _is_bare(line) and _RE["intended"].match(f"{before}{match[0]}…{after}")
         if own is None or unreal or (line.explained and not isinstance(meaning, Trouble)):
             continue
         if trouble := meaning.id if isinstance(meaning, Trouble) else wording.also:

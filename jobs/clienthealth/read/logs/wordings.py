@@ -47,6 +47,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
                logger's name contains no dot
     also       id of the known issue in `also_seen.toml` that a match shows as well; '' if there is none. Only for
                patterns of failure modes
+    narrated   True if the pattern counts only in texts in which a person reports a case (`LogLine.narrated`)
     examples   lines that the pattern must match
     """
 
@@ -57,6 +58,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     or_literals: tuple[str, ...] = ()
     logger: str | None = None
     also: str = ""
+    narrated: bool = False
     examples: tuple[Example, ...] = ()
 
     @property
@@ -165,11 +167,12 @@ class Catalogue:
         return tuple(wording for meaning in self.meanings for wording in meaning.wordings)
 
     def matches(
-        self, text: str, logger: str | None, with_loose: bool = True
+        self, text: str, logger: str | None, with_loose: bool = True, narrated: bool = True
     ) -> Iterator[tuple[Wording, re.Match[str]]]:
         """Yield (log pattern, match) for each log pattern that matches a text and allows the logger `logger`.
 
         `with_loose`: if False, leave out general patterns, which may match a line of any program (`Wording.loose`).
+        `narrated`: if False, leave out patterns for the sentences of a person (`Wording.narrated`).
 
         A logger's name without dots may be any word, so it excludes no pattern. If the text is a goroutine dump, a
         pattern's match is the goroutine that has waited longest; in any other text, it is the first match.
@@ -180,7 +183,8 @@ class Catalogue:
         for (loose, otherwise, literal), candidates in self._by_literal:
             if literal in text and not (otherwise and matched) and not (loose and (judged or not with_loose)):
                 for wording, find, logged_by in candidates:
-                    if logged_by is not None and named and not logged_by.match(logger or ""):
+                    foreign = logged_by is not None and named and not logged_by.match(logger or "")
+                    if foreign or wording.narrated > narrated:
                         continue
                     meaning = self.by_id[wording.id]
                     if not (wording.or_literals and meaning in matched) and (match := find(text)):
