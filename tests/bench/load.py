@@ -52,8 +52,8 @@ class Load:
 class Steady:
     """All clients together send `rate` records a second.
 
-    `since_ms`: each client's first timestamp; the next ones follow INTERVAL_MS apart. If it is None, each timestamp is
-    the time of sending.
+    `since_ms`: each client's first timestamp; each further timestamp is INTERVAL_MS later. If it is None, each
+    timestamp is the time of sending.
     """
 
     def __init__(

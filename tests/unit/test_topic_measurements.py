@@ -96,7 +96,7 @@ def topic(name: str, partition: int | None = None, thread: str | None = None, **
 
 
 QUEUES = {
-    # A queue holds two chunks by default. The measured saturation is that of the fuller of two queues.
+    # A queue holds two chunks by default. The measured saturation is the saturation of the fuller queue.
     "old Scala consumer": queueing(
         "old Scala consumer",
         "legacy-consumer",

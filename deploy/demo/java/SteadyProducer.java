@@ -13,7 +13,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Sends records at a steady rate and ends in one of several ways; what its callback does makes it healthy, slow or
+ * Sends records at a steady rate and ends in one of several ways; its callback makes the producer healthy, slow or
  * deadlocked. Runs with kafka-clients 0.11 to 4.x. Options are system properties:
  *
  * topic, threads, rate (records/s of all threads, 0: none), size (bytes), p.NAME (producer option NAME);

@@ -246,7 +246,7 @@ def stalls(w: Windows) -> Stalls:
     counted = ~np.isnan(first)
     since = np.where(counted, first, -1).astype(np.int64)
     calm = Column(np.where(waiting(w), np.nan, 1.0))
-    # Records stay undelivered if some wait at every sample after the row `since`, or if one fails after that row.
+    # Records stay undelivered if records wait at every sample after the row `since`, or if a record fails after it.
     undelivered = (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) | (~counts & failed_since(w, since))
     stands_still = counted & undelivered & (w.hi - since > MIN_READINGS - 1)
     return Stalls(since, np.where(stands_still, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0))

@@ -70,7 +70,7 @@ PINNED = dict.fromkeys(SETS, Path(__file__).with_suffix(".sha256"))
 def classpath(name: str) -> list[Path]:
     """Return the paths of a set's jars; download the jars that are missing.
 
-    Raises DependencyError if a jar cannot be downloaded, or has another SHA-256 than the pinned one.
+    Raises DependencyError if a jar cannot be downloaded, or does not have the pinned SHA-256.
     """
     jar_set = SETS[name]
     folder = cache()
