@@ -94,7 +94,7 @@ def _named(error: str) -> dict[str, object]:
         "source": _SOURCES["named"],
         "literal": error,
         "pattern": rf"(?:Kafka::|pykafka\.exceptions\.|\bError: ){error}(?:Error)?\b|\b{error}{_THROWN}"
-        rf"|\b(?:got|get(?:ting)?|threw|saw|errors?(?: for)?|with|always) (?:an? )?\W?(?:[\w.]{{1,60}}\.)?{error}",
+        rf"|\b(?:got|get(?:ting)?|threw|saw|seeing|errors?(?: for)?|with) (?:an? )?\W?(?:[\w.]{{1,60}}\.)?{error}",
         "examples": [{"line": f"{where}{error}"} for where in ("Kafka::", "Error: ", "we got a ")],
     }
 
