@@ -131,7 +131,8 @@ def context(content: bytes) -> Callable[[int], Context]:
 
 def narrated(content: bytes) -> bool:
     """True if a text of at most 256 KiB (_PAGE) has words of a person who reports a case ("we", "our", "noticed")."""
-    return len(content) <= _PAGE and bool(_SIGNS["reports-strongly"].search(content.decode("utf-8", "replace")))
+    lines = content.decode("utf-8", "replace").split("\n") if len(content) <= _PAGE else []
+    return any(map(_SIGNS["reports-strongly"].search, lines))
 
 
 def _without_comments(text: str) -> str:
@@ -232,7 +233,7 @@ def _indented(text: str) -> str:
 
     @cache
     def patterns_in(line: str) -> frozenset[str]:
-        return frozenset(wording.id for wording, _ in catalogue().matches(line, None))
+        return frozenset(wording.id for wording, _ in catalogue().matches(line, None, narrated=False))
 
     joined: list[str] = []
     indent = 0
