@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
-#: The nice value of the stages `unit` and `rules`: the demo runs beside them, and its clients need CPU to fail in time.
+#: The nice value of the stages `unit` and `rules`: the demo runs beside them, and needs CPU for its clients to fail.
 GIVES_WAY = 10
 OVER = 1.5
 CHECK, TEST, ALL = "check", "test", "test-all"
@@ -119,7 +119,7 @@ STAGES: Mapping[str, Stage] = {
         "cluster",
         "a Spark cluster of its own, jars without the internet",
         _budgets(all_=200),
-        # `cluster` and the later stages take most of the CPU, so the stages that need no server run first.
+        # The stage `cluster` and the stages below it take most of the CPU, so the stages that need no server run first.
         ("lint", "types", "laws", "unit", "rules"),
     ),
     "e2e": _layer(
@@ -303,7 +303,7 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 async def _until_ended(suite: str, names: Sequence[str]) -> int:
-    """SIGTERM and SIGHUP cancel the stages as Ctrl-C does."""
+    """SIGTERM and SIGHUP cancel the running stages as Ctrl-C does."""
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGHUP):

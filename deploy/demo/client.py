@@ -62,7 +62,7 @@ class Cluster(Protocol):
 
 
 class Context(Protocol):
-    """What the demo provides for a client: a folder for the run, and brokers: single ones, an old one and a cluster."""
+    """What the demo provides for a client: a folder for the run's files, single brokers, an old one and a cluster."""
 
     @property
     def run_folder(self) -> Path: ...
@@ -223,7 +223,7 @@ class DemoClient:
 
 
 def _behind_a_gateway(folder: Path) -> tuple[RealBroker, Gateway]:
-    """Start a broker that advertises the gateway's address, so that clients use the gateway after the bootstrap."""
+    """Start a broker that advertises a gateway's address, so that clients reach the broker through the gateway."""
     broker_port, port = free_port(), free_port()
     gateway = Gateway(port, broker_port).open()
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
@@ -252,7 +252,7 @@ def _freeze(running: Running, outage: Outage) -> None:
 
 
 def _ways(broker: Broker, outage: Outage) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return (function that begins the outage, function that ends it)."""
+    """Return (function that begins the outage, function that ends the outage)."""
     if outage.how == "pause":
         return broker.pause, broker.resume
     return (broker.kill if outage.how == "kill" else broker.stop), broker.restart

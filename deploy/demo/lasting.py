@@ -30,8 +30,8 @@ def shortcomings(
 ) -> list[str]:
     """Return one sentence for each requirement that the run of the demo did not meet.
 
-    `seconds`: length of the run. `now_ms`: end of the run (epoch ms). `pager`: False if there can be no pages, because
-    no Alertmanager runs.
+    `seconds`: length of the demo's run. `now_ms`: end of the run (epoch ms). `pager`: False if there can be no pages,
+    because no Alertmanager runs.
     """
     sentences = []
     for course in courses:

@@ -1,6 +1,6 @@
 """`make audit`: list known vulnerabilities of the product's dependencies.
 
-Jars are compared with the committed list known_cves.toml, which gives the reason for each accepted vulnerability.
+Jars are compared with the list known_cves.toml, which gives a reason for each vulnerability that is accepted.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def has_vulnerability(code: int, out: str, err: str) -> bool:
     """Print the result of a run of pip-audit. Return True if it found a vulnerability or failed.
 
     Return False if there is no vulnerability, or if the advisory service did not answer. `code`, `out`, `err`: exit
-    code, standard output and standard error of the run.
+    code, standard output and standard error of pip-audit.
     """
     if code == 0:
         print("Python packages: none has a known vulnerability")

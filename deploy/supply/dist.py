@@ -21,7 +21,7 @@ from deploy.helm.build import project
 
 SOURCES = ("jobs", "exporters", "alerts", "pyproject.toml", "README.md", "LICENSE")
 BENCHMARK = "deploy/benchmark"
-#: A recording of a failed client, in which the installed `diagnose` must find the failure.
+#: A recording of a failed client; `diagnose` from the installed wheel must find the failure in it.
 RECORDING = "tests/recordings/deadlock-3.9"
 
 

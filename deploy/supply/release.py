@@ -118,7 +118,7 @@ def settled(archive: bytes, epoch: int) -> bytes:
 
 
 def publishing(version: str, out: Path) -> Iterator[str]:
-    """Yield the commands that publish a release, in order. `example.org` is a placeholder for the project's servers."""
+    """Yield the commands that publish a release, in order. `example.org` stands for the project's servers."""
     where, name = os.path.relpath(out), project()["name"]
     image, jar = f"registry.example.org/{name}:{version}", f"{where}/{plugin.NAME}-{version}"
     yield f"(cd {where} && sha256sum --check {SUMS} && gpg --armor --detach-sign {SUMS})"

@@ -1,4 +1,4 @@
-"""Measure how fast the complete monitor processes a topic's backlog after its warm-up, and the cost per record."""
+"""Measure how fast the warmed-up monitor processes a topic's backlog, and the CPU cost per record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the campaign's real application (`client.py`), and check that all its records are accounted for."""
+"""Run a real Kafka application (`client.py`) in a chaos campaign; check that all its records are accounted for."""
 
 from __future__ import annotations
 

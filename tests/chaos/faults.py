@@ -1,4 +1,4 @@
-"""Define the kinds of faults: context managers that cause a fault in the running stack and then repair the damage."""
+"""Define the kinds of faults: context managers that cause a fault in the running monitor's stack and then repair it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
-#: Only records of the seconds [BEFORE, AFTER) of a slice are published during the slice's fault.
+#: During the fault of a slice, only the slice's records from second BEFORE up to second AFTER are published.
 BEFORE, AFTER = 120, 240
 NOTICED_SECONDS = 180.0
 
@@ -46,7 +46,7 @@ Begin = Callable[[Scene], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Kind:
-    """`seconds`: the shortest and the longest duration. `hides`: True if the fault deletes unread records."""
+    """`seconds`: shortest and longest duration of the fault. `hides`: True if the fault deletes unread records."""
 
     name: str
     help: str

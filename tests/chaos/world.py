@@ -250,7 +250,7 @@ class Run:
                 **self._more,
             },
             "registry": {"url": self.registry.url},
-            # Departed clients are shown until the run ends, because the moment of their removal differs between runs.
+            # Departed clients are shown until the run ends, because the time of their removal differs between runs.
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }

@@ -1,4 +1,4 @@
-"""Spark spreads the bucket numbers evenly over its partitions, and a restart from a checkpoint keeps the numbers."""
+"""Spark spreads buckets evenly over its partitions, and the buckets' numbers stay after a restart from a checkpoint."""
 
 from __future__ import annotations
 

@@ -49,5 +49,5 @@ def test_recordings_are_judged_as_in_the_golden_matrix() -> None:
     # The recording's metrics end 39 s before its log, so the client's health at the end of the log is unknown.
     expected["shutdown-loop-c", "lf"]["cross-topic-blocking"] = "unknown"
     assert judged == expected
-    # The recording holds five messages of a jstack that found no process; these messages have no time.
+    # The recording holds five error messages of jstack, which found no process; these messages have no time.
     assert result.rejected == {"missing-timestamp": 5}

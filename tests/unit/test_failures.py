@@ -1,4 +1,4 @@
-"""One sentence says why a Spark query failed and what to do."""
+"""The message on a failed Spark query is one sentence that says why the query failed and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers ask clients for pushes of metrics, and the doctor checks the brokers' plugin."""
+"""Brokers ask clients to push metrics, and `kafka-health doctor` checks the plugin that takes the pushes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clienthealth.settings import Settings
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 
 
-#: A broker with the metric reporter BROKEN stands for a broker with wrong settings of our plugin.
+#: A broker with a metric reporter named BROKEN stands for a broker with wrong settings of our plugin.
 BROKEN = "broken"
 
 

@@ -48,8 +48,8 @@ class Jolokia:
     def read(self, patterns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
         """Return the attributes of all matching MBeans, by MBean name, with one request.
 
-        `patterns`: a pattern of MBean names → the attributes to read ([]: all). Raises JolokiaError if the agent gives
-        no complete answer.
+        `patterns`: a pattern of MBean names → the attributes to read ([]: all). Raises JolokiaError if the Jolokia
+        agent gives no complete answer.
         """
         requests: list[dict[str, Any]] = [
             {"type": "read", "mbean": pattern, "config": {"ignoreErrors": True}}
@@ -72,7 +72,7 @@ class Jolokia:
         return mbeans
 
     def thread_dump(self) -> str:
-        """Return a thread dump as `jcmd Thread.print` writes it. Raises JolokiaError if the agent gives none."""
+        """Return a thread dump as `jcmd Thread.print` writes it. Raises JolokiaError if the agent gives no dump."""
         response = self._post(_DUMP)
         if not isinstance(response, dict) or response.get("status") != 200:
             raise JolokiaError(f"{self.url}: no thread dump: {_reason(response)}")

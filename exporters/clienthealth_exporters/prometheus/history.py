@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Measurements whose samples are kept, and their index in `State.largest` (None: the sample is taken from `State.lag`).
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
-#: Maximum numbers of samples per client (POINTS), and of clients with samples (MAX_CLIENTS).
+#: POINTS: maximum number of samples per client. MAX_CLIENTS: maximum number of clients with samples.
 POINTS = 120
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40
@@ -86,7 +86,7 @@ class Track:
 class History:
     """Clients' samples and status changes, and for each service the share of unhealthy records in each hour.
 
-    Thread-safe. `begun`: the earliest event time so far (epoch seconds); None before the first state.
+    Thread-safe. `begun`: the earliest event time of all states so far (epoch seconds); None before the first state.
     """
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class History:
     def services(self) -> Iterator[tuple[str, Mapping[int, float]]]:
         """Yield (service, shares): for each hour, which share (0 to 1) of the service's judged records was unhealthy.
 
-        A key of `shares` is an hour's start, in hours since the epoch.
+        A key of `shares` is the start of an hour, as a number of hours since 1970.
         """
         with self._lock:
             rows = [
@@ -167,7 +167,7 @@ class NamedRecord(msgspec.Struct):
 class Recall:
     """Keeps records of clients for which this exporter has no state. Thread-safe.
 
-    These are clients that this exporter has dropped, or that another exporter serves.
+    An exporter has no state for a client that it has dropped, or that another exporter serves.
     """
 
     def __init__(self) -> None:

@@ -60,7 +60,7 @@ class Burn:
     pages: bool = False
 
 
-#: The pair 1d and 2h is from kubernetes-mixin, the others are from Google's SRE workbook.
+#: The windows 1d and 2h are from kubernetes-mixin, the other pairs of windows are from Google's SRE workbook.
 BURNS = (
     Burn("1h", "5m", 14.4, "2m", pages=True),
     Burn("6h", "30m", 6, "15m", pages=True),

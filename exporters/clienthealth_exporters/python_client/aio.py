@@ -1,4 +1,4 @@
-"""aiokafka: measure the calls of a producer or consumer, and send the reporter's snapshots."""
+"""aiokafka: measure the calls of a producer or consumer, and send the snapshots that `report()` makes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clienthealth_exporters.python_client.probes import (
     quietly,
 )
 
-#: Options for the connection to the cluster, which the reporter's own producer copies from the application's client.
+#: Options for the connection to the cluster; the producer that sends reports copies them from the application's client.
 _CONNECTION = (
     *("bootstrap_servers", "security_protocol", "ssl_context", "sasl_mechanism", "sasl_plain_username"),
     *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_oauth_token_provider"),
@@ -63,7 +63,7 @@ def _stopping(base: Any) -> Any:
             await base.stop(self)
         finally:
             # Run `closed` in a thread, because `closed` waits until the last snapshot is sent, and would block the
-            # loop.
+            # event loop.
             await asyncio.to_thread(quietly, self.__dict__[ATTRIBUTE].closed)
 
     return stop
@@ -122,7 +122,7 @@ def _watched_consumer(base: Any) -> type:
 
 
 class Sender:
-    """Sends records with its own small producer, on the event loop of the reporter's thread."""
+    """Sends records with a small producer of its own, on an event loop of its own."""
 
     def __init__(self, client_id: str, options: Mapping[str, Any]) -> None:
         self._options = {"client_id": client_id, "acks": 1, "request_timeout_ms": 4000, **options}
@@ -134,7 +134,7 @@ class Sender:
         return self._loop.run_until_complete(asyncio.wait_for(self.send(records), DELIVERY_SECONDS))
 
     async def send(self, records: Sequence[tuple[str, bytes, bytes]]) -> int:
-        """Send records (topic, key, value) on the event loop. Return how many were acknowledged."""
+        """Send records (topic, key, value) on the sender's event loop. Return how many were acknowledged."""
         if self._producer is None:
             producer = aiokafka.AIOKafkaProducer(**self._options)
             try:

@@ -1,4 +1,4 @@
-"""kafka-python 3: measure the calls of a producer or consumer, and send the reporter's snapshots.
+"""kafka-python 3: measure the calls of a producer or consumer, and send the snapshots that `report()` makes.
 
 The client's class is replaced by a subclass that measures each call. Arguments, results and exceptions do not change.
 """
@@ -172,7 +172,7 @@ class Sender:
         """Send records (topic, key, value). Return how many were acknowledged within 5 s."""
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
-            # At exit, kafka-python closes all producers. This one must stay open, because it then sends the last
+            # At exit, kafka-python closes all producers. This producer must stay open, because it then sends the last
             # snapshots of the application's clients.
             getattr(self._producer, "_unregister_cleanup", lambda: None)()
         futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]

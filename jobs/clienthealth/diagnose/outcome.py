@@ -27,7 +27,7 @@ EXIT_CODES = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The result of reading and judging: verdicts by client, and the data behind them.
+    """The result of `diagnose`: verdicts by client, and the data from which they were made.
 
     clients     each judged client with its verdicts
     inputs      one entry per attached file, part of an archive, or standard input

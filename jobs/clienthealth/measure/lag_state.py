@@ -1,7 +1,7 @@
 """Judge the state of a consumer on one partition from its last commits.
 
-The rules are Burrow's, in Burrow's order (STOP, REWIND, "was caught up", STALL, WARN). The rules apply only while the
-lag exceeds the tolerated lag. The rules differ from Burrow's where Burrow judged wrongly in tests:
+The rules are those of LinkedIn's Burrow, in the same order (STOP, REWIND, "was caught up", STALL, WARN). They apply
+only while the lag exceeds the tolerated lag, and differ from Burrow's where Burrow judged wrongly in tests:
 
 - With fewer than three commits (`min_commits`) the state is UNKNOWN until half of `[lag] window_seconds` passes without
   a commit. Burrow reports STOP a millisecond after a single commit.
@@ -50,7 +50,7 @@ class Known(NamedTuple):
 
     silent_seconds  time without a commit while records were unread
     idle            True if the end offset has not moved for `stop_min_seconds`
-    allowed         the tolerated lag in records
+    allowed         the lag in records that is tolerated
     owned           True if the partition is assigned to a member of the group
     gap_seconds     the group's median time between two commits on one partition; None if unknown
     """
@@ -88,8 +88,8 @@ def state(known: Known, limits: LagSettings) -> State:
 def stop_seconds(commits: Sequence[Commit], gap_seconds: float | None, limits: LagSettings) -> float:
     """Return the seconds without a commit after which a consumer counts as stopped.
 
-    The result is `stop_gaps` times the usual gap between commits, at least `stop_min_seconds` and at most half a
-    window of `limits.window_seconds`. With fewer than `min_commits` commits the result is half a window.
+    The result is `stop_gaps` times the usual gap between commits, at least `stop_min_seconds` and at most half of
+    `window_seconds` (all in `limits`). With fewer than `min_commits` commits, the result is half of `window_seconds`.
     `gap_seconds`: the usual gap; None to compute it from `commits`.
     """
     longest = limits.window_seconds / 2
@@ -120,8 +120,8 @@ def rewound(commits: Sequence[Commit]) -> bool:
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
     """True if values rise steadily and by more than `dead_band` per second (Theil–Sen slope).
 
-    Steadily: the value falls or stays equal in at most a fifth (FALLING_SHARE) of all pairs of points. `points`: (time
-    in s, value), in order of time.
+    Steadily: the value falls or stays equal in at most the share FALLING_SHARE (a fifth) of all pairs of points.
+    `points`: (time in s, value), in order of time.
     """
     apart = ((earlier, later) for earlier, later in combinations(points, 2) if later[0] > earlier[0])
     slopes = sorted((later[1] - earlier[1]) / (later[0] - earlier[0]) for earlier, later in apart)

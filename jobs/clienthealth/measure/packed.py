@@ -28,8 +28,8 @@ class Readings(Table):
     """Samples as rows. `values`: the metrics of the client's kind in the order of CLIENT_METRICS, padded with NaN.
 
     ts                        epoch ms
-    topic, partition, offset  the input record; `topic` is a position in `Chunk.names`
-    client, config            positions in `Chunk.all_clients` and `Chunk.configs`; -1 without a configuration
+    topic, partition, offset  where the input record is; `topic` is a position in `Chunk.names`
+    client, config            positions in `Chunk.all_clients` and `Chunk.configs`; `config` is -1 if it is unknown
     interval                  reporting interval of the client, ms
     delta                     1: counters count since the previous sample, 0: since the client's start
     fresh                     1: new in this batch, 0: kept from an earlier batch
@@ -48,7 +48,7 @@ class Readings(Table):
 
 @dataclass
 class Parts(Table):
-    """The samples' values per topic, partition and thread; `values`: in the order of TOPIC_METRICS.
+    """Values of samples by topic, partition and thread, as rows; `values`: in the order of TOPIC_METRICS.
 
     row            number of the sample's row in `Readings`
     topic, thread  positions in `Chunk.names`; `thread` is -1 for values of a whole topic or partition
@@ -137,7 +137,7 @@ class GroupPartition(msgspec.Struct, array_like=True, gc=False):
 class GroupReading(msgspec.Struct, array_like=True):
     """A sample of a consumer group (`client`) at one moment (`ts_ms`: epoch ms).
 
-    `members`: number of members, None if unknown. `source`: the input record.
+    `members`: number of members, None if unknown. `source`: where the input record with the sample is.
     """
 
     client: Client
@@ -176,7 +176,7 @@ class Chunk(msgspec.Struct, array_like=True):
 
     @property
     def topic_parts(self) -> Parts:
-        """The samples' values per topic, decoded from `parts`. The column `row` has row numbers of `readings`."""
+        """The values by topic of the chunk's samples, decoded from `parts`. Column `row`: row numbers of `readings`."""
         return Parts.of(self.parts, len(TOPIC_METRICS))
 
 

@@ -63,7 +63,7 @@ def all_known(values: Sequence[Any]) -> bool:
     if not _NUMBERS.issuperset(map(type, values)):
         return False
     try:
-        # With a NaN the sum is NaN, so the comparison fails; `min` alone could miss a NaN.
+        # If a value is NaN, the sum is NaN and the comparison is false; `min` alone could miss a NaN.
         return sum(values) < _LARGEST and min(values, default=0) >= 0
     except OverflowError:
         return False

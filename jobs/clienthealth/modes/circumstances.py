@@ -22,18 +22,18 @@ from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
 #: After an outage, a client repeats a lost request within this time (ms): request.timeout.ms is 30 s by default.
 SETTLES_MS = LEAD_MS
-#: A broker's answer counts as current up to this age (ms), because heartbeats come every 3 to 5 s.
+#: A broker's answer counts as current for this time (ms), because heartbeats come every 3 to 5 s.
 FRESH_MS = 15_000
 #: Without an answer for this time (ms), brokers are away: a healthy broker delays a fetch by at most 0.5 s.
 ANSWER_MS = 10_000
-#: A thread with a frame that contains one of these texts is inside a call of a Java client.
+#: A thread is inside a call of a Java client if one of its frames contains one of these texts.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
 #: If dumps over at least this time (ms) show no thread inside a call of the client, the application does not wait for
 #: the client.
 STANDS_MS = 10_000
 
 
-#: Samples are regular if there are at least READINGS, and the longest interval is at most UNEVEN times the shortest.
+#: At least READINGS samples are regular if the longest interval between two is at most UNEVEN times the shortest.
 READINGS, UNEVEN = 4, 3
 
 
@@ -47,12 +47,12 @@ class _Sign(NamedTuple):
 
 
 def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Check that brokers answered the client around the moment `at_ms`.
+    """Check that brokers answered the client around the time `at_ms` (epoch ms).
 
-    A member of a group must also know its coordinator. The circumstance holds if brokers answered after the moment, or
-    at most 15 s before it (FRESH_MS). The circumstance does not hold if data shows an outage between 30 s before the
-    moment (SETTLES_MS) and 10 s after it (ANSWER_MS). The circumstance is unknown if no data shows an answer, or
-    if the samples begin less than 30 s before the moment.
+    A member of a group must also know its coordinator. The circumstance holds if brokers answered after `at_ms`, or at
+    most FRESH_MS (15 s) before it. The circumstance does not hold if data shows an outage between SETTLES_MS (30 s)
+    before `at_ms` and ANSWER_MS (10 s) after it. The circumstance is unknown if no data shows an answer, or if the
+    samples begin less than SETTLES_MS before `at_ms`.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -70,11 +70,11 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Return whether the client's process ran around the moment `at_ms`, neither frozen nor in a garbage collection.
+    """Return whether the client's process ran around the time `at_ms`, neither frozen nor in a garbage collection.
 
-    The circumstance holds if a thread dump was taken at most 30 s before or after the moment (SETTLES_MS), or if the
-    last four samples before the moment (READINGS) came regularly: the longest interval between them is at most three
-    times the shortest (UNEVEN). Otherwise the circumstance is unknown.
+    The circumstance holds if a thread dump was taken at most SETTLES_MS (30 s) before or after `at_ms`. It also holds
+    if the last READINGS (four) samples up to `at_ms` came regularly: their longest interval is at most UNEVEN (three)
+    times their shortest. Otherwise the circumstance is unknown.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump of the process was taken", "process-runs")
@@ -86,10 +86,10 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Check that a producer's I/O thread worked around the moment `at_ms`. Without data the circumstance is unknown.
+    """Check that a producer's I/O thread worked around the time `at_ms`. Without data the circumstance is unknown.
 
-    The thread worked if it logged a line in the 30 s before the moment (SETTLES_MS), or if select-total rose in that
-    time or later.
+    The thread worked if it logged a line in the SETTLES_MS (30 s) before `at_ms`, or if the metric select-total rose in
+    these 30 s or later.
     """
     name, since_ms = "io-thread-works", at_ms - SETTLES_MS
     if any(since_ms < one.ts_ms <= at_ms and (_unserved(one) or on_io_thread(one)) for one in window.known_logs):
@@ -101,7 +101,7 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Check `coordinator_answers` for a moment that may be before the window or before its first known sample.
+    """Check `coordinator_answers` for a time that may be before the window or before its first known sample.
 
     Before the client's first data nothing shows whether brokers answered, so the circumstance does not hold. But if
     dumps show no thread inside a call of the client, the circumstance is unknown.
@@ -139,7 +139,7 @@ def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circu
 
 
 UNANSWERED = "no data shows that brokers answered the client at that time"
-BEFORE = "this moment is before the first data of the client"
+BEFORE = "the client's data begins after that time"
 INSIDE = "the thread is inside the Kafka client, and no data shows that brokers answer"
 
 

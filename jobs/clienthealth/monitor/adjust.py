@@ -40,7 +40,7 @@ class Reporting:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What `diagnose` or `watch` knows about a client and about the inputs.
+    """What `diagnose` or `watch` knows about a client and about the command's inputs.
 
     look     the data from which `FailureMode.doubt` decides whether a mode is ruled out
     last_ms  time of the client's newest sample; 0 without samples
@@ -70,7 +70,7 @@ class Context:
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client at all reports
     attached      what `diagnose` or `watch` knows about the client and the inputs; None in the monitor
-    verdicts      all verdicts of this moment; `adjust` sets this field in stage "moment" only
+    verdicts      all verdicts that are adjusted together; `adjust` sets this field in stage "moment" only
     """
 
     mode: FailureMode[Any] | None = None
@@ -106,12 +106,12 @@ def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """One entry of the list of adjustments.
+    """A rule that may change verdicts: one entry of the list ADJUSTMENTS.
 
     change  the function (verdict, context) → verdict; it returns the same object if it changes nothing
     why     what would be wrong without the adjustment
 
-    The function's docstring states why the adjustment is at this place in the list.
+    The docstring of the function `change` states why the adjustment is at its place in the list.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Adjustment:
 
     @property
     def place(self) -> str:
-        """Why the adjustment is at this place in the list."""
+        """Why the adjustment is at its place in the list ADJUSTMENTS."""
         return self.change.__doc__ or ""
 
     def apply(self, verdict: Verdict, context: Context) -> Verdict:
@@ -171,7 +171,7 @@ LONGEST_MS = 30_000
 
 @per_windows
 def repeats(w: Windows) -> Bools:
-    """True for windows in which all metrics stayed the same, even those that grow with the clock (_CLOCKS).
+    """True for windows in which no metric changed, not even the one that always grows in a running client (_CLOCKS).
 
     A gateway or collector may keep sending the last sample of a client that is gone. In a running Java client at least
     one metric changes.
@@ -228,7 +228,7 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return whether one of `proofs` excludes the innocent explanation `confusion`; unknown if none does."""
+    """Return whether one of `proofs` excludes `confusion`, an innocent explanation of a failure; unknown if none."""
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
         if needed and proof.holds:
@@ -277,7 +277,7 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
     return Verdict(verdict.mode, "unknown", reason=AWAITING_METRICS, evidence=verdict.evidence)
 
 
-ALL_SILENT = "no client reports: perhaps the collectors or the topic have stopped"
+ALL_SILENT = "no client reports: perhaps the collectors of metrics or their topic have stopped"
 #: A failure in a recording counts as lasting until the end if it was last seen less than this time (ms) before the last
 #: sample.
 LASTING_MS = 90_000
@@ -295,7 +295,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
     return max((fact.ts_ms for fact in verdict.evidence), default=0) > last_ms - LASTING_MS
 
 
-@_adjustment("moment", "If no client reports, the collectors or the topic have stopped, not each client.")
+@_adjustment("moment", "If no client reports, the collectors of metrics or their topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
     """If no client reports, set verdicts without log evidence to unknown before other adjustments use them."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
@@ -343,7 +343,7 @@ LOOKED_AT = "records wait in the buffer, but the producer was running when its m
 
 
 @_adjustment(
-    "shown", "An incident lasts longer than one window, so its verdict has the earliest onset and all evidence."
+    "shown", "An incident lasts longer than one window, so the incident has the earliest onset and all evidence."
 )
 def _open_incident(verdict: Verdict, context: Context) -> Verdict:
     """Replace the verdict by the open incident's verdict, before later adjustments change that verdict."""
@@ -374,7 +374,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
-    # A log line or a thread dump can show the end of a client, so verdicts with this evidence stay unchanged.
+    # A log line or a thread dump can show the end of a client, so a verdict based on one stays unchanged.
     if not kinds <= {"metric", "absence"}:
         return verdict
     topics = _topics(verdict, "metric")
@@ -384,7 +384,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="unknown", reason=LOOKED_AT, evidence=())
 
 
-@_adjustment("shown", "`ok` is unproven without the mode's own evidence of health, or if evidence could not be read.")
+@_adjustment("shown", "`ok` is unproven without evidence of health for this mode, or if evidence could not be read.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
     """Change `ok` to unknown if the mode is not ruled out; runs after all changes to unhealthy verdicts."""
     attached = context.attached
@@ -408,7 +408,7 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: `diagnose` puts undated records this far (ms) before dated ones, so that dated and undated dumps are not compared.
+#: `diagnose` puts undated records this long (ms) before dated ones, so that dated and undated dumps are not compared.
 APART_MS = 10 * 86_400_000
 
 BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}

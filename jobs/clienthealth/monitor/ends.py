@@ -34,7 +34,7 @@ class Silence(NamedTuple):
     def settled_ms(self) -> float:
         """Time (epoch ms) up to which a logged start is this client's own; a later start belongs to a successor.
 
-        It is at least 5 s (START_MS) after the first sample, because a client may send that sample while it starts.
+        This is at least START_MS (5 s) after the first sample, because a client may send that sample while it starts.
         """
         return max(self.last_ms, self.first_ms + START_MS)
 
@@ -100,8 +100,8 @@ def _of_its_end(
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # A start line without an instance counts if no other client had this client id at the last sample. It does
-            # not count if this client id was closed only after a later start (`unsure`).
+            # A start line without an instance counts if no other client had this client id at the last sample. Such a
+            # line does not count if this client id was closed only after a later start (`unsure`).
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
@@ -109,7 +109,7 @@ def _of_its_end(
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # A killed client sends no more samples, so a kill that was logged more than 5 s (START_MS) before the client's
+        # A killed client sends no more samples, so a kill that was logged more than START_MS (5 s) before the client's
         # last sample hit another process.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
@@ -119,10 +119,10 @@ def _of_its_end(
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """True if a client without data is known to have ended.
 
-    The proof is a log line on the client's close, a log line on the kill of the client's process, or a client of the
-    same name that appeared on the host after this client's last sample. `departed_ms`: the time of the last sample.
-    `alone`: True if at that time no other client of the same name was on the host; otherwise only a log line with the
-    instance of `client` is proof.
+    Each of these is proof: a log line on the client's close, a log line on the kill of the client's process, or a
+    client of the same name that appeared on the host after this client's last sample. `departed_ms`: the time of the
+    last sample. `alone`: True if at that time no other client of the same name was on the host; otherwise only a log
+    line with the instance of `client` is proof.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -159,10 +159,10 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the reporting clients (indices in `state.all_clients`) that prove that the process of `client` still runs.
 
-    `client` no longer reports. If its library reports only inside poll(), perhaps only the polls have stopped: every
-    other client of its instance is proof. For other libraries, a client of its service and host is proof if it sent a
-    sample before the data of `client` ended; a later client may belong to a new process. An open incident contains the
-    time of this end; without the time there is no proof.
+    `client` no longer reports. If its library reports only inside poll(), perhaps the application only stopped polling:
+    every other client of the same instance is proof. For other libraries, a client of its service and host is proof if
+    it sent a sample before the data of `client` ended; a later client may belong to a new process. The client's open
+    incident contains the time of this end; without that time there is no proof.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):
@@ -206,8 +206,8 @@ def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> t
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
     A push does not name its process. If this client's process had ended, all clients of that process would have stopped
-    pushing. So there is a sign only if all other clients at the address still push. There is no sign if one of these
-    clients is new (it may belong to a later process) or has this client's id (it may be a replica on this host).
+    pushing. So there is a sign of life only if all other clients at its address still push. There is none if one of
+    these clients is new (it may belong to a later process) or has this client's id (it may be a replica on this host).
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 
 def finished(bucket: Bucket, gone: Sequence[int], changes: Sequence[Transition], now_ms: int) -> list[Row]:
-    """Return the rows of the minutes that have finished since the last call. `now_ms`: this machine's clock.
+    """Return the rows of the minutes that have finished since the last call. `now_ms`: the time now (epoch ms).
 
     `gone`: the departed clients (indices in the state); all their minutes count as finished. `changes`: this step's
     changes of incidents.

@@ -60,7 +60,7 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 
 
 def assign(bucket: Bucket) -> list[Transition]:
-    """Move open incidents to the clients to which they belong. Return the changes.
+    """Move open incidents to the clients to which they belong. Return the changes of incidents.
 
     An incident without a client id belongs to the only client of its kind in the process, once that client is known. An
     incident of a client that is known only from its log belongs to the client that reports with the same client id.

@@ -47,7 +47,7 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
     """Judge one window, and change the verdict by the adjustments of stage "window" (`adjust.py`).
 
-    `known`: what the adjustments use besides the mode and the window.
+    `known`: what the adjustments use besides `mode` and `window`.
     """
     context = dataclasses.replace(known, mode=mode, window=window)
     (adjusted,) = adjust("window", [mode.judge(window, mode.thresholds)], context)
@@ -71,7 +71,7 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
     """Return verdicts on a client that sends no more samples.
 
-    Only the failure modes that can stop the samples (those with `LiveMode.silence`) give verdicts.
+    Only failure modes that can stop a client's samples (modes with `LiveMode.silence`) give verdicts.
     """
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))
@@ -86,7 +86,7 @@ def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 
 
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
-    """Merge the verdicts of one mode on overlapping windows into one: the worst status, and the fault's earliest onset.
+    """Merge one mode's verdicts on overlapping windows into one verdict with the worst status and the earliest onset.
 
     If no verdict is unhealthy, return the verdict on the newest window with enough samples for a verdict.
     """
@@ -119,9 +119,9 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
     """Merge the details of one fault from several windows, given in order of time.
 
-    A key gets its newest value. But a key in the mode's `sums` or `peaks` gets its greatest value, because windows
-    overlap. If the total of the `Count` with the key's name is greater, the key gets this total. A key in the mode's
-    `momentary` is dropped if the newest window lacks the key.
+    A key gets its newest value. But a key in the failure mode's `sums` or `peaks` gets its greatest value, because
+    windows overlap. If the total of a `Count` with the key's name is greater, the key gets that total. A key in the
+    failure mode's `momentary` is dropped if the newest window lacks the key.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}

@@ -1,1 +1,1 @@
-"""What all commands share: Kafka connections, a web server, jars and Java, the schema registry, hiding of secrets."""
+"""What all commands share: Kafka connections, a web server, jars and Java, schema registries, hiding of secrets."""

@@ -43,7 +43,7 @@ SECURITY_HEADERS = {
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
-#: Time limits (s) for sending a request and for reading the response; maximum size (bytes) of a request's head.
+#: Time limits (s) for a peer to send a request and to read the response; maximum size (bytes) of a request's head.
 REQUEST_SECONDS = 15.0
 ANSWER_SECONDS = 60.0
 MAX_HEADER_BYTES = 32_768
@@ -91,8 +91,8 @@ class Server(ThreadingHTTPServer):
     """Answer GET and HEAD requests with the function `answer`, each connection in its own thread.
 
     `open_paths`: the paths of probes, which need no password and do not count towards MAX_ANSWERS. `chosen_by`: the
-    setting or option that chose the port, for the error message. Raises ServiceError if the server cannot listen on the
-    port, SettingsError if the web_config_file is wrong, and DependencyError if that file needs a missing package.
+    setting or option that chose the port; an error message names it. Raises ServiceError if the server cannot listen on
+    the port, SettingsError if `web_config_file` is wrong, and DependencyError if that file needs a missing package.
     """
 
     daemon_threads = True
@@ -128,7 +128,7 @@ class Server(ThreadingHTTPServer):
     def get_request(self) -> tuple[Any, Any]:
         """Accept a connection and return (connection, address of the peer).
 
-        The connection's own thread does the TLS handshake, so that no peer delays others.
+        The connection's own thread does the TLS handshake, so that a slow peer does not delay other peers.
         """
         connection, address = super().get_request()
         if self.access.tls is not None:
@@ -187,7 +187,7 @@ class Server(ThreadingHTTPServer):
 
 
 def _end(connection: socket.socket) -> None:
-    # TLS would wait for the peer, so close the plain socket.
+    # Closing the TLS connection would wait for the peer, so shut down the plain socket below it.
     with suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
@@ -213,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return False
         if parsed and (self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers):
-            # Close the connection, because the server would read the request's body as another request.
+            # Close the connection after the response: the server would take the request's body for another request.
             self.close_connection = True
         return parsed
 
@@ -256,7 +256,7 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Send a short error response that repeats nothing from the request."""
         self.close_connection = True
-        # Without a version in the request, the standard library sends no status line.
+        # Set a version, because the standard library sends no status line if the request had none.
         self.request_version = "HTTP/1.1"
         status = HTTPStatus(code)
         self._send(Response(f"{status.phrase.lower()}\n", "text/plain", status, {"Connection": "close"}))
@@ -321,7 +321,7 @@ def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield packets of 64 to 128 KiB (the last may be smaller).
 
-    The peer must read each packet within the connection's timeout.
+    The peer that receives the packets must read each one within the timeout of its connection.
     """
     gathered = bytearray()
     for piece in pieces:

@@ -26,7 +26,7 @@ from clienthealth.spark import history
 
 #: Maximum number of points in the chart of the error budget that is left.
 SLOTS = 168
-#: Index of the reviewed period in a list of two periods.
+#: Index of the reviewed period in a list of two periods: the previous and the reviewed one.
 REVIEWED = 1
 
 

@@ -49,11 +49,11 @@ class Form:
 class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A setting as a TOML file defines it. `reason`: a line on its purpose, or on why a threshold has its value.
 
-    default            the value if none is set; a text may be set to '' only if its default is ''
-    at_least, at_most  the bounds: a number, or the name of another setting of the section, whose value is the bound
+    default            the value if the user sets none; a text may be set to '' only if its default is ''
+    at_least, at_most  the bounds: a number, or another setting of the same section, whose value is the bound
     one_of             the allowed texts
     form               the form of the text, or of each text in a list: a name in FORMS, such as `url`
-    needs              another setting of the section, which must be set if this setting is set
+    needs              another setting of the same section, which must be set if this setting is set
     """
 
     default: Any
@@ -98,8 +98,8 @@ class Section:
                 raise CatalogueError(f"{self.where}.{name}: unknown form {setting.form}; known are {', '.join(FORMS)}")
 
 
-#: Stands for the default of a field. The default itself is in a TOML table; the settings class names it
-#: (`of="monitor"`).
+#: Stands for the default of a field. The default itself is in the TOML table that the settings class names, for example
+#: by `of="monitor"`.
 DEFAULT: Any = None
 
 
@@ -233,7 +233,7 @@ class Checked:
 
 @typing.dataclass_transform(frozen_default=True)
 class Stated(Checked):
-    """Base of settings classes. Because of the decorator, type checkers know the parameters of each class."""
+    """Base of settings classes. `dataclass_transform` tells type checkers the parameters of each class."""
 
 
 def _shown(number: float | str | None) -> str:

@@ -3,9 +3,9 @@
 `minutes` has one final row per client and minute. `verdicts` has one row per change of an incident. `quality` has the
 counts of the monitor's input: in a minute without a row in `quality`, the monitor read nothing.
 
-Each commit to a table names the streaming query and its batch. Only the first batch after a start can already be in a
-table, so the monitor searches the newest commits for this batch only. If a checkpoint is older than the history, rows
-may come again in batches with other numbers. Then rows are compared one by one (`ReplayGuard`).
+Each commit to a table names the streaming query and the batch that made it. Only the first batch after a start can
+already be in a table, so the monitor searches the newest commits for this batch only. If a checkpoint is older than the
+history, rows may come again in batches with other numbers, and are compared with the table (`ReplayGuard`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
 #: Keep Delta's log and unused data files for a day, not 30 days: at each commit, Delta lists the folder of its log.
-#: Delta stores minimum and maximum only of the first four columns, which contain the times.
+#: Delta stores the minimum and maximum of the first four columns only; the columns with times are among them.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
@@ -86,8 +86,8 @@ class Origin:
 class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
-    These rows have event times up to `until_ms` (epoch ms). Only commits up to `written_ms` (epoch ms) can contain
-    their first copies: later commits are from batches of this checkpoint.
+    Rows that arrive again have event times up to `until_ms` (epoch ms). Only commits up to `written_ms` (epoch ms) can
+    contain their first copies: later commits are from batches of the checkpoint in use.
     """
 
     until_ms: int
@@ -218,7 +218,7 @@ def _outermost(spark: SparkSession, root: str, table: str, which: Callable[[Colu
 
 
 def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origin]]:
-    """Return (epoch ms, batch) of each batch's commit, newest first. Only the 20 newest commits (COMMITS) are read."""
+    """Return (epoch ms, batch) of each batch's commit, newest first. Only the COMMITS (20) newest commits are read."""
     if _as_made(spark, root, table):
         return []
     rows = DeltaTable.forPath(spark, inside(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")
@@ -359,7 +359,7 @@ class Maintained:
 def maintain(
     spark: SparkSession, root: str, retention_days: int, today: date, alone: bool = False
 ) -> Iterator[Maintained]:
-    """Maintain the tables one by one: yield the work done on each. `alone`: True if no monitor writes the tables.
+    """Maintain the tables one by one, and yield a report on each. `alone`: True if no monitor writes the tables.
 
     Rows of days more than `retention_days` before `today` (UTC) are deleted.
 

@@ -1,9 +1,9 @@
 """Split a log into entries, and yield only entries that contain a Kafka text: a text that only Kafka's clients log.
 
 The log is read in blocks of whole lines. A block without Kafka texts is not parsed; its lines are only counted. The
-lines around each Kafka text are parsed: the prefix is removed, and a line either begins an entry or continues the entry
-above (a stack trace, a configuration). If several writers (pods, containers, programs) share a log, the prefix of each
-line names its writer, and the lines of each writer are collected separately. A thread dump within the log is one entry.
+lines around each Kafka text are parsed: a log shipper's prefix is removed, and a line begins an entry or continues the
+entry above (a stack trace, a configuration). If several writers (pods, containers, programs) share a log, each line's
+prefix names its writer, and each writer's lines are collected separately. A thread dump in the log is one entry.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.read.logs.times import Stamp, Times
 
-#: Number of bytes before (BACK) and after (AHEAD) a text that only Kafka's clients log; these bytes are parsed, too.
+#: BACK bytes before and AHEAD bytes after a text that only Kafka's clients log are parsed, too.
 BACK, AHEAD = 1 << 14, 1 << 16
 #: Once an entry has more than this number of bytes, the next line begins a new entry.
 MAX_PART = 1 << 22
 #: Once an entry has MAX_ENTRY_LINES lines, the next unindented line begins a new entry. For an entry that contains a
 #: thread dump, the only limit is MAX_DUMP (bytes).
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
-#: The zone of a local time is known if the time differs from the shipper's UTC time by a multiple of QUARTER_MS (±
+#: The zone of a local time is known if the time differs from the log shipper's time by a multiple of QUARTER_MS (±
 #: ZONE_EXACT_MS), and by at most MOST_QUARTERS * QUARTER_MS.
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 _REMEMBERED = 20_000
@@ -37,7 +37,7 @@ _REMEMBERED = 20_000
 _ABOVE = 200
 
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
-#: Lines that continue the entry (_CONTINUED) or the thread dump (_IN_DUMP) above them.
+#: _CONTINUED matches lines that continue the entry above them, _IN_DUMP lines that continue a thread dump above them.
 _CONTINUED = re.compile(
     rb"(?! {1,4}(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)(?:[\s})\]]|$|Caused by: |Suppressed: |"
     rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked |"
@@ -80,7 +80,7 @@ class Entry:
              None if all are missing
     value    the entry's text, without the prefix that a shipper puts before each line
     stamp    the entry's own time, and where it is in `value`; None if missing, or if the entry may contain a dump
-    key      the pod, container or program that wrote the entry; '' if the log has only one
+    key      the pod, container or program that wrote the entry; '' if the log has only one writer
     dump     True if the entry may contain a thread dump
     repeats  number of equal entries that this one stands for
     numbers  number of each line in the entry, from 0 at the file's first line
@@ -174,7 +174,7 @@ class Splitter:
     def close(self) -> Iterator[Entry]:
         """Yield the entries that are still open because a further line could have continued them.
 
-        Must be called at the file's end and before a part that is skipped.
+        Must be called at the end of the file, and before each part of the file that is skipped.
         """
         for key, (part, time) in list(self._parts.items()):
             yield from self._line(part, key, time, self.lines, True)
@@ -288,8 +288,8 @@ class Splitter:
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
         """Return a line's time (epoch ms).
 
-        A line without a time gets the shipper's time, else the time of its writer's previous line, else the file's
-        newest time.
+        A line without a time gets the log shipper's time, else the time of its writer's previous line, else the newest
+        time found in the file so far.
         """
         own = stamp.ts_ms if stamp is not None else None
         if shipped:
@@ -298,11 +298,11 @@ class Splitter:
             if own is None:
                 own = sent_ms
             elif sent_ms is not None and shipped[:1].isdigit():
-                # The shipper's time names its zone, so the difference to the line's local time shows the line's zone.
+                # The shipper's time has a zone, so its difference from the line's local time shows the line's zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # If the difference between the shipper's time and the line's fits no time zone, the shipper was late,
-                # and the line's zone is taken as UTC.
+                # If the difference between the shipper's time and the line's time fits no zone, the shipper was late,
+                # and the line's time is taken as UTC.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)
@@ -357,11 +357,11 @@ _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 class Scanner:
     """Finds many texts in a block of bytes, as fast as memory can be read.
 
-    The rarest seven bytes of a text contain four pieces of four bytes, which begin at bytes 0, 1, 2 and 3. Wherever the
-    block contains the text, one of these pieces begins at a multiple of four. So numpy reads the four bytes at every
-    fourth place of the block, and compares them with the pieces of all texts. Each hit is then compared in full.
-    Searching forty texts one by one, or by one regular expression, is fifty times slower. Texts of less than seven
-    bytes are searched one by one, so there should be few of them.
+    The rarest seven consecutive bytes of a text contain four pieces of four bytes, which begin at bytes 0, 1, 2 and 3.
+    Wherever the block contains the text, one of these pieces begins at a multiple of four. So numpy reads the four
+    bytes at every fourth place of the block, and compares them with the pieces of all texts. Each hit is then compared
+    in full. Searching forty texts one by one, or by one regular expression, is fifty times slower. Texts of less than
+    seven bytes are searched one by one, so there should be few of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

@@ -40,7 +40,7 @@ _ODD = re.compile(r"[^\w.-]+")
 class Recorder:
     """Writes one folder per service, with `metrics.jsonl` and a `jstack-*.txt` per dump, for `diagnose` to read.
 
-    Secrets are removed. Raises InputError if the folder cannot be written.
+    Secrets are removed. Raises InputError if a file or folder cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -100,7 +100,7 @@ class Stand(NamedTuple):
         return (self.at_ms - self.since_ms) / 1000
 
     def as_json(self) -> dict[str, Any]:
-        """Return the thread's object in the JSON output of `watch`."""
+        """Return the JSON object for this thread in the output of `watch`."""
         of_thread = {"name": self.thread.name, "state": self.thread.state, "since": self.since_ms, "dumps": self.dumps}
         return of_thread | {"cpu_ms": self.cpu_ms, "polled": self.polled, "frames": decisive(self.thread.frames)}
 
@@ -111,7 +111,7 @@ class Session:
     newest  the state of each client as the monitor would publish it, by the client's key
     found   the worst verdict on each failure so far, by the client's key and the mode; a verdict that is withdrawn, or
             moved to another client, is removed
-    dumps   the threads in the 20 newest records with dumps (KEPT_DUMPS), by the `Source` of the record
+    dumps   the threads in the KEPT_DUMPS (20) newest records with dumps, by the `Source` of the record
     stands  a `Stand` for each thread of the application, by the instance id of its process, then by the thread's name
     faults  the texts of the errors that kept data or clients from being judged
     """
@@ -181,7 +181,7 @@ class Session:
     def standing(self, instance: str) -> list[Stand]:
         """Return the application's threads in the newest dump of a process. `instance`: the process's instance id.
 
-        Threads that called poll() come before all others. Within both groups, the longest unchanged stack comes first.
+        Threads that called poll() come before all others. Within each group, the longest unchanged stack comes first.
         """
         stands = self.stands.get(instance, {}).values()
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))

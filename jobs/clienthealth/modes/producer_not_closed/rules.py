@@ -82,7 +82,7 @@ class _Pending:
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Return the verdict on a window. `background` in mode.toml explains the rules."""
+    """Return the verdict on a window by the rules that `background` in mode.toml explains."""
     terminating, died = events(window, TERMINATING), events(window, DIED)
     if window.departed_ms is None:
         return Verdict(ID, "unknown", reason="the client still reports")
@@ -119,9 +119,9 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def explicable(verdict: Verdict) -> bool:
-    """True if a failure of another mode may explain the loss, because that failure kept the records in the buffer.
+    """True if another mode's failure may explain the loss of records, because that failure kept them in the buffer.
 
-    If a log line proves a missing close(), no other mode explains the loss.
+    If a log line proves a missing close(), no other mode explains the lost records.
     """
     unclosed = verdict.detail.get("cause") == "exit-without-close"
     return verdict.unhealthy and not (unclosed and any(fact.kind == "log" for fact in verdict.evidence))

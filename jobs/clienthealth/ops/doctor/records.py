@@ -40,7 +40,7 @@ _EMPTY: Mapping[Stream, tuple[State, str]] = {
     "logs": ("skipped", "The topic has no records yet; failures that only logs show cannot be found."),
 }
 CLOCK = "clock"
-#: A larger difference (s) between a record's time and this machine's clock puts samples into wrong windows.
+#: If a record's time differs by more than this (s) from this machine's clock, samples get into wrong windows.
 SKEW_WARNING_SECONDS = 5.0
 #: If all samples of a client are older than their Kafka records by more than this time (s), its clock is behind or a
 #: collector delays them.
@@ -108,8 +108,8 @@ class FormatCounts:
 class Reject:
     """Records that are rejected for one reason.
 
-    reason     what is wrong, without the detail
-    detail     the first detail that is known for any of these records; '' if there is none
+    reason     what is wrong with the records, without `detail`
+    detail     more about the first of these records with known details; '' if no details are known
     records    number of these records
     partition  the partition of the first record; None for a file
     offset     the offset of the first record

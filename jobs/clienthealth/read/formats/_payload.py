@@ -1,8 +1,8 @@
 """Unpack a payload: remove compression, a schema registry's frame, and the envelopes of Kafka Connect and Debezium.
 
 Payloads compressed with gzip (RFC 1952) or zstd (RFC 8878) are recognised by their first bytes. The serializers of a
-schema registry put a zero byte and the schema's number before the data (Confluent's wire format). Between number and
-data, the protobuf serializer also puts a path that locates the message in the schema.
+schema registry put a zero byte and the schema's number before the data (Confluent's wire format). Between the number
+and the data, a protobuf serializer also puts a path that locates the message in the schema.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _fill(record: Record, data: bytes | memoryview) -> None:
 
 
 def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
-    """Decode `data` into `record`; unless `data` is JSON, request schema `number` from the registry."""
+    """Decode `data` into `record`; unless `data` is JSON, request schema `number` from the schema registry."""
     if data[0] in b"{[":
         with suppress(PayloadError):
             _fill(record, data)
@@ -122,7 +122,7 @@ def _unwrap(record: Record) -> None:
 
 
 def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
-    """Return the payload without compression.
+    """Return `data` decompressed; return it unchanged if it is not compressed with gzip or zstd.
 
     Raises PayloadError if the compressed data is broken, if more than `most` bytes result, or if zstd data needs the
     package `zstandard` and the package is missing.

@@ -1,16 +1,16 @@
 """Telegraf's JSON (`data_format = "json"`): one metric per record, or a batch under `metrics`.
 
-A metric has a name, tags, fields and a time. This file defines what these parts mean for Kafka clients; `influx.py`
-uses the same meaning for line protocol. A JVM is identified by the URL from which Telegraf reads the JVM's metrics
-(Jolokia or a page of Prometheus metrics). If the URL has a local address, the tag `host` replaces this address.
-Telegraf leaves out fields that are NaN.
+A Telegraf metric has a name, tags, fields and a time. This file defines what these parts mean for Kafka clients;
+`influx.py` reads InfluxDB's line protocol by the same definitions. A JVM is identified by the URL from which Telegraf
+reads the JVM's metrics (Jolokia or a page of Prometheus metrics). If the URL has a local address, the tag `host`
+replaces this address. Telegraf leaves out fields that are NaN.
 
 Metrics of inputs.jolokia2_agent: fields are MBean attributes. Client id, topic and partition are tags if the user
 listed them as tag keys.
 
 Metrics of inputs.prometheus, which scrapes the JMX exporter or Micrometer: with `metric_version = 2`, a series becomes
 a field with the name of the series. With `metric_version = 1`, a series becomes a metric with the name of the series,
-and the value is in a field named after the type (gauge, counter, …).
+and its value is in a field named after the series' type, for example `gauge` or `counter`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Layout(NamedTuple):
 
     series  (field, name of the series) for each field that is a Prometheus series. If there are any, all other fields
             are ignored
-    kind    kind of the client; None if the measurement is not a Kafka client's
+    kind    kind of the client; None if the metric is not of a Kafka client
     fields  the fields that are read if there are no series
     names   our names of these metrics, in the order of `fields`
     """

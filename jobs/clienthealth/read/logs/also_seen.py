@@ -1,6 +1,6 @@
 """Recognise known issues that are not failure modes, by log lines or client options.
 
-`also_seen.toml` lists the issues. Known issues are counted, but get no verdict and no alert.
+`also_seen.toml` lists the known issues. They are counted, but cause no verdict and no alert.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     """A condition on one option of a client: the value equals one of some texts, or is below or above a number.
 
     option  the option's name; names that begin with `measured.` are the client's own measurements
-    one_of  `is` in TOML: the texts, in lower case; the case of the option's value does not matter
+    one_of  `is` in TOML: the texts that hold, in lower case; the case of the option's value does not matter
     like    regular expression; the condition also holds if the expression matches the whole value
     of      name of another option: `below` and `above` are multiples of its value; '' if they are plain numbers
     """

@@ -106,7 +106,7 @@ def has_zone(written: str) -> bool:
     return number(written) is not None or _written(written)[1]
 
 
-#: Time zones differ from UTC by a multiple of half an hour (ZONE_MS), at most by 14 hours.
+#: A time zone differs from UTC by a multiple of ZONE_MS (half an hour), at most by MOST_ZONES * ZONE_MS (14 h).
 ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 
 
@@ -114,8 +114,8 @@ def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) to add to a time without a zone, so that it becomes UTC; None if it cannot be inferred.
 
     `written_ms`: the time, read as UTC. `there_ms`: the time (epoch ms) at which the text arrived. If the two differ by
-    a multiple of half an hour (± SOON_MS), the difference counts as the zone's offset, because a delay is rarely a
-    multiple of half an hour.
+    a multiple of half an hour (± SOON_MS), the difference counts as the offset of the text's time zone, because a delay
+    is rarely a multiple of half an hour.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS

@@ -13,10 +13,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Command words from the lab, one per line on standard input: `go` (the trouble begins), `over` (it ends), `end` (the
- * program ends as the option `end` demands). Values of `end`: close, flush, a number (close within that many
- * milliseconds), exit (close nothing), halt, throw, return. end.ms: additional time before the end. The end of the
- * input means that the lab has ended.
+ * Reads command words from the lab's Python program, one per line on standard input: `go` (the failure begins), `over`
+ * (the failure ends), `end` (this program ends as the system property `end` demands). Values of `end`: close, flush, a
+ * number (close within that many milliseconds), exit (close nothing), halt, throw, return. The property `end.ms` is an
+ * additional time before the end. The end of the input means that the lab has ended.
  */
 final class Control {
     private static final Logger LOG = LoggerFactory.getLogger("orders.Main");

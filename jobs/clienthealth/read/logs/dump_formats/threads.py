@@ -56,7 +56,7 @@ _BY_FRAME = (
     ("clients.producer.internals.Sender.run", NETWORK_THREAD),
     ("kafka.consumer.ConsumerFetcherThread.", FETCHER_THREAD + "unnamed"),
 )
-#: To infer a thread's state: methods that wait with a time limit (_LIMITED) or without a time limit (_UNLIMITED).
+#: Methods from which a thread's state is inferred: _LIMITED wait with a time limit, _UNLIMITED without one.
 _LIMITED = (".LockSupport.parkNanos", ".LockSupport.parkUntil", "java.lang.Thread.sleep")
 _UNLIMITED = ".LockSupport.park"
 _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
@@ -69,7 +69,7 @@ class Block:
     line    number of the thread's first line in the text, from 0
     state   the thread's state as the tool or the JVM writes it; '' if the dump has no states
     cpu_ms  CPU time; None if unknown
-    python  True if the frames are Python's
+    python  True if the frames are Python functions
     key     distinguishes threads with the same name
     """
 
@@ -84,8 +84,8 @@ class Block:
     def add(self, method: str, place: str) -> None:
         """Add a frame: the caller of the frames that were added before. At most 1,024 frames are kept.
 
-        `method`: `package.Class.method`; if Kafka's packages were relocated, the prefix is removed. `place`: file and
-        line, or ''.
+        `method`: `package.Class.method`; if Kafka's packages were relocated, their new prefix is removed. `place`: file
+        and line, or ''.
         """
         if len(self.frames) < MAX_FRAMES:
             self.frames.append(Frame(method[method.find(KAFKA) + 1 :] if KAFKA in method else method, place))
@@ -101,7 +101,7 @@ class Block:
         return any(not frame.method.startswith(JVM_FRAMES) for frame in self.frames)
 
     def thread(self, number: int) -> DumpedThread:
-        """Return the finished thread. A nameless thread is named by its frames (_BY_FRAME), else `thread NUMBER`."""
+        """Return the finished thread. A nameless thread is named by _BY_FRAME, else `thread NUMBER`."""
         state = self.state if self.state in STATES else _state_by_frames(self.frames)
         return DumpedThread(self._named(number), state, self.frames, self.cpu_ms, self.line)
 
@@ -127,13 +127,13 @@ def _state_by_frames(frames: Sequence[Frame]) -> str:
 def dump_of(
     what: str, blocks: Iterable[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None
 ) -> Dump:
-    """Make a dump of at most 256 threads (MAX_THREADS).
+    """Make a dump of at most MAX_THREADS (256) threads.
 
     `what`: the program that wrote the dump. `ts_ms`: the dump's time (epoch ms). `taken`: line numbers (from 0) of the
     dump's lines in the text. `complete`: True if the dump has its closing line, False if this line is missing, None if
     the program writes no closing line.
 
-    Threads of a Kafka client, and the thread DestroyJavaVM (EXITING), come first. Then come other threads that have a
+    Threads of a Kafka client, and the thread EXITING (DestroyJavaVM), come first. Then come other threads that have a
     name and at least one frame outside the JVM's own code. All other threads are left out.
     """
     of_kafka, others = [], []
