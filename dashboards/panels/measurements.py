@@ -71,8 +71,8 @@ def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
         101,
         "Time since its last data",
         "High is bad: the client or its reporter has stopped. An age up to the client's reporting interval is normal. "
-        "What to do: check whether the process runs, then whether its metrics reach the input topic. Alert: "
-        "KafkaClientHealthInputSilent, if no client reports.",
+        "What to do: check whether the process runs, then whether its metrics reach the monitor's input topic. "
+        "Alert: KafkaClientHealthInputSilent, if no client reports.",
         [Query(f"time() - {silent}", LEGEND)],
         CLOCK,
         width=width,
@@ -262,8 +262,8 @@ def request_latency(width: int = 12, among: str = "") -> Panel:
     return chart(
         123,
         "Request latency",
-        "Time from a request to its response. High is bad: brokers or network are slow, and buffers fill "
-        "for that reason. What to do: look at the brokers before the client. No alert of its own.",
+        "Time from a request to its response. High is bad: brokers or network are slow, and producers' buffers fill. "
+        "What to do: look at the brokers before the client. No alert of its own.",
         [
             Query(
                 worst_clients("kafka_client_producer_request_latency_seconds", among, by=f"{BY_CLIENT}, stat"),
@@ -336,9 +336,9 @@ def connections(kind: str, width: int = 12) -> Panel:
         127,
         "Connections to brokers",
         "Open connections of the clients with the fewest of them. 0 for long is bad: the client reaches no broker, or "
-        "none accepts its login. Clients may close idle connections after ten minutes. What to do: read the client's "
-        "log for the address "
-        "and the reason. No alert of its own.",
+        "none accepts its login. Clients may close idle connections after ten minutes. What to do: read in the "
+        "client's log which address it tries, and why no connection is made. "
+        "No alert of its own.",
         [Query(connected, LEGEND)],
         "none",
         width=width,
@@ -377,7 +377,7 @@ def versions(id_: int, kind: str) -> Panel:
         id_,
         "Libraries and versions",
         f"How many {kind}s of the service use which library and version, and which share of them has a suspected or "
-        f"confirmed failure, the worst first. If one version is worse than the others, check what changed with it. "
+        f"confirmed failure, the worst first. If one version is worse than the others, check what changed in it. "
         f"Old versions lack metrics: before 1.0 a stuck callback is found half a minute later. No alert.",
         {
             f"{kind}s": (all_, "none"),
@@ -419,8 +419,8 @@ def last_poll(width: int = 12, among: str = "") -> Panel:
     return chart(
         131,
         "Time since the last poll()",
-        "High is bad: the handler takes long or hangs, and after max.poll.interval.ms the consumer loses "
-        "its partitions. What to do: take a thread dump and see what the polling thread does. No alert of its "
+        "High is bad: the application's handler takes long or hangs, and after max.poll.interval.ms the consumer "
+        "loses its partitions. What to do: take a thread dump and see what the polling thread does. No alert of its "
         "own.",
         [Query(worst_clients("kafka_client_consumer_last_poll_age_seconds", among), LEGEND)],
         CLOCK,
@@ -433,8 +433,8 @@ def poll_idle(width: int = 12, among: str = "") -> Panel:
     return chart(
         132,
         "Waiting for records",
-        "Share of time that consumers wait in poll(), the smallest first. Near 0 while the lag rises is bad: the "
-        "handler is the bottleneck. What to do: more consumers, or a faster handler. "
+        "Share of time that consumers wait in poll(), the smallest first. A value near 0 is bad if the lag "
+        "rises: the application's handler is the bottleneck. What to do: add consumers, or make the handler faster. "
         "No alert of its own.",
         [Query(worst_clients("kafka_client_consumer_poll_idle_ratio", among, pick="bottomk"), LEGEND)],
         "percentunit",
@@ -469,8 +469,8 @@ def coordinator_time(width: int = 12, among: str = "") -> Panel:
         134,
         "Time of commits and rebalances",
         "How long commits of offsets take; dashed: the longest recent rebalance. Long commits are bad: the "
-        "coordinator or the network to it is slow, and commitSync() delays the handler. A rebalance lasts until the "
-        "slowest member has rejoined. No alert of its own.",
+        "group's coordinator or the network to it is slow, and commitSync() delays the application. A rebalance lasts "
+        "until the slowest member has rejoined the group. No alert of its own.",
         [
             Query(commits, f"commit: {LEGEND}, {{{{stat}}}}"),
             Query(

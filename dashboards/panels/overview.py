@@ -66,9 +66,9 @@ def _strip() -> Sequence[Panel]:
             2,
             "Reporting",
             "Clients of the service that report. Fewer than you run is bad: the others are not monitored. What to do: "
-            "check that their reporter or agent writes to the input topic. Alerts: KafkaClientHealthInputSilent for "
-            "a topic, KafkaClientServiceSilent for a service, KafkaClientFleetServicesSilent for many services, "
-            "KafkaClientFleetSilent for all clients.",
+            "check that their reporter or agent writes to the monitor's input topic. Alerts: "
+            "KafkaClientHealthInputSilent for a topic, KafkaClientServiceSilent for a service, "
+            "KafkaClientFleetServicesSilent for many services, KafkaClientFleetSilent for all clients.",
             f"sum({_PRESENT}{{{OF_SERVICE}}})",
             "none",
             nothing="no clients",
@@ -79,7 +79,7 @@ def _strip() -> Sequence[Panel]:
         number(
             6,
             "Alerts firing",
-            "Firing alerts of this product, without the heartbeat. There is no number if the heartbeat is missing, "
+            "Firing alerts of this monitor, without the heartbeat alert. There is no number if that alert is missing, "
             "because then Prometheus has not loaded our rules. What to do: follow the runbook of each alert in the "
             "list below.",
             f"(count({_FIRING}) or vector(0))\nand on ()\n{_HEARTBEAT}",

@@ -1,4 +1,4 @@
-"""Start Prometheus and Alertmanager on this machine, with the product's rules and routes."""
+"""Start Prometheus and Alertmanager on this machine, with the rules and routes of the folder `alerts`."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 python -m deploy.demo.shipper FILES
 
 FILES is a file with one line per log file; lines may be added to it. A line is a JSON object with `service`, `host`,
-`instance` and `file` (see `Running.log_source`). The settings name the brokers.
+`instance` and `file` (see `Running.log_source`). The monitor's settings name the brokers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Shipper:
                 self._send(process, event)
 
     def ship(self) -> bool:
-        """Ship at most one chunk (CHUNK_BYTES) of each file. Return True if a file has more to read."""
+        """Ship at most one chunk of each file (`log_file.CHUNK_BYTES`). Return True if a file has more to read."""
         self._read_list()
         for process, file in self._followed.values():
             for event in file.events():

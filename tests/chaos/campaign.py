@@ -1,4 +1,4 @@
-"""Run a campaign: calculate the expected results, then run the input with one fault after another."""
+"""Run a chaos campaign: calculate the expected results, then run the input with one fault after another."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.chaos.world import Cluster, Run, SchemaRegistry
 STRAY = fleet_client(15)
 START_SECONDS, RECOVERY_SECONDS, SHOWN_SECONDS = 400.0, 400.0, 300.0
 SOON_SECONDS = 120.0
-#: Compare each slice of the campaign's time again ENDED slices later: `consumer-shutdown-loop` is found only after half
-#: an hour.
+#: Compare the results of each slice of time again, ENDED slices later: `consumer-shutdown-loop` is found only after
+#: half an hour.
 ENDED = 6
 END = compare.FINAL_MS // 1000 + 60
 NUDGE_SECONDS = 5.0

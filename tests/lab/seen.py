@@ -225,7 +225,7 @@ def _write_metrics(seen: Seen, metrics: Sequence[tuple[int, str]], files: Path) 
 
 
 def _otlp(push: Mapping[str, Any]) -> str:
-    """A collector stores a push with the push's headers as attributes of the resource."""
+    """An OpenTelemetry collector stores a push with the push's headers as attributes of the OTLP resource."""
     data = MetricsData.FromString(base64.b64decode(push["value"]))
     for resource in data.resource_metrics:
         for name in ("client_id", "client_instance_id", "client_software_name", "client_software_version"):

@@ -259,7 +259,7 @@ def test_polls_are_timed_and_positions_known() -> None:
     clock.now += 3
     assert consumer.poll() == {}
     clock.now += 2
-    # In the 10 s of the probe, two polls took 2 s each and began 5 s apart.
+    # In the 10 s that the probe measured, two polls took 2 s each and began 5 s apart.
     assert probe.metrics() == {
         "records-consumed-total": 2,
         "poll-idle-ratio-avg": pytest.approx(0.4),
@@ -375,7 +375,7 @@ def test_beside_confluent_kafka_the_reporter_needs_msgspec_alone(tmp_path: Path)
         for libraries in folder.parent.glob(f"{folder.name}*.libs"):
             (tmp_path / libraries.name).symlink_to(libraries)
     places = [str(tmp_path), str(ROOT / "jobs"), str(ROOT / "exporters")]
-    # Python finds no packages of the environment, only those in `places`.
+    # With -I and -S, Python finds no installed packages, only those in `places`.
     command = [sys.executable, "-I", "-S", "-c", BARE, *places]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout, done.returncode) == ("Producer []\n", 0), done.stderr

@@ -46,7 +46,7 @@ final class Counters implements ClientTelemetryToTopic.CountersMBean {
         unreachable(failure);
     }
 
-    /** Counts a push for which the queue had no room. */
+    /** Counts a push that was dropped because the queue was full. */
     void dropped() {
         dropped.incrementAndGet();
         report();

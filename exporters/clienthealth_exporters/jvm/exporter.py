@@ -108,7 +108,7 @@ class Targets:
             self._in_file = Reread(f"targets of {file}", [file], lambda: _targets(file), former=())
 
     def now(self) -> tuple[Target, ...]:
-        """Return all targets. If the file cannot be read, use the file's previous targets."""
+        """Return all targets. If the targets file cannot be read, return the targets that were read from it last."""
         return (*self._given, *(self._in_file.current() if self._in_file else ()))
 
 

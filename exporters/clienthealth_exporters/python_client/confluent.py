@@ -1,7 +1,7 @@
 """confluent-kafka (librdkafka): make a subclass of the library's Producer or Consumer that reports on its instances.
 
-librdkafka passes statistics, errors and log lines to callbacks in the configuration. Each callback is wrapped, and the
-wrapper calls the application's callback.
+librdkafka passes statistics, errors and log lines to callbacks in the client's configuration. Each callback is wrapped,
+and the wrapper calls the application's callback.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Reported:
     def wrapped(self, interval_seconds: float) -> dict[str, Any]:
         """Return the application's configuration with callbacks that report and then call the application's callbacks.
 
-        `interval_seconds`: the interval of statistics, unless the configuration gives one.
+        `interval_seconds`: the interval of statistics, unless the application's configuration sets one.
         """
         config = {"statistics.interval.ms": round(1000 * interval_seconds), **self.config}
         config["stats_cb"] = self._calling(self.keep_statistics, config.get("stats_cb"))

@@ -71,8 +71,8 @@ def examine(
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
     """Add a date to the times of day in the records of an attachment (`identified`), and yield the records.
 
-    The date comes from the file's name, else from the dated attachments (`dated`) of the process; without either, the
-    records stay undated.
+    The date comes from the name of the attachment's file, else from the dated attachments (`dated`) of the process;
+    without either, the records stay undated.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]
@@ -84,7 +84,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.dated = True
         attached.shift(shift)
         if attached.named and not first - NEAR_MS <= attached.span_ms[0] <= last + NEAR_MS:
-            # The time in the file's name may be in another time zone. So shift these records by so much (APART_MS) that
+            # The time in the file's name may be in another time zone. So shift these records by APART_MS, so far that
             # no window contains both them and dated records.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
@@ -99,6 +99,6 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
-    """Move an undated record to ten days (APART_MS) before all dated data of its process: no window contains both."""
+    """Move an undated record to APART_MS (ten days) before all dated data of its process: no window contains both."""
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
     return replace(record, ts_ms=min(starts) - APART_MS) if starts and record.ts_ms else record

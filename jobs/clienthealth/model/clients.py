@@ -50,7 +50,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def key(self) -> str:
-        r"""The client's key on every topic: service|instance|client_id. `\` escapes `|` and `\` in the parts."""
+        r"""The client's key on every topic: service|instance|client_id. `\` escapes `|` and `\` in its parts."""
         key = f"{self.service}|{self.instance}|{self.client_id}"
         if key.count("|") == 2 and "\\" not in key:
             return key

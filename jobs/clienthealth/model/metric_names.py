@@ -1,7 +1,7 @@
 """Map every tool's and library's name of a metric to our name, which is the Java client's.
 
-Most tools derive their names by a rule from the Java client's MBean group and attribute. The rules are functions of
-this module. `metrics.toml` lists all other names.
+Most tools derive their names by a rule from the Java client's MBean group and attribute. Functions of this module apply
+these rules. `metrics.toml` lists all other names.
 """
 
 from __future__ import annotations

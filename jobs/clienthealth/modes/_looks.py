@@ -43,8 +43,8 @@ class Look:
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
         """Return why the dumps do not prove that the client is healthy; '' if they prove it.
 
-        `what`: a clause that says what the dumps show, or why there is no dump. The proof is two dumps that are at
-        least 9 s apart (APART_MS), the later of them at most a minute old (FRESH_MS).
+        `what`: a clause that says what the dumps show, or why there is no dump. Two dumps prove it if they are at least
+        APART_MS (9 s) apart, and the later dump is at most FRESH_MS (a minute) old.
         """
         if not dumps:
             return what

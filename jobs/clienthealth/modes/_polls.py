@@ -1,8 +1,8 @@
 """Find out when an application called poll(), from the consumer's metrics.
 
-Java clients report the time of the last poll from Kafka 2.4 on. For Java clients from 1.0 on, selector metrics show
-polls. Inside poll() the application waits in the selector. Outside poll() only the heartbeat thread uses the selector:
-ten times a second, without waiting. Only poll() sends fetches, so a fetch shows a poll, too.
+Java clients report the time of the last poll from Kafka 2.4 on. For Java clients from 1.0 on, metrics of the client's
+network selector show polls. Inside poll() the application waits in the selector. Outside poll() only the heartbeat
+thread uses the selector: ten times a second, without waiting. Only poll() sends fetches, so a fetch shows a poll, too.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats
 
 @per_rows
 def _without_waiting(w: Windows) -> Column:
-    """Return for each sample the time (s) since the client last waited in the selector or fetched; NaN if unknown."""
+    """Return for each sample the time (s) since the client last fetched or waited in its selector; NaN if unknown."""
     names = ("io-wait-time-ns-total", "select-total", "fetch-total")
     waited, selected, fetched = (np.diff(w.col(name), prepend=np.nan) for name in names)
     passed = np.diff(w.ts, prepend=w.ts[:1]) / 1000

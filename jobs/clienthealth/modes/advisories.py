@@ -31,7 +31,7 @@ Release = Annotated[str, msgspec.Meta(pattern=r"^\d+(\.\d+){2,3}$")]
 class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A known bug of some versions of a library.
 
-    bug      the bug's number in the library's tracker, or a name if it has no number
+    bug      the bug's number in the library's issue tracker, or a name if the bug has no number
     kinds    the kinds of client that have the bug; empty: all kinds
     since    the first version that is known to have the bug
     fixed    for each minor version with the fix, its first release with the fix; in rising order. All versions
@@ -39,7 +39,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     says     one sentence about the bug
     causes   ids of the modes that the bug causes
     mimics   ids of the modes that the bug looks like
-    source   address of a description of the bug; '' for its page in the tracker
+    source   address of a description of the bug; '' for the bug's page in the issue tracker
     """
 
     bug: str

@@ -1,4 +1,4 @@
-"""Add decoded data to the state of a bucket, within the limits; log lines wait for metrics of the same time.
+"""Add decoded data to a bucket's state, up to the configured limits; log lines wait for metrics of the same time.
 
 Limits on clients, samples and events bound a bucket's memory and work for any input. Beyond a limit, known clients stay
 and new clients are left out. Everything left out is counted.
@@ -39,11 +39,11 @@ AHEAD_MS = 60_000
 #: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
 
-#: In a backlog, the watermark follows the slowest task, but is at most this time (ms) behind the median of all tasks.
+#: In a backlog, the watermark (see `clock`) follows the slowest task, but is at most HELD_MS behind the tasks' median.
 HELD_MS = 900_000
-#: If the watermark jumps by more than this (ms) in one step, the data of all clients has a gap.
+#: If the watermark (see `clock`) jumps by more than SHARED_MS in one step, the data of all clients has a gap.
 SHARED_MS = 60_000
-#: A running monitor takes a step at least this often (ms), so a longer gap means that the machine slept.
+#: A running monitor takes a step at least every AWAKE_MS, so a longer pause shows that the machine slept.
 AWAKE_MS = 20_000
 
 
@@ -54,7 +54,7 @@ class Taken:
     chunks       the data without the clients that are left out
     log_entries  the new log entries
     late         number of late samples and events
-    left_out     number of clients, samples and events that are left out, by the name of the limit
+    left_out     by the name of a limit: how many clients, samples and events are left out because of this limit
     """
 
     chunks: Sequence[Chunk]
@@ -64,7 +64,7 @@ class Taken:
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, now_ms: int) -> Taken:
-    """Add samples and log entries to the state, within the limits, and return what was added."""
+    """Add samples and log entries to `state`, up to the limits in `settings`, and return what was added."""
     left_out = Counter[str]()
     if already := sum(chunk.left_out for chunk in chunks):
         left_out["events-per-process"] = already
@@ -110,9 +110,9 @@ def due(
 ) -> list[LogEntry]:
     """Return the log entries that can be judged now. All others wait in `state.waiting`, at most ten minutes.
 
-    An entry waits if it is newer than the watermark and its process's newest sample, and if the process has an entry
-    that is more than a minute newer than both. `readings_arrived`: True if the batch contains metrics. If it contains
-    no metrics, all metrics have been read, so no entry waits.
+    An entry waits if it is newer than the watermark (`state.time_ms`) and than its process's newest sample, and if the
+    process has an entry that is more than a minute newer than both. `readings_arrived`: True if the batch contains
+    metrics. If it contains no metrics, all metrics have been read, so no entry waits.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -254,9 +254,7 @@ def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Coun
 
 
 def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Drop log entries beyond the limits per process and in total, and count them in `left_out`; the newest are
-    kept.
-    """
+    """Drop the oldest log entries beyond the limits per process and in total, and count them in `left_out`."""
     entries = state.log_entries
     of_process = of_each_process(entries, settings.max_events_per_process)
     of_all = newest(of_process, share(settings.max_events, settings), lambda entry: entry.process)
@@ -270,10 +268,10 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     """Return the watermark (epoch ms): the time, by the clocks of most clients, up to which the topics have been read.
 
     Each task that decoded a part of the batch reports the time up to which the task has read. The watermark is the
-    median of these times, weighted by the tasks' numbers of clients. So a partition that has only one client, with a
-    wrong clock, has no effect. The watermark never goes back, and is never ahead of `now_ms`. Tasks that read only logs
-    may be far ahead, so their times count only if no other task reports. In a backlog, the watermark is the earliest of
-    these times instead of the median, but at most HELD_MS before the median.
+    median of these times, each weighted by its task's number of clients. So a partition that has only one client, with
+    a wrong clock, has no effect. The watermark never goes back, and is never ahead of `now_ms`. Tasks that read only
+    logs may be far ahead, so their times count only if no other task reports. In a backlog, the watermark is the
+    earliest of these times instead of the median, but at most HELD_MS before the median.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported
@@ -286,9 +284,9 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
 
 
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
-    """Update `state.idle_ms`, the time without input by this machine's clock. Return its value before this step (ms).
+    """Update `state.idle_ms`, the time (ms) without input. Return its former value, or 0 if input has arrived.
 
-    A step adds at most 20 s (AWAKE_MS). If more time has passed, the machine must have slept.
+    A step adds at most AWAKE_MS (20 s). If more time has passed, the machine must have slept.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms
@@ -300,8 +298,8 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 def discount_outage(state: BucketState, before_ms: int) -> None:
     """Remember a gap in the data of all clients, so that it is not taken for missing data of single clients.
 
-    There is a gap if the watermark has jumped by more than a minute (SHARED_MS) from `before_ms`, its value before this
-    step.
+    There is a gap if the watermark `state.time_ms` has jumped by more than SHARED_MS (a minute) from `before_ms`, its
+    value before this step.
     """
     jump = state.time_ms - before_ms
     if not before_ms or jump <= SHARED_MS:

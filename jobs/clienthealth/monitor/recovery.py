@@ -1,9 +1,9 @@
 """Decide when an incident is over: on evidence that the client recovered or ended, never because evidence is missing.
 
-If the client reports, `LiveMode.recovered` decides. If the client stopped reporting, the incident stays open until the
-client's end is proved (`ends.has_ended`), for at most `[absence] shown_seconds` after its last data. In two cases the
-incident stays open until the client's process stops logging: if the client never reported, or if the failure makes the
-process write log lines all the time (`logs_on`).
+If the client still reports, `LiveMode.recovered` decides whether the incident is over. If the client stopped reporting,
+the incident stays open until the client's end is proved (`ends.has_ended`), for at most `[absence] shown_seconds` after
+its last data. In two cases the incident stays open until the client's process stops logging: if the client never
+reported, or if the failure makes the process write log lines all the time (`logs_on`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def refresh(
 
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
-    """Close each incident that another incident of the same client explains. Return the changes.
+    """Close each incident that another incident of the same client explains. Return the incidents' changes.
 
     A suspected incident cannot explain a confirmed one.
     """

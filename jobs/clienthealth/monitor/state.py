@@ -36,7 +36,7 @@ ProcessKey = tuple[str, str]
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
-#: OLDEST: the oldest version of a saved state's format that this program reads.
+#: VERSION: version of the format in which states are saved. OLDEST: the oldest version that this program reads.
 VERSION, OLDEST = 5, 4
 _MAGIC = b"KCH"
 
@@ -52,7 +52,7 @@ def mark(names: Iterable[str]) -> tuple[int]:
 class Clients(Table):
     """The clients that report, one row each.
 
-    `values`: the newest known values of the metrics that show a producer's undelivered records (UNDELIVERED).
+    `values`: the newest known values of the metrics UNDELIVERED, which show a producer's undelivered records.
 
     first, last  time of the client's first and newest sample (its own clock, epoch ms)
     last_seen    time of the client's last data (epoch ms); if its clock is wrong, from neighbouring records
@@ -334,7 +334,7 @@ def save(state: BucketState, buckets: int) -> bytearray:
 
 
 def _bytes(table: Table) -> bytes:
-    # The encoder takes a view of the bytes, which saves one copy of the state.
+    # Give the encoder a view of the table's bytes, which saves one copy of the table.
     return cast(bytes, table.matrix().reshape(-1, order="F").view(np.uint8).data)
 
 

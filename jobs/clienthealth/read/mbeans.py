@@ -1,7 +1,7 @@
 """Interpret the MBeans of Kafka clients, and make snapshots of all clients of a JVM.
 
-The MBeans are those of the Java client (0.8.2 to 4.x) and of the old Scala consumer. Negative values are left out,
-because Kafka's clients write them for unknown values.
+This module knows the MBeans of the Java client (0.8.2 to 4.x) and of the old Scala consumer. Negative values are left
+out, because Kafka's clients write them for unknown values.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ PATTERNS: Mapping[str, Sequence[str]] = {
     # Request all attributes, because consumers up to 1.0 have an attribute for the lag of each partition.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
-    # The Scala consumer registers its lag in the domain kafka.server. Brokers register MBeans there, too, so read only
-    # this type.
+    # The Scala consumer registers its lag in the domain kafka.server. Brokers register MBeans in this domain, too, so
+    # read only the type FetcherLagMetrics.
     **{
         f"kafka.{'server' if kind == 'FetcherLagMetrics' else 'consumer'}:type={kind},*": ("Value", "Count")
         for kind in dict.fromkeys(path.partition("/")[0] for path in metric_names.SCALA)

@@ -6,7 +6,7 @@ client-minute       a row of the table `minutes`: one client in one minute of UT
                     client-minutes: their lag is measured, but failure modes are judged only on clients
 healthy             a client-minute with the status `ok` or `partial`. `partial`: no failure was found, but not every
                     mode could be judged. Partial minutes count as healthy: a fleet without logs has no other minutes.
-                    They are also shown separately
+                    They are also shown separately from minutes with the status `ok`
 unhealthy           a client-minute with the status `suspected` or `confirmed`; both spend the error budget in full. A
                     failing client does harm even if no thread dump proves the failure. The two are counted separately,
                     so that a suspicion can be disputed

@@ -7,7 +7,7 @@ depend on the order in which partitions arrive.
 A minute without a row in `quality` is a gap: the monitor read no data.
 
 Spark sorts all rows to compute a maximum of strings. So `clients` first groups the rows by the client's key and all
-strings, and then groups the few resulting rows by the key. This is six times as fast.
+strings, and then groups the few resulting rows by the key. Grouping twice is six times as fast as grouping once.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return one row per client, period and `queue_topic` (the topic with the client's fullest queue).
 
     Columns: the client's key, `kind`, `host`, `library`, `version`, `period`, `queue_topic`; `suspected` and
-    `confirmed`, numbers of minutes; `buffer` and `queue`, the highest used shares (0 to 1).
+    `confirmed`, numbers of minutes; `buffer` and `queue`, the highest used share (0 to 1) of the buffer and of a queue.
     """
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end))
     key, named = (*CLIENT_KEY, "period", "queue_topic"), ("kind", "host", "library", "version")

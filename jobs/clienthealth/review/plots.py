@@ -26,7 +26,7 @@ FLOOR = -1.0
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a heat strip: a service's unhealthy client-minutes in a part of the period.
+    """A cell of a heat strip: a service's unhealthy client-minutes in a part of the reviewed period.
 
     `kind`: none, some, much (more than the error budget), or blind (nothing observed). `text`: the content of the cell.
     `words`: the tooltip, which explains `text`.
@@ -78,7 +78,7 @@ def axis(review: Review) -> Markup:
 
 
 def track(review: Review, theme: Theme) -> Markup:
-    """Return a plot with a bar for each incident of `theme` that the review lists. The time axis spans the period.
+    """Return a plot with a bar for each incident of `theme` that the review lists. The plot spans the reviewed period.
 
     A bar is thinner while the failure was only suspected.
     """
@@ -106,9 +106,9 @@ def name_of(theme: Theme) -> str:
 
 
 def budget_left(review: Review) -> list[tuple[str, list[float]]]:
-    """Return (name, shares) for all services together, then for each of the four worst services (LINES).
+    """Return (name, shares) for all services together, then for each of the LINES (four) worst services.
 
-    `shares`: the remaining share of the error budget after each slot of the period; negative if overspent.
+    `shares`: the remaining share of the error budget after each slot of the reviewed period; negative if overspent.
     """
     spenders = [s for s in review.services if s.minutes.unhealthy][:LINES]
     slots = -(-review.period.minutes // review.slot_minutes)
@@ -123,7 +123,7 @@ def budget_left(review: Review) -> list[tuple[str, list[float]]]:
 
 
 def burn_down(review: Review) -> Markup:
-    """Plot how much of the error budget remains over the period, from 100 % at its start."""
+    """Plot how much of the error budget remains during the reviewed period, from 100 % at the period's start."""
     drawn = budget_left(review)
     lowest = max(min((min(shares) for _, shares in drawn), default=0.0), FLOOR)
     top, height = 12, 190
@@ -147,7 +147,7 @@ def burn_down(review: Review) -> Markup:
 
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
-    """Return (start, end) of each column of the heat strip: at most ten (CELLS); in a week, each column is a day."""
+    """Return (start, end) of each column of the heat strip: at most CELLS (ten) columns; in a week, each is a day."""
     begins = [at for at, _ in _steps(review.period, CELLS)]
     return list(pairwise([*begins, review.period.end]))
 
@@ -188,8 +188,8 @@ def heat(review: Review) -> list[HeatRow]:
 def distribution(title: str, unit: str, counts: Distribution, before: str) -> Markup:
     """Return a plot of `counts` with one bar per range of values, on a logarithmic scale.
 
-    `unit`: the word, in the singular, for what is counted. `before`: how the plot names the previous period, such as
-    "the week before".
+    `unit`: a noun in the singular for the things that are counted. `before`: how the plot names the previous period,
+    such as "the week before".
     """
     row, top = 22, 2
     most = max((*counts.now, *counts.before, 1))

@@ -17,7 +17,7 @@ Decision = Literal["ship", "freeze", "no data"]
 
 #: A budget is shown as nearly spent if at least this share of it is spent.
 NEARLY = 0.75
-#: Number of periods (weeks) in the trend and in the long budget (`long_budget`); the reviewed period is the last one.
+#: Number of periods (weeks) that `trend` and `long_budget` cover; the last of these periods is the reviewed one.
 PERIODS = 4
 #: (minimum, maximum); the maximum is None if it is unknown.
 Range = tuple[int, int | None]
@@ -155,13 +155,13 @@ class Budget:
 
 @dataclass(frozen=True)
 class ServiceSlo:
-    """How well a service met its objective, in the reviewed period and in each period of the trend.
+    """How well a service met its objective, in the reviewed period and in each of the last PERIODS periods.
 
     `service` is empty for all services together.
 
     `slots`: maps the number of each slot (the slots divide the reviewed period equally) to its client-minutes.
-    `periods`: client-minutes per period of the trend, oldest first. `lost`: records lost in the reviewed period.
-    `owner`: None if unknown.
+    `periods`: client-minutes in each of the last PERIODS periods, oldest first. `lost`: records lost in the reviewed
+    period. `owner`: None if unknown.
     """
 
     service: str
@@ -184,7 +184,7 @@ class ServiceSlo:
 
     @property
     def long_budget(self) -> Budget:
-        """The budget over all periods of the trend, for the error budget policy."""
+        """The error budget of all `periods` together, by which `decision` is made."""
         return Budget(total(self.periods), self.target)
 
     @property
@@ -263,7 +263,7 @@ def objectives(
 
 
 def together(services: Sequence[ServiceSlo], target: float) -> ServiceSlo:
-    """Return how well several services or clusters together met the common objective `target`."""
+    """Return how well several services or clusters together met `target`, one objective for all of them."""
     slots: dict[int, Minutes] = defaultdict(Minutes)
     for slot, minutes in chain.from_iterable(service.slots.items() for service in services):
         slots[slot] += minutes

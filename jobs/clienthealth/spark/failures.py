@@ -1,4 +1,4 @@
-"""Explain why the query failed. If people can mend the cause, the message contains the remedy."""
+"""Explain why the monitor's streaming query failed. If people can remove the cause, the message says how."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         if lines:
             yield b"\n".join(lines) + b"\n"
     if entry and (last := _journal(entry)):
-        # The export is cut off in the middle of its last entry, so yield the part that is present.
+        # No empty line ends the last entry, so the export is cut off: yield the part of the entry that is present.
         yield last + (b"\n" if not rest else b"")
 
 
@@ -192,7 +192,7 @@ class Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
         The application itself may write text that looks like a shipper's prefix. This text stays part of the lines if,
-        after its removal, less than half of the lines about Kafka (_FITS) can be parsed, and fewer than before.
+        after its removal, less than half (_FITS) of the lines about Kafka can be parsed, and fewer of them than before.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:

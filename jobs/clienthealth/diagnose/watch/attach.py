@@ -1,7 +1,7 @@
 """Attach a Jolokia agent to a JVM of this machine while it is watched: on loopback, with a password, read-only.
 
 The launcher in the agent's jar loads the agent through Java's attach interface. The agent allows only reads of MBeans
-and thread dumps, and only with the password.
+and thread dumps, and only with the agent's password.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from clienthealth.read.mbeans import RUNTIME
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 
 USER = "kafka-health"
-#: Time limit (s) of the launcher, which itself gives up after some 10 s if the JVM does not answer.
+#: Time limit (s) of the agent's launcher, which gives up by itself after some 10 s if the JVM does not answer.
 LAUNCH_SECONDS = 30.0
 #: Time limit (s) for the agent's first answer, counted from the end of the JVM that attaches the agent.
 ANSWER_SECONDS = 30.0
@@ -127,7 +127,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
         port = free_port()
         options = ("--host", "127.0.0.1", "--port", str(port), "--discoveryEnabled", "false", "--config", str(config))
         with password.open(encoding="utf-8") as lock:
-            # The system releases the lock when this process ends, so a lock that is held shows a running `watch`.
+            # The system releases the lock when this process ends, so a locked password file shows a running `watch`.
             fcntl.flock(lock, fcntl.LOCK_EX)
             output = _launch(jar, *options, "start", str(pid))
             if _ATTACHED_BEFORE in output:

@@ -44,7 +44,7 @@ class Stacks:
         self._plan = DumpPlan(settings.jvm.dump_min_seconds, budget)
 
     def publish(self) -> None:
-        """If a dump is due, read the stacks with py-spy and pass them to the session.
+        """If a dump is due, read the process's stacks with py-spy and pass them to the session of `watch`.
 
         Raises ServiceError if py-spy has no permission, fails, or does not end in time.
         """
@@ -78,7 +78,7 @@ class Page:
             return False
 
     def publish(self) -> None:
-        """Read the statistics page, and pass it to the session. Raises ServiceError if the server does not answer."""
+        """Give `watch`'s session the statistics page. Raises ServiceError if the page's server does not answer."""
         self._session.take(self._read())
 
     def _read(self) -> RawRecord:

@@ -98,7 +98,7 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
 def in_one_queue(w: Windows) -> Bools:
     """For each window, True if all topics (two or more) of a librdkafka client share one queue.
 
-    Both signs are needed: records of each topic wait on the broker, and all topics report one queue length above 0.
+    Two signs show this: records of each topic wait on the broker, and all topics report one queue length above 0.
     """
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))
@@ -161,7 +161,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
     for at in np.argsort(-runs.seconds, kind="stable"):
         blocked = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
         chunks_of = [_topics(reading, "queue-chunks") for reading in blocked.readings[1:]]
-        # If the client's options do not show the queues' limit, a queue that is never empty counts as full.
+        # If the client's options do not give the maximum length of a queue, a queue that is never empty counts as full.
         least = limit if configured else min(limit, 1)
         at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= least for q in chunks_of)]
         empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]
@@ -326,7 +326,7 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
     # An old client does not report its last poll, so use the longest time outside poll() that selector metrics show.
-    # These metrics may not show a single short poll().
+    # Selector metrics may not show a single short poll().
     reported = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):

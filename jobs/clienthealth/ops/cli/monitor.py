@@ -16,22 +16,22 @@ from pathlib import Path
 
 from clienthealth.model.errors import HeapError, ServiceError, StateError
 
-#: Exit code of a failed job that may succeed after a restart (EX_TEMPFAIL).
+#: Exit code (EX_TEMPFAIL in sysexits.h) of a failed job that may succeed after a restart.
 AGAIN = 75
 #: Exit code of a job with a full heap; the next job is then started with --heap-ran-out.
 HEAP = 76
 #: Exit codes after which a restart would not help: success, wrong usage or environment, Ctrl-C.
 FINAL = (0, 2, 130)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-#: If a job that ran longer than this (s) fails, the pauses before restarts begin at 1 s (FIRST_WAIT) again.
+#: If a job that ran longer than this (s) fails, the pauses before restarts begin at FIRST_WAIT (1 s) again.
 WELL_SECONDS = 300.0
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the monitor until a signal ends it, and return its exit code.
 
-    A failed job is restarted after a pause, unless its exit code shows that a restart would not help (FINAL). The
-    pauses grow from 1 to 60 s.
+    A failed job is restarted after a pause, unless its exit code is in FINAL, which shows that a restart would not
+    help. The pauses grow from 1 to 60 s.
     """
     from clienthealth.configuration import load
 
@@ -68,7 +68,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
     except BlockingIOError as error:
         raise StateError(ANOTHER.format(checkpoint=checkpoint)) from error
     except OSError as error:
-        # Go on without the lock: the job will fail at this folder, too, and its error contains the remedy.
+        # Go on without the lock: the streaming job will fail at this folder, too, and its error says what to do.
         print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
     try:
         yield

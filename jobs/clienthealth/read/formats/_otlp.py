@@ -1,8 +1,8 @@
 """Interpret OTLP data of Kafka clients, in JSON or protobuf.
 
-The client's name is looked up on the data point (OpenTelemetry's Java agent puts `client-id` there), then on the
-resource. Sums may be deltas; in KIP-714 pushes sums are always deltas. The time span that deltas cover becomes the
-reporting interval. There is one snapshot per client and resource, at the time of the resource's newest data point.
+The client's name is looked up in the attributes of the data point (OpenTelemetry's Java agent puts `client-id` there),
+then of the resource. Sums may be deltas; in KIP-714 pushes sums always are deltas. The time span of the deltas becomes
+the reporting interval. Each client of a resource gets one snapshot, at the time of the resource's newest data point.
 
 The Java agent reports some metrics only per topic or partition, and a KIP-714 subscription may leave out the client's
 own value of a metric. Then the value is computed from the client's topics: a sum for the metrics in `metrics.SUMMED`, a
@@ -27,7 +27,7 @@ from clienthealth.settings import IdentitySettings
 KIP714 = "org.apache.kafka."
 KIP714_INTERVAL_MS, AGENT_INTERVAL_MS = 300_000, 60_000
 NODES = ("node_id", "node-id", "node.id")
-#: Each level has four of OTLP's severity numbers: TRACE 1 to 4, …, FATAL 21 to 24.
+#: Each level has four of OTLP's severity numbers: 1 to 4 are TRACE, and 21 to 24 are FATAL.
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 
 _CLIENT_METRIC = re.compile(r"(?:org\.apache\.)?kafka\.(producer|consumer)\.")
@@ -124,7 +124,7 @@ class Points(Samples):
     def counts_since(self, moment_ms: int | None) -> None:
         """Note from when (epoch ms) a delta counts; None if unknown.
 
-        The snapshots' interval begins at the earliest start time.
+        The reporting interval of the snapshots begins at the earliest of these times.
         """
         if moment_ms is not None and (self._since is None or moment_ms < self._since):
             self._since = moment_ms
@@ -135,8 +135,8 @@ class Points(Samples):
         `rolled_up`: True to compute a client's missing values from its topics. `whole`: True if the values of all the
         client's brokers are known.
 
-        The interval is the time span that the deltas cover. Without deltas, it is five minutes for a KIP-714 push and
-        one minute for other data.
+        The snapshots' interval is the time span that the deltas cover. Without deltas, the interval is five minutes for
+        a KIP-714 push and one minute for other data.
         """
         span = self.ts_ms - self._since if self.ts_ms is not None and self._since is not None else None
         self.interval_ms = interval(span, KIP714_INTERVAL_MS if self.pushed else AGENT_INTERVAL_MS)

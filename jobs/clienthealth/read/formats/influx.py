@@ -2,7 +2,7 @@
 
 Each line is one metric: `name,tag=value,… field=value,… nanoseconds`. A comma, a blank or an equals sign in a name or
 tag is escaped by a backslash. Texts are in quotes. `telegraf.py` defines the meaning of the metrics. A line without a
-time gets the time of its record. A line without tags names no process, so it is not read as this format.
+time gets the time of its record. A line without tags names no process, so it does not count as a line of this format.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ final class Truth {
         }
     }
 
-    /** Counts a lost record. `sends`: the error came from send(), not from the callback. */
+    /** Counts a lost record. `sends`: true if send() threw the error, false if the callback got it. */
     void failure(Throwable error, boolean sends) {
         failed.incrementAndGet();
         StringBuilder texts = new StringBuilder();
