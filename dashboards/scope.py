@@ -20,7 +20,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.series import CLIENT
 
 TAG = "kafka-client-health"
-#: A chart over all clients shows only this number of series, the worst ones.
+#: A chart over all clients shows at most this number of series: those with the worst values.
 WORST = 20
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -46,7 +46,7 @@ def named(labels: Sequence[str]) -> str:
 
 
 def keeping(text: str, settings: Settings) -> str:
-    """Replace the default labels of an installation (KEPT) in a query, link or legend by the labels in the settings.
+    """Replace the default labels KEPT of an installation in a query, link or legend by the labels in the settings.
 
     Raises SettingsError if the settings name no label.
     """
@@ -125,13 +125,13 @@ def worst(
     among: str = "",
     zeros: bool = False,
 ) -> str:
-    """Return a query for the series with the worst values in the time range.
+    """Return a query for the series with the worst values in the dashboard's time range.
 
     each    query for all series
     by      labels that identify a series; if several series have equal labels, their largest value is drawn
     most    maximum number of series
     pick    topk if large values are bad, bottomk if small values are bad
-    ranked  query for the values by which series are selected; '' for the worst value of `each` in the range
+    ranked  query for the values by which series are selected; '' for the worst value of `each` in that time range
     among   only clients in the result of this query are selected
     zeros   True to draw a missing series as 0 while an exporter answers
     """

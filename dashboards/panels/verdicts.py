@@ -156,7 +156,7 @@ def history(id_: int, mode: Mode) -> Panel:
 
 
 def failures(id_: int) -> Panel:
-    """Return a timeline with a band per service and mode, the worst first."""
+    """Return a timeline with a band per service and failure mode; of too many bands, only the worst are shown."""
     return timeline(
         id_,
         "Failures over time",

@@ -1,4 +1,4 @@
-"""Generate the committed alert rules, and the generated blocks of each runbook."""
+"""Generate the alert rules in the repository, and the generated blocks of each runbook."""
 
 from __future__ import annotations
 

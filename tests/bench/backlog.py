@@ -19,7 +19,7 @@ WARM_AFTER = 1 / 3
 @dataclass(frozen=True)
 class WorkedOff:
     """`rate` (records per second) and `cost` (µs of CPU time per record) leave out the monitor's start and warm-up;
-    `total_micros` is the cost with both.
+    `total_micros` is the cost per record with both.
     """
 
     rate: float

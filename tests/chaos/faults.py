@@ -212,7 +212,7 @@ def topic_recreated(scene: Scene) -> Iterator[None]:
     finally:
         admin.close()
     run.create(topic, 2)
-    # Until the monitor notices the new topic, the monitor skips offsets that were read in the old topic.
+    # Until the monitor notices that the topic is new, it skips offsets that it read in the old topic.
     checkpoint = run.checkpoint / QUERY
     run.wait("not noticed", lambda: not any(position(checkpoint).get(topic, {1: 1}).values()), NOTICED_SECONDS)
     yield

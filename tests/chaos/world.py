@@ -41,7 +41,7 @@ NUDGED_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Cluster:
-    """`gateway` is None if other tests use this broker, too; then no fault may strike the broker."""
+    """`gateway` is None if other tests also use this cluster's broker; then no fault may strike the broker."""
 
     kafka: KafkaSettings
     broker: Broker

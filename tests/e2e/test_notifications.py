@@ -1,5 +1,5 @@
-"""Send the alerts of a thousand failing clients to a real Alertmanager with the committed routes, templates and
-receivers.
+"""Send the alerts of a thousand failing clients to a real Alertmanager with the routes, templates and receivers of this
+repository.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @contextmanager
 def notified(folder: Path, wait: str = "") -> Iterator[World]:
-    """`wait`, if given, replaces each group_wait and group_interval."""
+    """`wait`, if given, replaces each `group_wait` and `group_interval` of Alertmanager's routes."""
     assert ALERTMANAGER
     running = World(free_address())
     with ExitStack() as stack:

@@ -88,7 +88,7 @@ def _slow(name: str, role: Role, how: str, ms: str, where: str, **more: object) 
 
 _DEADLOCKS = (
     _held("get"),
-    # From 4.1 on the client refuses flush() in a callback.
+    # From version 4.1 on, the Java client refuses flush() in a callback.
     _held("flush", since=((0, 0), (4, 1))),
     _held("latch"),
     _held("join"),
@@ -198,7 +198,7 @@ _CONTROLS = (
     _fine("deployed-again", "producer", end="close", again=True),
     _fine("consumer-deployed-again", "consumer", end="close", again=True),
     _fine("rebalances", "consumer", "rebalances", lasts=(20, 50)),
-    # A later loss of write access is no failure mode: send() does not wait, and each record fails at once.
+    # Write access that is lost later is no failure mode: send() does not wait, and each record fails at once.
     _fine("topic-denied-later", "producer", "deny", beside=_SYMPTOMS),
     _fine("topic-read-denied", "consumer", "deny", lasts=(8, 30), only=("Plain", "confluent", "kafka_python")),
     _fine("short-outage", "producer", "cut", lasts=(3, 15), beside=_SHORT),

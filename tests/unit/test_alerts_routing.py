@@ -1,4 +1,4 @@
-"""One alert mutes another as configured in alertmanager.yml."""
+"""An alert mutes other alerts as the inhibitions in alertmanager.yml say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The provisioning files and the scrape configuration refer to existing files."""
+"""Grafana's provisioning files and Prometheus' scrape configuration refer to existing files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`diagnose` gives recordings the verdicts of the golden matrix."""
+"""`diagnose` gives recordings the verdicts in the golden matrix (`tests/golden/matrix.txt`)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_recordings_are_judged_as_in_the_golden_matrix() -> None:
     for statuses in expected.values():
         if statuses.get("producer-not-closed") == "confirmed":
             statuses["producer-not-closed"] = "suspected"
-    # The recording's metrics end 39 s before its log, so the client's health at the end of the log is unknown.
+    # The metrics of shutdown-loop-c end 39 s before its log, so the client's health at the end of the log is unknown.
     expected["shutdown-loop-c", "lf"]["cross-topic-blocking"] = "unknown"
     assert judged == expected
     # The recording holds five error messages of jstack, which found no process; these messages have no time.

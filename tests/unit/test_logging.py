@@ -1,4 +1,4 @@
-"""Repeated messages of libraries do not hide the program's own log lines."""
+"""Repeated messages of libraries do not hide a command's own log lines."""
 
 from __future__ import annotations
 

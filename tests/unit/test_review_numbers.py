@@ -236,7 +236,7 @@ def test_words() -> None:
 @pytest.mark.parametrize(
     ("weeks", "decision"),
     [
-        # The budget of four weeks with 1,000 client-minutes each at 99 % is 40.
+        # With a target of 99 %, four weeks of 1,000 client-minutes each have an error budget of 40 client-minutes.
         ((0, 0, 0, 0), "ship"),
         ((0, 0, 0, 40), "ship"),
         ((0, 0, 0, 41), "freeze"),

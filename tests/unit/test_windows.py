@@ -179,7 +179,7 @@ def test_what_is_not_known_is_not_there() -> None:
 
 
 def test_callback_time_is_derived_from_the_time_outside_the_selector() -> None:
-    # Every 10 s, the I/O thread spends 8 s outside the selector for 80 records: 0.1 s per record.
+    # In every 10 s, the I/O thread is outside select() for 8 s for 80 records: 0.1 s per record.
     measured = indicators(*(snapshot(s, selector(10 * s, 0.5e8 * s, 1.5e8 * s, 8 * s)) for s in (0, 10, 20)))
     assert measured["io_thread_busy_ratio"] == pytest.approx(0.8)
     assert measured["callback_seconds"]["avg"] == pytest.approx(0.1)
@@ -198,7 +198,7 @@ def test_an_io_thread_that_never_came_back_was_busy_all_the_time() -> None:
 
 
 def test_a_select_in_progress_does_not_change_the_busy_ratio() -> None:
-    # During the first 10 s, the client's thread is outside select() for 8 s. During the next 10 s, one select() is in
+    # During the first 10 s, the I/O thread is outside select() for 8 s. During the next 10 s, one select() is in
     # progress, so no counter changes.
     counts = (selector(0, 0, 0, 0), selector(100, 0.5e9, 1.5e9, 80), selector(100, 0.5e9, 1.5e9, 80))
     measured = indicators(*(snapshot(10 * n, one) for n, one in enumerate(counts)))

@@ -1,4 +1,4 @@
-"""`kafka-client-failures`: copy the recordings without `truth.json`, and score the answers of a tool."""
+"""`kafka-client-failures`: copy the benchmark's recordings without `truth.json`, and score a tool's answers."""
 
 from __future__ import annotations
 

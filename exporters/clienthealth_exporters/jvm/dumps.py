@@ -22,7 +22,7 @@ DUMP_DATASET = "kafka.thread-dump"
 MAX_DUMP_BYTES = 900_000
 WEAK_DUMPS = 3
 PAIR = 2
-#: Pauses between consecutive dumps while a reason persists, in multiples of the setting `[jvm] dump_min_seconds`.
+#: Pauses between consecutive dumps while reasons for dumps persist, in multiples of `[jvm] dump_min_seconds`.
 PAUSES = (1, 1, 2, 4)
 
 
@@ -107,7 +107,7 @@ class DumpPlan:
         self._taken = 0
 
     def due(self, reasons: Sequence[Reason], now: float) -> bool:
-        """True if a dump is due for these reasons; the dump then counts as taken. `now`: seconds of a monotonic
+        """True if a dump is due for `reasons`; the dump then counts as taken. `now`: seconds of a monotonic
         clock."""
         if not reasons:
             if now - self._last >= 2 * self._min_seconds:

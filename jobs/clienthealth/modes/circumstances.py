@@ -130,8 +130,8 @@ def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circu
     """Return whether brokers answered while a thread was inside a Kafka client; None if the thread ran other code.
 
     Stacks do not show librdkafka's C calls. So each thread of an application that uses librdkafka may be inside the
-    client. If no data shows whether brokers answered, the stack decides: if it shows the client, this circumstance does
-    not hold, else it is unknown.
+    client. If no data shows whether brokers answered, the stack decides: if it shows the client, the circumstance does
+    not hold; otherwise the circumstance is unknown.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)
@@ -178,7 +178,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
         asks |= asked
 
 
-#: Functions that check a circumstance in a window at a moment (epoch ms), by the name in `mode.toml`.
+#: Functions that check a circumstance in a window at a time (epoch ms), by the circumstance's name in `mode.toml`.
 CIRCUMSTANCES: Mapping[str, Callable[[ClientWindow, int], Circumstance]] = {
     "brokers-answer": coordinator_answers,
     "io-thread-works": io_thread_works,

@@ -69,7 +69,7 @@ class Context:
     reporting     how the client reports; None if the verdict does not have to wait for the client's next sample
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client at all reports
-    attached      what `diagnose` or `watch` knows about the client and the inputs; None in the monitor
+    attached      what `diagnose` or `watch` knows about the client and the command's inputs; None in the monitor
     verdicts      all verdicts that are adjusted together; `adjust` sets this field in stage "moment" only
     """
 

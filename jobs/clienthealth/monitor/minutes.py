@@ -1,7 +1,7 @@
 """Make the rows of the table `minutes` of the history: one row per client and minute.
 
 A minute is written when no open window overlaps it any more, or when its client has departed. Samples that come later
-do not change its row. The failures of a minute are the incidents that were open during that minute.
+do not change the row. The failures of a minute are the incidents that were open during that minute.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
     """Return two values per window: True if a judge must examine the window, and a reason.
 
-    A window that no judge examines gets the verdict `ok` if the reason is '', else `unknown` with this reason.
+    A window that no judge examines gets the verdict `ok` if its reason is '', else `unknown` with its reason.
     """
     repeated = repeats(w)
     reasons = np.where(repeated, REPEATS, mode.gate.reasons(w, mode.thresholds))
@@ -179,7 +179,7 @@ def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
 
 
 def evidence_of(facts: Iterable[Evidence], per_kind: int = 3) -> tuple[Evidence, ...]:
-    """Return facts in order of time, without duplicates.
+    """Return `facts` in order of time, without duplicates.
 
     At most `per_kind` facts of each kind of evidence are kept: the oldest one, and the newest others.
     """

@@ -213,7 +213,7 @@ class Splitter:
             hit, next_hit = next_hit, bisect_left(hits, at, next_hit)
             relevant = next_hit > hit
             if relevant and self._is_left_out(line):
-                # The line equals an earlier line, also in its time, so it is counted but not parsed.
+                # This line equals an earlier line, including the time, so the line is counted but not parsed.
                 number += 1
                 continue
             stripped, key, time, part = self.prefixes.parted(line)
@@ -349,8 +349,8 @@ _STRIDE = 4
 _LEAST = 2 * _STRIDE - 1
 _FACTOR = np.uint32(2_654_435_761)
 _SHIFT = np.uint32(16)
-#: Frequent characters in logs, the most frequent first. To find a known text, the scanner first looks for that text's
-#: rarest characters.
+#: Frequent characters in logs, the most frequent first. To find a text, the scanner first looks for its rarest
+#: characters.
 _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 

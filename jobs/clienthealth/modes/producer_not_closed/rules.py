@@ -65,7 +65,7 @@ class _Pending:
         return by_bytes or (self.records or 0) >= limits.confirm_records
 
     def loss(self) -> dict[str, Any]:
-        """Return lost bytes and records as [0, maximum]; 0, because all may have been delivered after the sample."""
+        """Return lost bytes and records as [0, maximum]: all of them may have been delivered after the sample."""
         most = {"lost_bytes": self.bytes, "lost_records": self.records}
         return {name: [0, round(value)] for name, value in most.items() if value is not None}
 

@@ -16,7 +16,7 @@ from clienthealth.ops.doctor.records import newest
 from clienthealth.settings import Settings
 
 ABOUT = "owners"
-#: Number of newest records of the topic client-health that are examined. Most fleets have fewer clients.
+#: Number of newest records of the topic client-health that are examined; most fleets have fewer clients than this.
 NEWEST = 20_000
 _NAMED = 8
 

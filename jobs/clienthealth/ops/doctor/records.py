@@ -1,6 +1,6 @@
 """Read and survey the newest records of a topic: their formats and the clocks of their clients.
 
-Kafka's timestamp of a record shows nothing about a client's clock, because the sender, often a collector, sets it.
+Kafka's timestamp of a record does not show a client's clock: the record's producer, often a collector, sets it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _EMPTY: Mapping[Stream, tuple[State, str]] = {
 CLOCK = "clock"
 #: If a record's time differs by more than this (s) from this machine's clock, samples get into wrong windows.
 SKEW_WARNING_SECONDS = 5.0
-#: If all samples of a client are older than their Kafka records by more than this time (s), its clock is behind or a
-#: collector delays them.
+#: If all samples of a client are older than their Kafka records by more than this time (s), the client's clock is
+#: behind, or a collector delays the samples.
 DELAY_WARNING_SECONDS = 30.0
 
 

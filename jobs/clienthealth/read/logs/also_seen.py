@@ -25,7 +25,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     """A condition on one option of a client: the value equals one of some texts, or is below or above a number.
 
     option  the option's name; names that begin with `measured.` are the client's own measurements
-    one_of  `is` in TOML: the texts that hold, in lower case; the case of the option's value does not matter
+    one_of  `is` in TOML: the texts that the value may equal, in lower case; the value's case does not matter
     like    regular expression; the condition also holds if the expression matches the whole value
     of      name of another option: `below` and `above` are multiples of its value; '' if they are plain numbers
     """

@@ -1,8 +1,8 @@
 """Read times that are written as text, in the formats of the table `_FORMS`.
 
 `time_ms` reads a text that is nothing but a time, such as a record's field `timestamp`. `Times` reads the time at the
-beginning of a line. It first learns from a file's lines which time formats they use, and the order of day, month and
-year in `11/12/26`. `time_in_name` reads the time in the name of a file. A time without a zone is read as UTC.
+beginning of a line. `Times` first learns from a file's lines which time formats they use, and the order of day, month
+and year in `11/12/26`. `time_in_name` reads the time in the name of a file. A time without a zone is read as UTC.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _WHOLE = (
     ),
     re.compile(_FORMS["compact"], re.ASCII),
 )
-#: A time in the name of a file: six digits together or separated, perhaps after a date.
+#: A time of day in the name of a file: six digits together or separated, perhaps after a date.
 _IN_NAME = re.compile(
     r"(?<!\d)(?:(?P<y>20\d\d)-?(?P<m>\d\d)-?(?P<d>\d\d)[T_.-]?)?(?P<h>[01]\d|2[0-3])(?P<sep>[-_:.h]?)(?P<mi>[0-5]\d)"
     r"(?P=sep)(?P<s>[0-5]\d)(?!\d)",
@@ -207,8 +207,7 @@ class Times:
 
     @classmethod
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Times:
-        """Return an instance for a file. It knows the time formats that occur in `sample`, which is some lines of that
-        file.
+        """Return an instance for a file, with the time formats that occur in `sample` (some lines of that file).
 
         `file_ms`: the file's last modification (epoch ms); None if unknown.
         """

@@ -80,7 +80,7 @@ public class Connect extends SinkConnector {
         return "1";
     }
 
-    /** Each task has its own thread and consumer. */
+    /** A task of the sink connector; each task has a thread and a consumer of its own. */
     public static class Task extends SinkTask {
         private Trouble trouble;
 
