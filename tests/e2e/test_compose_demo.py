@@ -1,4 +1,4 @@
-"""Check, without containers, the files of the Docker Compose demo, and that its programs find the failures."""
+"""Check, without containers, the files of the Docker Compose demo, and that the demo finds its clients' failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each adjustment that changes a verdict is named in the verdict."""
+"""A verdict that `adjust` changed names the adjustment that changed it."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 
 
 class States:
-    """The newest record per key. Thread-safe: the reader of the topic writes, the web server reads.
+    """The newest record per key of `client-health`. Thread-safe: the topic's reader writes, the web server reads.
 
     A new record replaces a client's known record if the new window does not end earlier. A record that reports that the
     client has gone also replaces the known record if the two windows overlap. A record of a living client replaces the

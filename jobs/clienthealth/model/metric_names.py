@@ -1,4 +1,4 @@
-"""Map every tool's and library's name of a metric to our name, which is the Java client's.
+"""Map the names that tools and libraries give to a metric to our name, which is the Java client's name.
 
 Most tools derive their names by a rule from the Java client's MBean group and attribute. Functions of this module apply
 these rules. `metrics.toml` lists all other names.

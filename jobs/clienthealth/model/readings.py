@@ -51,8 +51,8 @@ class Reading:
 class LogEvent:
     """A log line that matches a log pattern. `signature`: the pattern's id; `captures`: the pattern's named groups.
 
-    `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line in which the
-    match begins, in the message or in the exception below it; cut to 500 characters. `repeats`: the number of similar
+    `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line of the message
+    or of its exception in which the pattern's match begins; cut to 500 characters. `repeats`: the number of similar
     lines merged into this event. `kind`: the kind of client, if a field of the record names the kind.
 
     `own`: True if the line certainly comes from a client in the program that wrote the log; False, for example, if a
@@ -94,8 +94,8 @@ class Thread:
 
     @property
     def of_kafka(self) -> bool:
-        """True if the name or a frame contains "kafka". Also True for `DestroyJavaVM`, a thread which shows that `main`
-        ended.
+        """True if the name or a frame contains "kafka". The result is also True for the thread `DestroyJavaVM`, which
+        shows that `main` ended.
         """
         return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
 

@@ -29,7 +29,7 @@ GONE_MS = 180_000
 
 
 def shows(mode: Mode, window: ClientWindow) -> bool:
-    """True if a log line in the window is a symptom of the mode. Some symptoms do not prove a failure."""
+    """True if a log line in the window is a symptom of the mode. Some symptoms alone do not prove a failure."""
     symptoms = mode.symptoms if window.logs else ()
     return any(event.signature in symptoms for event in window.logs)
 

@@ -108,7 +108,7 @@ def object_name(name: str) -> tuple[str, dict[str, str]]:
 def parts(mbean: str) -> MBean:
     """Parse an MBean's name.
 
-    The client id is the property `client-id`. Scala clients have it in the property `clientId`. Old Java clients
+    The client id is the property `client-id`. Scala clients have their id in the property `clientId`; old Java clients
     have it in the property `id` of `app-info`.
     """
     domain, properties = object_name(mbean)

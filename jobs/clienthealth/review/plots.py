@@ -163,7 +163,7 @@ def heat_names(review: Review) -> list[str]:
 
 
 def heat(review: Review) -> list[HeatRow]:
-    """Return the unhealthy client-minutes of the 12 worst services (ROWS), per column of the heat strip."""
+    """Return the unhealthy client-minutes of the ROWS (12) worst services, per column of the heat strip."""
     rows = []
     for slo in (slo for slo in review.services[:ROWS] if slo.minutes.observed or slo.minutes.unknown):
         cells = []

@@ -27,7 +27,7 @@ Range = tuple[int, int | None]
 class Loss:
     """Records lost in a period, and `state`: whether the service met its objective for lost records.
 
-    `records` is an interval. The upper bound is None (unknown) if not all lost records were counted. The objective
+    `records` is an interval. Its upper bound is None (unknown) if not all lost records were counted. The objective
     counts as met or missed only if every number in the interval gives that result.
     """
 

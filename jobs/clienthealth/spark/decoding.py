@@ -349,9 +349,9 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
     """Choose the log records to decode. For each, return (its index, the indexes of all records that it represents).
 
     Lines of one process (named by the Kafka key) that differ only in digits are similar. Lines without a key are
-    similar if they differ only in times, because other digits may distinguish hosts. At most 50 similar
-    lines (READ) are decoded, but all are counted. All lines of thread dumps are decoded, because a dump needs all of
-    them. `values`, `keys`: binary columns; `worth`: indexes of the records to choose from.
+    similar if they differ only in times, because other digits may distinguish hosts. At most READ (50) similar lines
+    are decoded, but all are counted. All lines of thread dumps are decoded, because a dump needs all of them. `values`,
+    `keys`: binary columns; `worth`: indexes of the records to choose from.
     """
     alone = [(at, np.array([at])) for at in worth.tolist()]
     if len(worth) < BURST:
@@ -389,7 +389,7 @@ def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
         pc.replace_substring_regex(texts, _DIGITS, ""),
         texts if pc.all(named).as_py() else pc.replace_substring_regex(texts, _TIMES, ""),
     )
-    # Only a few lines of each shape are decoded. So each line of a thread dump gets a shape of its own (its index).
+    # Only a few lines of each shape are decoded, so give each line of a thread dump a shape of its own (its index).
     own = pa.array(np.arange(len(worth)).astype(str))
     shape = pc.if_else(pc.match_substring_regex(texts, _OF_DUMPS), own, shape)
     whole = pc.binary_join_element_wise(subject, shape, "\0")

@@ -354,7 +354,7 @@ def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
     return len(numbers) > 1 and all(0 < high - low <= most for low, high in pairwise(numbers))
 
 
-#: Prefixes that a tool or the application may have written, each with a function that decides whether a tool wrote it.
+#: Prefixes that a tool or the application may have written; a function for each prefix decides whether a tool wrote it.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
     # An application writes a time only before an entry's first line; a tool writes it also before the lines of a stack
     # trace.

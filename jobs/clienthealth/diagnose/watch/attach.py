@@ -29,7 +29,7 @@ from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 USER = "kafka-health"
 #: Time limit (s) of the agent's launcher, which gives up by itself after some 10 s if the JVM does not answer.
 LAUNCH_SECONDS = 30.0
-#: Time limit (s) for the agent's first answer, counted from the end of the JVM that attaches the agent.
+#: Time limit (s) for the agent's first answer, counted from the end of the agent's launcher.
 ANSWER_SECONDS = 30.0
 _PROC = Path("/proc")
 _SMALL = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
