@@ -313,7 +313,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """Return a client that stalls in a group of the type `kind` (share, …) because of `options`."""
+    """Return a client that stalls in a group of the type `kind` (such as `share`) because of `options`."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 

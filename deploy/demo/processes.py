@@ -60,8 +60,8 @@ def give_way(pid: int, nice: int) -> None:
 
 
 def forget(pid: int) -> None:
-    """Tell the guard, which ends the demo's processes, to forget a process that has ended: another process may get its
-    id.
+    """Tell the guard, which ends the demo's processes, to forget a process that has ended: another process may get the
+    same id.
     """
     with _lock:
         if _guard is not None:

@@ -1,7 +1,7 @@
-# Check what the machine itself must have. `sh system.sh needed`: Python and Java, for an installation; it installs nothing.
-# `sh system.sh all`: also what the demo and the tests use; `sh system.sh test-all`: also what long tests use. It installs
-# what is missing by apt-get as root, or with sudo if SYSTEM=yes. Otherwise it prints one sentence for each missing program,
-# with what is skipped without it.
+# Check which programs this machine has. `sh system.sh needed`: Python and Java, for an installation; nothing is installed.
+# `sh system.sh all`: also programs that the demo and the tests use; `sh system.sh test-all`: also those of long tests.
+# `all` and `test-all` install missing programs with apt-get, as root, or with sudo if SYSTEM=yes. Otherwise the script
+# prints one sentence for each missing program, and says what is skipped without this program.
 set -u
 scope=${1:-all}
 tried=.cache/apt-tried-$scope

@@ -36,7 +36,7 @@ class Rows:
 
 @dataclass
 class Calculated:
-    """The column `observed` holds a batch number, not a time as in the history of a real run."""
+    """The calculated history. Its column `observed` holds a batch number; in a real history, it holds a time."""
 
     minutes: Rows = field(default_factory=Rows)
     verdicts: Rows = field(default_factory=Rows)

@@ -1,4 +1,4 @@
-"""Check that the site contains all pages, and that a broken link fails the build."""
+"""Check that the site contains all pages, and that the build of the site fails if a link is broken."""
 
 from __future__ import annotations
 

@@ -104,8 +104,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"a-line-of-a-batch-with-{left}-attempts-left",
             window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
         )
-        # `left`: remaining retries (default: 2,147,483,647). The first line's batch has used 1,173 retries, the third's
-        # only 8. With 0 left, the client gives the batch up. With 2 left, the number of used retries is unknown.
+        # `left`: remaining retries (default: 2,147,483,647). The first line's batch has used 1,173 retries, that of
+        # the third only 8. With 0 left, the client gives the batch up. With 2 left, the used retries are unknown.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
     suspects(

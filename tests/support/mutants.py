@@ -5,9 +5,9 @@ uv run --frozen --no-sync --with coverage python -m tests.support.mutants [--see
 In a copy of the checkout, the program first runs tests/laws, tests/unit and tests/rules once, to learn which test runs
 which line. Then it applies one mutant at a time. It runs the tests of the mutant's line until one fails, then the tests
 of the file's other lines. Finally it applies all survivors together and runs all tests, because a test that uses
-another process or a cached result may notice a survivor. If a test fails, each survivor is tried alone. `--whole`:
+another process or a cached result may notice a survivor. If a test fails then, each survivor is tried alone. `--whole`:
 include tests marked long. `--beside FOLDER`: change only statements that the checkout in FOLDER has too, so that equal
-mutants can be tried in both. Results go to .cache/mutants/ as they arrive; the next run continues there.
+mutants can be tried in both checkouts. Results go to .cache/mutants/ as they arrive; the next run continues there.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
 def _of_text(node: ast.BinOp) -> bool:
     """True if + joins texts or lists.
 
-    Such a + never becomes -, because any test that runs the line would notice the mutant.
+    The mutants do not change such a + to -, because any test that runs the line would notice the change.
     """
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)

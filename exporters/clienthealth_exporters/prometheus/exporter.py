@@ -108,8 +108,8 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # Make the scrape fail: otherwise Prometheus would end the series of all clients that the exporter has
-                # not read yet.
+                # Let Prometheus's scrape fail: otherwise Prometheus would end the series of all clients that the
+                # exporter has not read yet.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
@@ -130,7 +130,7 @@ class Exporter:
             case path if path.startswith(api.PREFIX):
                 return self._api(request)
             case path if path.startswith(RUNBOOKS) and path.endswith("/"):
-                # Redirect to the path without the last slash, because the page's relative links do not work with the
+                # Redirect to the path without the last slash, because the page's relative links do not work with that
                 # slash.
                 above = {"Location": f"../{path.rstrip('/').rpartition('/')[2]}"}
                 return Response("", "text/plain", HTTPStatus.MOVED_PERMANENTLY, above)
@@ -145,7 +145,7 @@ class Exporter:
     def metrics(self) -> Iterator[bytes]:
         """Return the content of /metrics as an iterator of blocks.
 
-        Until the whole topic has been read once, the content has only the exporter's own metrics.
+        Until the whole health topic has been read once, /metrics has only the exporter's own metrics.
         """
         trouble = self.trouble()
         self._complete = self._complete or trouble is None

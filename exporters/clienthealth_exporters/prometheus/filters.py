@@ -15,7 +15,7 @@ from clienthealth_exporters.prometheus.states import State
 
 FIELDS = ("cluster", "team", "service", "mode", "cause", "status", "library", "version")
 PAGE_SIZE = 60
-#: If a field has at most MAX_LISTED values, the form has a list to choose from, else a text box with at most
+#: If a field has at most MAX_LISTED values, the filter form has a list to choose from, else a text box with at most
 #: MAX_PROPOSED suggestions.
 MAX_LISTED = 40
 MAX_PROPOSED = 500

@@ -43,9 +43,9 @@ class Webhook:
     """Sends events about clients' failures from a thread of its own, until `close` is called.
 
     `trouble`: function that returns why the exporter may lack records of `client-health`; None if it lacks none. `note`
-    ignores all changes until this function first returns None.
+    ignores all changes until `trouble` first returns None.
 
-    Raises SettingsError if the file with the secret cannot be read.
+    Raises SettingsError if the file with the webhook's secret cannot be read.
     """
 
     def __init__(

@@ -32,9 +32,9 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\
 
 @dataclass(frozen=True)
 class Owner:
-    """The people to call for a service. `tier`: importance of the service. `pager`: receiver of the team's pages.
+    """The people to call for a service. `tier`: importance of the service. `pager`: receiver of pages to the team.
 
-    `tier` and `pager` are '' if unknown. `slo_target`: minimum share of healthy client-minutes; None: the setting
+    `tier` and `pager` are '' if unknown. `slo_target`: minimum share of healthy client-minutes; if None, the setting
     `[review] slo_target` applies.
     """
 

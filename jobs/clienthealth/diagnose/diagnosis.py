@@ -1,7 +1,7 @@
 """Post-mortem: decode, pack and judge recorded data in this process, with the same code as the running monitor.
 
-The newest record gives the current time. Every client seems to disappear where the data ends, so missing data alone
-makes a verdict at most `suspected`.
+The newest record gives the current time. At the end of the recorded data every client seems to disappear, so missing
+data alone makes a verdict at most `suspected`.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class _Tally:
 def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input] | None = None) -> Diagnosis:
     """Judge all clients in the records.
 
-    `inputs`: the list of inputs that the reader of the attachments fills while it yields `records`; None to make one
-    input for each file.
+    `inputs`: the list that the reader of the attached files fills while it yields `records`; None to make one Input for
+    each file.
     """
     packer, tally = Packer(1), _Tally(inputs)
     recognised, rejected = Counter[str](), Counter[str]()
@@ -123,7 +123,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
         if decoded.snapshots or decoded.lines:
             recognised[decoded.format or ""] += 1
         rejected.update({error.partition(":")[0] for error in decoded.errors})
-    # If the metrics of a process name one host, this is also the host of the process's other attachments.
+    # If the metrics of a process name only one host, the process's other attached files have this host, too.
     places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
     chunks = list(packer.chunks().values())
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
@@ -150,9 +150,9 @@ def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> 
     """Add to log lines how long an unfinished stop, flush or close has lasted.
 
     A line that begins a stop or a flush (its pattern captures `begun`) gets `lasts`: the seconds until the end of its
-    log. The line does not get `lasts` if a later line ends the stop or flush, or if the log ends within half a minute
-    (UNFINISHED_MS). A line that says that a close still waits gets `minutes`: the time since the first of these lines.
-    `log_ends`: the time (epoch ms) at which each input ends.
+    log. The line does not get `lasts` if a later line ends the stop or flush, or if the log ends less than
+    UNFINISHED_MS later. A line that says that a close still waits gets `minutes`: the minutes since the first such
+    line. `log_ends`: the time (epoch ms) at which each input ends.
     """
     known, waits = catalogue().by_id, dict[object, tuple[int, int]]()
     dated = sorted(((e, e.event) for e in log_entries if e.event is not None), key=lambda pair: pair[1].ts_ms)
@@ -270,7 +270,7 @@ def _adds_failure(
 
 
 def raw_record(record: Recorded) -> RawRecord:
-    """Return a record of a file as if it came from a topic, with its process in the headers."""
+    """Return a record of a file as if it came from a topic, with the record's process in the Kafka headers."""
     process = record.instance.encode()
     source = Source(f"{record.instance}/{record.file}", 0, record.offset)
     headers = {"service": record.service.encode(), "host": process, "instance": process}
@@ -340,8 +340,8 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     return by_key
 
 
-#: Another incident begins after more than this time (ms) without evidence: a failure that lasts all night may show in a
-#: log in the evening and in a dump in the morning.
+#: Evidence after a gap of more than this time (ms) is another incident. A failure that lasts all night may show only in
+#: a log in the evening and in a dump in the morning.
 ANOTHER_MS = 12 * 3_600_000
 
 

@@ -5,8 +5,8 @@ its lag: an old Scala consumer with a full queue keeps reporting 0. So the state
 the consumer does not fetch. If the consumer fetches, a tolerated lag is OK. A greater lag makes the state UNKNOWN if
 the consumer does not consume, if the partition is paused, or if the window has fewer than three samples of the lag.
 
-Otherwise the trend of the lag decides. The state is WARN if the lag climbs steadily (by its Theil–Sen slope) and
-exceeds what the client consumes from one partition in ten seconds; otherwise the state is OK.
+In all other cases the trend of the lag decides. The state is WARN if the lag climbs steadily (by its Theil–Sen slope)
+and exceeds what the client consumes from one partition in ten seconds; otherwise the state is OK.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ class Windows:
         return column.at(self.last_row) if column.whole and self._none_empty else column.last(self.lo, self.hi)
 
     def from_last(self, metric: str | Column, back: int) -> Floats:
-        """Return, for each window, the known value `back` places before its last known value; NaN if there is none."""
+        """Return, for each window, the metric's known value `back` places before its last known value; NaN if none."""
         return self._column(metric).from_last(self.lo, self.hi, back)
 
     def min(self, metric: str | Column) -> Floats:

@@ -31,7 +31,7 @@ def elapsed(seconds: float) -> str:
 def moment(seconds: float | None, now: float | None = None) -> str:
     """Format epoch seconds as date and time in UTC; UNTIMED for None, `an impossible time` if out of range.
 
-    `now` (epoch seconds): the date is left out if the moment is on the same day as `now`.
+    `now` (epoch seconds): the date is left out if it is the date of `now`.
     """
     if seconds is None:
         return UNTIMED

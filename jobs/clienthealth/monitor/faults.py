@@ -30,7 +30,7 @@ REASON = "step-failed"
 MAX_REASON = 300
 #: The unit of isolation: a process as (service, host), or a consumer group, which belongs to no process.
 Home = tuple[str, str]
-#: Each run decodes state and chunks again, because a failed run may have changed its input.
+#: Each call of `run` decodes state and chunks again, because a failed call may have changed its input.
 Packed = tuple[bytes | bytearray, Sequence[bytes]]
 Run = Callable[[BucketState, list[Chunk]], T]
 
@@ -52,7 +52,7 @@ class Fault:
 def isolated(
     state: bytes | bytearray, chunks: Sequence[bytes], buckets: int, run: Run[T]
 ) -> tuple[T | None, list[Fault]]:
-    """Call `run` with a bucket's state and chunks. If `run` raises an error, call it without the faulty processes.
+    """Call `run` with a bucket's state and chunks. If `run` raises an error, call `run` without the faulty processes.
 
     Returns (result of `run`, one Fault per process that was left out). If no single process causes the error, the
     result is None, and the only Fault names no process. `buckets`: the total number of buckets. Raises StateError if
@@ -72,7 +72,7 @@ def isolated(
 
 
 def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
-    # This call gets no data of any process. If it raises an error, too, no process is the cause.
+    # Run without the data of any process. If this call raises an error, too, no process caused the error.
     run(*_part(packed, buckets, frozenset()))
     homes = list(dict.fromkeys(_homes(*_unpacked(packed, buckets))))
     faulty = dict(_faulty(packed, buckets, homes, run, mistake))
@@ -173,5 +173,5 @@ def log_once(mistake: Exception) -> None:
 
 
 def reason(mistake: Exception) -> str:
-    """Return the error as text for the topic of rejects, cut to 300 characters (MAX_REASON)."""
+    """Return the error as text for the topic of rejects, cut to MAX_REASON characters."""
     return f"{REASON}: {type(mistake).__name__}: {mistake}"[:MAX_REASON]

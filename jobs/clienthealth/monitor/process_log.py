@@ -22,7 +22,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 from clienthealth.read.logs.wordings import Life as LifeEvent
 from clienthealth.settings import MonitorSettings
 
-#: Log lines on the start and end of a process's clients are kept for this time (ms) after the process's last data.
+#: Log lines about the start and end of a process's clients are kept this long (ms) after the process's last data.
 LIFECYCLE_MS = 900_000
 #: Number of old dumps kept per process: compared with a new dump, they show which threads have not moved.
 EARLIER_DUMPS = 4
@@ -131,7 +131,7 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
     """Keep in new thread dumps only threads that show a Kafka client, or that an earlier dump showed in poll().
 
-    All other threads move to the dump's field `others` if the process has clients that report only inside poll()
+    The other threads of the dump move to its field `others` if the process has clients that report only inside poll()
     (`in_poll`), else they are dropped.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
@@ -147,7 +147,7 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[Proce
 
 
 def _remember(state: BucketState, entry: LogEntry) -> None:
-    """Keep a line on the start or end of a client, under the client id '' if the line names no client."""
+    """Keep a log line about the start or end of a client, under the client id '' if the line names no client."""
     event = entry.event
     if event is None or event.signature not in CONFIG_LOGGED | telling():
         return
@@ -188,7 +188,7 @@ def horizons(
 
 
 def evict(state: BucketState, settings: MonitorSettings, length_ms: int, living: set[ProcessKey]) -> None:
-    """Drop entries that no window needs any more, except the last four dumps of a process (EARLIER_DUMPS).
+    """Drop entries that no window needs any more, except the last EARLIER_DUMPS thread dumps of a process.
 
     `length_ms`: length of the longest window. `living`: the processes that report; this function adds the processes
     that log.

@@ -1,6 +1,6 @@
 """Work with locations: paths on this machine, and URLs that Spark reaches.
 
-Also import the modules that only a checkout of this repository has.
+The function `of_checkout` imports modules that only a checkout of this repository has.
 """
 
 from __future__ import annotations

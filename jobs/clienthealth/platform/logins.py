@@ -1,7 +1,7 @@
 """Translate the options of [kafka] for Spark's Java client and for kafka-python.
 
-The options have the names of Kafka's Java clients (`security.protocol`), so that one section of the settings serves
-Spark and kafka-python. No error contains a value, because a value may be a secret.
+Options in the settings have the names of the Java client's options (`security.protocol`), so that one section serves
+Spark and kafka-python. No error message contains an option's value, because a value may be a secret.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Login:
 
     module    class of the login module that sasl.jaas.config must name
     needs     the options of the login module that sasl.jaas.config must contain
-    defaults  options of the Java client that are added if the settings lack them
-    package   the Python package that kafka-python needs for the mechanism; '' if it needs no package
+    defaults  options of the Java client that are added if the settings do not have these options
+    package   the Python package that kafka-python needs for this SASL mechanism; '' if it needs no package
     """
 
     module: str
@@ -64,7 +64,7 @@ class Login:
 LOGINS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, Login], "logins.toml")
 _JAAS = "sasl.jaas.config"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
-#: A token is renewed this long (s) before it expires.
+#: A token is renewed this many seconds before it expires.
 _TOKEN_SPARE_SECONDS = 60
 _JKS = bytes.fromhex("feedfeed")
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')

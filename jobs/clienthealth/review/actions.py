@@ -1,4 +1,4 @@
-"""Read `actions.toml`, a list of actions that people keep beside the reports and carry from review to review.
+"""Read `actions.toml`, a list of actions that people keep beside the review reports and carry from review to review.
 
 [[action]]
 title = "Move the confirmation mail out of the producer callback"
@@ -28,7 +28,7 @@ _Filled = Annotated[str, Meta(min_length=1)]
 
 
 class Action(Struct, frozen=True, forbid_unknown_fields=True):
-    """One action; the module's docstring describes the fields of the file.
+    """One action of `actions.toml`; the module's docstring describes the fields.
 
     `overdue_days`: days from the due date to the end of the review if the action is open and overdue, else 0.
     """
@@ -48,11 +48,11 @@ class _File(Struct, forbid_unknown_fields=True):
 
 
 def carried_over(file: Path, review_end: date, review_start: date) -> list[Action]:
-    """Return the actions to discuss: overdue actions, then open actions by due date, then actions done in the period.
+    """Return the actions to discuss: overdue actions, then open actions by due date, then recently done actions.
 
-    `review_end`, not the clock, decides if an action is overdue. Dropped actions, and actions done before
-    `review_start`, are left out. Returns [] if there is no file. Raises InputError if the file does not have the
-    form in the module's docstring.
+    An action is overdue if it was due before `review_end`, whatever the current date is. Dropped actions, and actions
+    done before `review_start`, are left out. Returns [] if there is no file. Raises InputError if the file does not
+    have the form that the module's docstring shows.
     """
     if not file.is_file():
         return []

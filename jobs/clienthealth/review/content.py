@@ -67,7 +67,7 @@ def duration(seconds: float | None) -> str:
 
 
 def left(share: float | None) -> str:
-    """Return the remaining share of a budget as text; the excess if `share` < 0 (overspent), a dash for None."""
+    """Return the remaining share of a budget as text: the excess if `share` is negative, a dash if it is None."""
     if share is None:
         return NONE
     return f"{percent(share, 0)} left" if share >= 0 else f"{percent(-share, 0)} over"
@@ -79,7 +79,7 @@ def minutes(count: float) -> str:
 
 
 def moment(at: datetime | None) -> str:
-    """Return a time in UTC with its day of the week; a dash for None."""
+    """Return a UTC time as text, with the day of the week; a dash if the time is None."""
     return NONE if at is None else f"{at:%a} {at.day} {at:%b %H:%M}"
 
 
@@ -127,9 +127,9 @@ class Figure(NamedTuple):
 class Team(NamedTuple):
     """A team's services and pages (alerts that called a person). `name` is empty for services without a team.
 
-    missed  services that missed the target for healthy client-minutes (they overspent the budget)
-    frozen  services that overspent the budget over all periods of the trend (`long_budget`): only changes that make
-            them more reliable are allowed
+    missed  services that missed the target for healthy client-minutes (they overspent their error budget)
+    frozen  services that overspent their error budget over all periods of the trend (`long_budget`): only changes that
+            make them more reliable are allowed
     """
 
     name: str
@@ -172,13 +172,13 @@ def count_idle(pages: Sequence[Page]) -> int:
 
 
 def shown_services(review: Review) -> list[ServiceSlo]:
-    """Return all services with an unhealthy minute or a lost record, then at most 10 (SHOWN) other services."""
+    """Return all services with an unhealthy minute or a lost record, then at most ten other services."""
     groups = grouped(review.services, lambda slo: bool(slo.minutes.unhealthy or not slo.lost.none))
     return groups[True] + groups[False][: SHOWN["services"]]
 
 
 def list_teams(review: Review) -> list[Team]:
-    """Return one entry per team, sorted by the team's worst service, the worst first; [] if no service has an owner."""
+    """Return one entry per team, the team with the worst service first; [] if no service has an owner."""
     owned = grouped(review.services, lambda slo: slo.owner.team if slo.owner else "")
     if not any(owned):
         return []

@@ -9,14 +9,14 @@ a failure. From these notes the next process concludes how the previous process 
   batch, only a sixteenth of the batch is read at a time: the batch is narrowed. A single end is enough if the heap was
   certainly exhausted. If this part ends the monitor too, a sixteenth of the part is read, and so on down to one record.
   A batch is not narrowed if some of its results may have been written.
-- By a fault of the only record of the part: this record is skipped, and its batch runs without any record. If this
-  batch succeeds, the record was the cause. Only then is it published as a reject, with its position.
+- By a fault of a record that was read alone: this record is skipped, and its batch runs without any record. If this
+  batch succeeds, the record was the cause. Only then is the record published as a reject, with its position.
 - From outside: without a sign of a record's fault, the batch is not narrowed. But if a whole container runs out of
-  memory, no process is left to note the cause. So a batch is also narrowed if 20 processes in a row (KILLS) end while
+  memory, no process is left to note the cause. So a batch is also narrowed if KILLS (20) processes in a row end while
   they read it.
 
 Once a record is skipped, all other records are read at full speed again. If the heap was exhausted and no single record
-is the cause, batches stay small until 20 of them have succeeded (CALM).
+is the cause, batches stay small until CALM (20) of them have succeeded.
 
 Apart from the skipped record nothing is lost, and nothing is read twice, because a batch is shortened only before
 any of its results is written.
@@ -38,9 +38,9 @@ from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: A batch counts as the cause if it has ended the monitor DEATHS times with a sign of a record's fault, or KILLS times
-#: without such a sign (for example by kill -9). A narrowed batch counts as the cause if it has ended the monitor
-#: once with a sign, or DEATHS times without a sign.
+#: A batch counts as faulty if it has ended the monitor DEATHS times with a sign of a record's fault, or KILLS times
+#: without such a sign (for example by kill -9). A narrowed batch counts as faulty if it has ended the monitor once with
+#: a sign, or DEATHS times without a sign.
 DEATHS, KILLS = 3, 20
 #: After a fault, the monitor reads a SHARE-th of the batch. After CALM good batches it reads SHARE times as many
 #: records.
@@ -57,13 +57,13 @@ RUN, WRITING = "run.json", "writing"
 class Run(msgspec.Struct):
     """The notes that a process keeps beside the checkpoint, for the process that starts after it.
 
-    running  True from the start until the process notes its end; stays True if `fault` is True
+    running  True from the process's start until the process notes its end; stays True if `fault` is True
     batch    number of the batch that was pending at the process's start; -1: none
     reading  True once the process has begun to read this batch
     deaths   number of processes that ended in this batch with a sign that one of its records was the cause
     kills    number of processes that ended while they read this batch, without a sign that a record was the cause
     fault    True if Spark's message on the query's failure shows a fault of a record
-    limit    maximum number of records of each kind (metrics, logs) in a batch; 0: as in the settings
+    limit    maximum number of records of each kind (metrics, logs) in a batch; 0: the limit in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
     until    end offsets that the batch which last ended the monitor had before it was made smaller: (topic, partition,
              offset)
@@ -227,7 +227,7 @@ def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int
     """Return how many records to read of each part (topic and partition): a sixteenth of the part's records, but at
     least one.
 
-    If each part has only one record, read half of the parts. `choose`: selects these parts at random.
+    If each part has only one record, read half of the parts. `choose`: selects this half at random.
     """
     if max(sizes.values()) > 1:
         return {part: max(1, size // SHARE) for part, size in sizes.items()}

@@ -1,7 +1,7 @@
 """The Spark session: the only place with Spark's configuration.
 
-If spark-submit starts the program, the master and jars given to spark-submit are used. Otherwise Spark runs on all
-cores of this machine, with jars from our own cache. Settings that affect a query's state are the same in both cases.
+If spark-submit starts the program, its Spark master and jars are used. Otherwise Spark runs on all cores of this
+machine, with jars from this project's cache. Settings that affect a query's state are the same in both cases.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Input:
             self.start_ms, self.end_ms = min(known), max(known)
 
     def shift(self, ms: int) -> None:
-        """Shift the input's time range by `ms`."""
+        """Shift the input's time range by `ms` milliseconds."""
         if self.span_ms is not None:
             self.start_ms, self.end_ms = (time + ms for time in self.span_ms)
 
@@ -188,7 +188,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class _Parent:
-    """What a file gets from the folder or archive around it.
+    """What a file inherits from the folder or archive that contains it.
 
     `depth`: number of folders and archives around the file.
     """
@@ -201,7 +201,7 @@ class _Parent:
 
 
 class Opener(ExitStack):
-    """Opens the inputs, one stream after the other. `inputs`: all inputs in order, also those that are not read."""
+    """Opens the user's inputs, one stream after the other. `inputs`: all of them in order, even if not read."""
 
     def __init__(self, stdin: IO[bytes] | None = None) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Judge consumers that never complete their shutdown.
 
-An old Scala consumer looks for its offset manager in an endless loop, or leaves a fetcher thread behind. The close() of
-a Java consumer does not return.
+An old Scala consumer looks for its offset manager in an endless loop, or leaves a fetcher thread behind. A Java
+consumer does not return from close().
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ REFUSED, CONNECTOR_CONFIG = map(FILE.reads, ("close-refused", "self-descriptions
 
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
 STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
-#: A thread in one of these socket calls waits, although dumps show the thread as RUNNABLE.
+#: A thread in one of these socket calls waits, although thread dumps show the thread as RUNNABLE.
 SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.SocketDispatcher.read")
 
 
@@ -70,7 +70,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Return the verdict on a window. `background` in mode.toml explains the rules."""
+    """Return the verdict on a window. `background` in mode.toml explains the rules of this mode."""
     if window.client.kind == "consumer":
         return _closes(window, thresholds)
     looping = _looping(_since_completed(window), thresholds)

@@ -30,26 +30,26 @@ from clienthealth.read.logs.wordings import Catalogue
 MAX_TEXT = 500
 #: The values that an event's `kind` can have; `kind` is None for all other kinds of client.
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
-#: If a line's offset in its file is unknown, the estimate is its record's Kafka offset times this size (bytes).
+#: If a line's offset in its file is unknown, it is estimated as the record's Kafka offset times this size (bytes).
 BYTES_PER_LINE = 64
 
 #: The first packages of a library's logger may be shortened (`o.a.k`).
 LIBRARIES = r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|confluent|sarama|\[thrd:|\b(?:kgo|franz-go|brod|faust|redpanda)\b"
 _LIBRARY = re.compile(LIBRARIES, re.ASCII | re.IGNORECASE)
-#: librdkafka's own prefix. If a message with a logger or level contains it, another program's line was copied.
+#: librdkafka's own prefix. If a message with a logger or level contains this prefix, another program's line was copied.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: If one of these prefixes (of a Java client or librdkafka) precedes the match, an application copied a client's line.
+#: If one of these prefixes (of a Java client or librdkafka) precedes a match, an application copied a client's line.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _RE = {name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__).with_name("quotations.toml")).items()}
 #: Maximum number of characters before a match that are searched for an exception's name or the log layout's fields.
 MAX_BEFORE = 500
 #: Two times that are more than 26 hours (ms) apart cannot be one moment in two time zones.
 FAR_MS = 26 * 3_600_000
-#: An event's text is the line of its match. If the match ends more than MAX_SHOWN characters after the line's
-#: beginning, the text begins MAX_LEFT characters before the match.
+#: An event's text is the line that the log pattern matched. If the match ends more than MAX_SHOWN characters after the
+#: line's beginning, the text begins MAX_LEFT characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
-#: These texts can be searched for in raw records, because JSON encoders escape only the tabs in them.
+#: Raw records can be searched for these texts, because JSON encoders escape only the tabs in them.
 _OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "JNI global", DEADLOCK, HOLDER)
 
 
@@ -65,8 +65,8 @@ def events_and_dumps(
     """Return (events, dumps) of a valid log line with a time: one event per matching log pattern.
 
     `source`: the input record. `attached`: True for a line of an attached file. Patterns that match lines of any
-    program (`Wording.loose`) are tried only in attached files, because a monitored log has them on healthy days, too.
-    A match in a line of source code gives no event. A line in a text that explains an error (`LogLine.explained`)
+    program (`Wording.loose`) are tried only in attached files, because a monitored log has such lines on healthy days,
+    too. A match in a line of source code gives no event. A line in a text that explains an error (`LogLine.explained`)
     gives only events of known issues. If a dump was sent line by line, each line becomes an event DUMP_LINE.
     """
     events, reported = [], set()

@@ -25,9 +25,9 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Producers or consumers of kafka-clients 0.11 to 4.1 with any trouble. System properties: role, topic, clients
- * (number), threads (that send), thread (their names), rate (records/s of each client), size, sync (wait for each
- * record), every (one log line per this many records), p.NAME and c.NAME (client options); and the properties
- * of Trouble and Control.
+ * (number), threads (number of sending threads), thread (names of these threads), rate (records/s of each client),
+ * size, sync (wait for each record), every (number of records per log line), p.NAME and c.NAME (client options); and
+ * the properties of Trouble and Control.
  *
  * Compiled once, with kafka-clients 2.2; parts that differ between versions are called by reflection.
  */
