@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.bench.results import FOLDER, ROOT, Figure, Kept, Result, Table, folder
+from tests.bench.results import FOLDER, NEVER, ROOT, Figure, Kept, Result, Table, folder
 
 PAGE = ROOT / "tests" / "bench" / "RESULTS.md"
 _DATA = re.compile(r"^<!-- measured (\{.*\}) -->$", re.MULTILINE)
@@ -116,5 +116,7 @@ def _target(figure: Figure) -> str:
 
 
 def _number(value: float, unit: str) -> str:
+    if (value, unit) == (NEVER, "s"):
+        return "never"
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     return f"{value:,.{digits}f}{'' if unit == '/s' else ' '}{unit}".rstrip()

@@ -15,7 +15,7 @@ from tests.bench.log_lines import of_library, ordinary
 from tests.bench.measurements import Scope
 from tests.bench.measurements.fleet import SICK, SICK_FROM, values_of
 from tests.bench.measurements.onset import DEADLOCK, Verdicts
-from tests.bench.results import Figure, Result, Table
+from tests.bench.results import NEVER, Figure, Result, Table
 from tests.bench.templates import Values
 from tests.bench.usage import MONITOR, Cost, Usage
 
@@ -105,7 +105,7 @@ def measure(scope: Scope) -> Result:
             Figure(f"{name}: cores", cores, "cores", target, peer=live.peer.cores("peer"), note=note),
             Figure(f"{name}: CPU per record, relative to the peer", live.ratio, "×", RATIO if aimed else None),
             Figure(f"{name}: memory, shared memory counted once", live.memory_mb, "MB", most_mb),
-            Figure(f"{name}: onset to verdict, p95", min(live.p95, 9999.0), "s", onset),
+            Figure(f"{name}: onset to verdict, p95", min(live.p95, NEVER), "s", onset),
         ]
         peer_micros = live.peer.per_record(live.peer_took, "peer")
         cells = [f"{micros:.0f}" for micros in (live.micros, *parts, peer_micros)]

@@ -15,7 +15,7 @@ from tests.bench import canonical
 from tests.bench.lab import PARTITIONS, Lab, Monitor
 from tests.bench.load import Load
 from tests.bench.measurements import Scope
-from tests.bench.results import Figure, Result, Table
+from tests.bench.results import NEVER, Figure, Result, Table
 from tests.bench.templates import BUFFER_BYTES, Template, values
 
 TITLE = "From onset to verdict"
@@ -139,7 +139,7 @@ def _result(fates: Sequence[Fate], first: Mapping[tuple[int, str], float]) -> Re
         seconds += [float("inf")] * (len(mine) - len(seconds))
         finite = [s for s in seconds if s != float("inf")]
         p95 = seconds[min(len(seconds) - 1, round(0.95 * len(seconds)))]
-        shown = min(p95, 9999.0)
+        shown = min(p95, NEVER)
         figures.append(Figure(f"{mode}: onset to verdict, p95", shown, "s", target))
         rows.append(
             [mode, f"{len(finite)} of {len(mine)}"]
