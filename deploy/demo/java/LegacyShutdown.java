@@ -29,8 +29,9 @@ import org.slf4j.LoggerFactory;
  * end: clean; loop (the worker commits its offsets twice with the flag set, brokers looked up from memory: the
  * second commit never returns); left-behind (the worker shuts the connector down with the flag set: threads stay, the JVM too).
  *
- * Kafka's code is unchanged. The system that this demo imitates looked up brokers without ZooKeeper; so does
- * BrokersFromMemory, in place of the connector's ZkClient (the fetchers keep the original).
+ * Kafka's code is unchanged. The real application that this demo imitates looked up brokers without ZooKeeper.
+ * BrokersFromMemory does so, too: it replaces the ZkClient of the consumer connector (the fetchers keep the original
+ * ZkClient).
  *
  * Lines on standard output: ONSET epoch_ms what, COUNTERS json.
  */

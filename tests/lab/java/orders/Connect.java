@@ -15,7 +15,7 @@ import org.apache.kafka.connect.sink.SinkConnector;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.sink.SinkTask;
 
-/** A Connect worker with a sink, with the options of Plain's consumers; `clients`: number of tasks. */
+/** A Kafka Connect worker with a sink connector; takes the options of Plain's consumers. `clients`: number of tasks. */
 public class Connect extends SinkConnector {
     private Map<String, String> given;
 

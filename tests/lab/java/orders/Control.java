@@ -13,8 +13,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Reads command words from the lab's Python program, one per line on standard input: `go` (the failure begins), `over`
- * (the failure ends), `end` (this program ends as the system property `end` demands). Values of `end`: close, flush, a
+ * Reads command words from the lab's Python program, one per line on standard input: `go` (the trouble begins), `over`
+ * (the trouble ends), `end` (this program ends as the system property `end` demands). Values of `end`: close, flush, a
  * number (close within that many milliseconds), exit (close nothing), halt, throw, return. The property `end.ms` is an
  * additional time before the end. The end of the input means that the lab has ended.
  */
@@ -114,7 +114,7 @@ final class Control {
         }
     }
 
-    /** Blocks until the program must end, and ends it. */
+    /** Blocks until the program must end, and then ends the program. */
     static void await() throws InterruptedException {
         END.await();
         ending = !HOW.equals("exit") && !HOW.equals("halt") && !HOW.equals("return");
