@@ -136,8 +136,8 @@ class Stack:
         return states
 
     def check(self) -> None:
-        """Raise the error that `Running.check` finds in a demo client, or ServiceError if a process of the product has
-        ended.
+        """Raise the error that `Running.check` finds in a demo client, or ServiceError if another process of the demo
+        has ended.
         """
         for running in self.running.values():
             running.check()

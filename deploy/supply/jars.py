@@ -1,4 +1,4 @@
-"""List the jars that the product uses, and the known vulnerabilities in them."""
+"""List the jars that Kafka Client Health uses, and the known vulnerabilities in these jars."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _jar(used_by: str, group: str, path: Path) -> Iterator[Jar]:
 
 
 def _group(path: Path) -> str:
-    """Return the Maven group id in the jar's own pom.properties, '' if there is none or several."""
+    """Return the Maven group id from the pom.properties of the jar itself; '' if the jar has none or several."""
     with zipfile.ZipFile(path) as jar:
         entries = (_ENTRY.fullmatch(name) for name in jar.namelist())
         groups = [entry["group"] for entry in entries if entry and path.name.startswith(f"{entry['name']}-")]

@@ -1,4 +1,4 @@
-"""Run the reporter inside real kafka-python and confluent-kafka applications on a real broker."""
+"""Run our reporter inside real kafka-python and confluent-kafka applications on a real broker."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def test_confluent_kafka_by_its_class(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     assert own["metrics"]["record-send-total"] == sent + 1 and own["metrics"]["record-error-total"] == 1
     assert own["metrics"]["queue-records"] == 0
     assert any(s["metrics"].get("ack-latency-max", 0) > 0 for s in lab.snapshots())
-    # librdkafka passes `all brokers are down` only to the error callback, so the reporter has to log it.
+    # librdkafka passes `all brokers are down` only to its error callback, so our reporter has to log this error.
     away = made({"bootstrap.servers": "127.0.0.1:1", "client.id": "away"}, logger=application)
     reader = KafkaConsumer(lab.logs, bootstrap_servers=lab.servers, auto_offset_reset="earliest")
     lines: list[bytes] = []

@@ -118,7 +118,7 @@ class Recorded:
 
 
 def labels(recorded: Recorded) -> Mapping[str, Label] | None:
-    """Return the label of each failure mode; None if the mechanism is unknown, or if its failure did not occur."""
+    """Return the label of each failure mode; None if the case's mechanism is unknown or caused no failure."""
     case = recorded.case
     mechanism = MECHANISMS.get(case["mechanism"])
     if mechanism is None:
@@ -163,7 +163,7 @@ def _stands(mode: str, lines: Sequence[Mapping[str, int]]) -> bool:
         return last["acked"] == middle["acked"]
     if mode == CROSS_TOPIC:
         return last["handled"] > 0 and last["others"] - middle["others"] <= (last["ts"] - middle["ts"]) / 1000
-    # Without any record the handler has never run and cannot hang.
+    # A consumer's handler that has received no record has never run, so it cannot hang.
     return last["handled"] > 0 and last["polls"] - first["polls"] <= 8
 
 
@@ -232,13 +232,13 @@ def _stalled(recorded: Recorded) -> Label:
 
 def _not_closed(recorded: Recorded) -> Label:
     if MECHANISMS[recorded.case["mechanism"]].again:
-        # After a restart, the old client seems to pause, so the label requires no verdict on it.
+        # After a restart, the old client seems to pause, so the label requires no verdict on this client.
         return Label(at_most="confirmed")
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended
     if recorded.until_ms < recorded.onset_ms:
-        # Without data after the onset, nothing shows whether the records in the last sample's buffer were sent, so they
-        # may look lost.
+        # Without data after the failure's onset, nothing shows whether the records in the last sample's buffer were
+        # sent. So these records may look lost.
         return Label(at_most="suspected")
     return Label("suspected" if forced else "nothing", "confirmed", recorded.until_ms >= ended - 1000)
 

@@ -132,7 +132,7 @@ class World:
         self._open.close()
 
     def feed(self, legacy: bool) -> KafkaProducer:
-        """Each case has its own producer, because a blocked one would delay other cases.
+        """Return a case's own producer, because a blocked producer would delay other cases.
 
         Only the legacy cases share a producer.
         """

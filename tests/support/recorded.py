@@ -1,4 +1,4 @@
-"""Read recordings of real clients as the product reads them: clients with their windows."""
+"""Read recordings of real clients with the code of `kafka-health diagnose`: clients with their windows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from deploy.demo.replay import time_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings"
-#: DECODED caches the recordings as decoded by the current code, and by the last KEPT code versions before it.
+#: DECODED: cache of recordings as decoded by the current code, and by the last KEPT versions of the code before it.
 DECODED, KEPT = ROOT / ".cache" / "decoded", 2
 SETTINGS = Settings()
 DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
@@ -169,7 +169,7 @@ def _packed(folder: Path) -> Packer:
             pack(DECODERS[record.stream](raw, SETTINGS, now_ms), raw.source, packer, repeats)
         encoded = {number: encode(chunk) for number, chunk in packer.chunks().items()}
         kept.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may decode the recording meanwhile, so the file is replaced in one step.
+        # Another process may decode the same recording meanwhile, so replace the cached file in one step.
         own = kept.with_name(f"{kept.name}.{os.getpid()}")
         own.write_bytes(pickle.dumps(encoded))
         own.replace(kept)
@@ -178,7 +178,7 @@ def _packed(folder: Path) -> Packer:
 
 
 def _line(numbered: tuple[int, Read]) -> object:
-    """Equal log lines share a key, because the product reads only one of several equal lines in a burst."""
+    """Return a key that equal log lines share, because the monitor reads only one of several equal lines in a burst."""
     number, record = numbered
     return (record.instance, record.file, record.value) if record.stream == "logs" else number
 

@@ -36,7 +36,7 @@ def verdict(diagnosis: Diagnosis, mode: str) -> Verdict:
 @pytest.mark.parametrize(
     ("line", "since"),
     [
-        # The onset is 300 s before the line, because the application had not called poll() for 300 s.
+        # The failure's onset is 300 s before its log line, because the application had not called poll() for 300 s.
         (f"%4|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
         (f"7|1795208940.123{WORDS}", "2026-11-20 21:04:00"),
         (f"[consumer] **%4|1795208940.123{WORDS}**", "2026-11-20 21:04:00"),

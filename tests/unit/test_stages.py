@@ -1,4 +1,4 @@
-"""A test run leaves no process behind, and tests/README.md lists the stages."""
+"""A test run leaves no process behind, and tests/README.md lists its stages."""
 
 from __future__ import annotations
 

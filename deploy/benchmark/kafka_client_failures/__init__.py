@@ -65,12 +65,12 @@ class Score:
 
     @property
     def recall(self) -> float:
-        """Return the share (0 to 1) of recorded failures that were found."""
+        """Return the share (0 to 1) of recorded failures that the tool found."""
         return sum(found for found, _ in self.by_mode.values()) / sum(total for _, total in self.by_mode.values())
 
     @property
     def precision(self) -> float:
-        """Return the share (0 to 1) of accusations that are right; 1 if there are no accusations."""
+        """Return the share (0 to 1) of the tool's accusations that are right; 1 if there are no accusations."""
         right = sum(found for found, _ in self.by_mode.values())
         return right / (right + len(self.wrong)) if right or self.wrong else 1.0
 
@@ -109,7 +109,7 @@ def cases() -> list[Case]:
 
 
 def blind(folder: Path) -> int:
-    """Copy each case without `truth.json` to the folder `folder`/ID (ID: the case's id). Return the number of cases."""
+    """Copy each case without `truth.json` to the folder `folder`/ID (ID: `Case.id`). Return the number of cases."""
     known = cases()
     for case in known:
         (folder / case.id).mkdir(parents=True)

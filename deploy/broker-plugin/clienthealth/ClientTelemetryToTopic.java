@@ -23,8 +23,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A broker plugin for the metrics that clients push (KIP-714). It writes each push to a topic: the payload unchanged,
- * the client's identity in headers.
+ * A broker plugin for the metrics that clients push (KIP-714). It writes each push to a topic as one record: the
+ * payload unchanged as its value, the client's identity in its headers.
  *
  * <p>A request thread of the broker only copies a push into a bounded queue; a thread of our own sends it. If the
  * topic is unavailable, sends fail and the queue fills; {@link Counters} counts the pushes that are lost.
@@ -52,10 +52,11 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
     }
 
     /**
-     * Starts the sender and returns the receiver. Brokers call this once, controllers never.
+     * Starts the thread that sends pushes to the topic, and returns the receiver of pushes. A broker calls this method
+     * once, a controller never.
      *
-     * <p>If the settings are wrong, the result is null up to Kafka 4.1. Since 4.2, brokers call even a null receiver, so
-     * the receiver refuses each push.
+     * <p>If the settings are wrong, the result is null up to Kafka 4.1. Since 4.2, brokers call even a null receiver,
+     * so the result is a receiver that refuses each push.
      */
     @Override
     public synchronized ClientTelemetryReceiver clientReceiver() {
@@ -189,7 +190,7 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
     @Override
     public void metricRemoval(KafkaMetric metric) {}
 
-    /** Refuses a push if the settings are wrong. It has no stack trace, because the broker logs each refusal. */
+    /** Refuses a push if the plugin's settings are wrong. Has no stack trace, because the broker logs each refusal. */
     @SuppressWarnings("serial")
     private static final class Refused extends RuntimeException {
         private Refused() {

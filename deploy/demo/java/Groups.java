@@ -36,9 +36,9 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.state.Stores;
 
 /**
- * One member of a group of each kind of Kafka 4 (classic, consumer: KIP-848, streams: KIP-1071, share: KIP-932) in one
- * process, and a producer that feeds them; healthy, or with a handler that is slow or refuses. Needs kafka-streams 4.1
- * or newer. Options are system properties:
+ * Runs one member of a group of each kind of Kafka 4 (classic, consumer: KIP-848, streams: KIP-1071, share: KIP-932) in
+ * one process, and a producer that feeds them. The members are healthy, or have a handler that is slow or refuses
+ * records. Needs kafka-streams 4.1 or newer. Options are system properties:
  *
  * kinds (comma separated: which of them), topics (comma separated, which all read), rate (records/s to each topic; 0: no
  * producer), size (bytes), p.NAME, c.NAME, s.NAME (options of the producer, of consumers, of Streams; `{}` in group.id,

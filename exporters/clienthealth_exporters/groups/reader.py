@@ -357,8 +357,8 @@ class Pace:
     """Decide which groups a reading includes.
 
     A group with members is due at each reading. Empty or failing groups are due ever less often, because most groups of
-    a large cluster are abandoned. `longest`: maximum time (s) until a group is read again. `now` in the methods: the
-    time in seconds.
+    a large cluster are abandoned. `longest`: maximum time (s) until a group is read again. The methods' parameter `now`
+    is the present time in seconds.
     """
 
     def __init__(self, longest: float) -> None:

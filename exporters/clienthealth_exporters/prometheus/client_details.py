@@ -19,10 +19,10 @@ from clienthealth_exporters.prometheus.client_card import View
 from clienthealth_exporters.prometheus.history import HOUR_SECONDS, PLOTTED, Track
 from clienthealth_exporters.prometheus.states import State
 
-#: Height (pixels) of a plot (_HEIGHT), and of the row of times below the plot (_AXIS).
+#: _HEIGHT: height of a plot in pixels. _AXIS: height of the row of times below the plot.
 _HEIGHT, _AXIS = 56, 18
 _QUARTER_SECONDS = 900
-#: A plot joins two samples by a line only if at most this time (s) is between them.
+#: A plot joins two samples by a line only if at most _GAP_SECONDS seconds are between them.
 _GAP_SECONDS = 180.0
 Point = tuple[float, float | None]
 
@@ -69,7 +69,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 def _measured(record: HealthRecord) -> dict[str, str]:
     """Return the measurements that the lint of client options (`lint`) compares with the options.
 
-    Each name begins with MEASURED.
+    The name of each measurement begins with MEASURED.
     """
     figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
     figures["waiting_threads"] = record.value("buffer", "waiting_threads")
@@ -102,7 +102,7 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
     top = 1.0 if name in ("Buffer", "Topic queue") else max(*values, 1e-9) * 1.05
     span = f"{words(min(values))} to {words(max(values))}"
     summary = f"{name}, last hour: {span}, last {words(values[-1])}, {len(values)} readings"
-    # Each stretch of points is drawn as one line; a gap or an unknown value ends a stretch.
+    # Each stretch of points becomes one line; a gap between samples or an unknown value ends a stretch.
     stretches: list[list[tuple[float, float]]] = [[]]
     last = 0.0
     for at, value in points:

@@ -119,7 +119,7 @@ def overview(view: View, states: list[State], facets: Facets, filters: Filters) 
 
 
 def client(view: View, state: State, track: Track | None, note: str = "") -> str:
-    """Return one client's page as HTML. `note`: a remark at the top."""
+    """Return one client's page as HTML. `note`: a remark at the top of the page."""
     name = state.client.client_id or state.key
     shown: Mapping[str, Any] = details(view, state, track)
     return page("client.html.j2", view=view, refresh=REFRESH_SECONDS, name=name, state=state, note=note, **shown)

@@ -28,10 +28,10 @@ PASTED = ("metrics (", "log", "JSON document")
 #: A client's samples are complete if the last sample is shortly before the end of the process's data: at most
 #: LATE_INTERVALS times the median gap between samples, plus LATE_MS (ms).
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
-#: Metrics of one client belong to one sample if their times differ by at most this (ms).
+#: Metrics of one client belong to one sample if their times differ by at most APART_MS milliseconds.
 APART_MS = 500
-#: Inputs with more lines than this count as a whole log. In a whole log single errors are normal, so a few lines raise
-#: no suspicion.
+#: Inputs with more than MOST_LINES lines count as a whole log. In a whole log single errors are normal, so a few lines
+#: raise no suspicion.
 MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
@@ -92,8 +92,8 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     quoted in a text that only explains an error do not count. No line counts if a later line shows that the failure is
     over.
 
-    The verdict is returned unchanged if it is already unhealthy, if the client has samples, or if the inputs have more
-    than 500 lines (MOST_LINES).
+    `verdict` is returned unchanged if it is already unhealthy, if the client has samples, or if the inputs have more
+    than MOST_LINES lines in total.
     """
     attached, mode = known.attached, modes()[verdict.mode]
     if attached is None or attached.samples or verdict.unhealthy or sum(one.read for one in inputs) > MOST_LINES:

@@ -1,4 +1,4 @@
-"""Write the report for people, as text and as an HTML page: inputs, then each client's verdict, the worst first."""
+"""Write the report of `diagnose` as text and as an HTML page: inputs, then each client's verdicts, the worst first."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
-#: A short report shows at most FACTS facts per verdict and FRAMES frames per thread. It shows SEVERAL or more inputs of
-#: one kind in one line.
+#: A short report shows at most FACTS facts per verdict and FRAMES frames per thread. It lists at least SEVERAL inputs
+#: of one kind in one line.
 FACTS, FRAMES, SEVERAL = 3, 4, 3
 QUOTED = 160
 _PACKAGE = "clienthealth.diagnose"
@@ -49,7 +49,7 @@ PLAIN = Style()
 
 
 def style_of(stream: TextIO, verbose: bool) -> Style:
-    """Return the style for a stream: as wide as the terminal (40 to 120 columns); 80 columns without a terminal."""
+    """Return the style for a stream: as wide as its terminal (40 to 120 columns); 80 columns if it is no terminal."""
     wide = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), MOST) if stream.isatty() else WIDTH
     return Style(wide, colour_of(stream), verbose)
 

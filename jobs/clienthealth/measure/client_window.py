@@ -14,7 +14,7 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: The rules also see events and samples from this time (ms) before a window, because these may explain the window.
+#: The rules also see a client's events and samples from the LEAD_MS ms before a window, which may explain the window.
 LEAD_MS = 30_000
 
 

@@ -34,12 +34,12 @@ class Table:
 
     @classmethod
     def of(cls, data: bytes, width: int) -> Self:
-        """Return a read-only table on these bytes. A row has the integer columns, then `width` floats, 8 bytes each."""
+        """Return a read-only table made of `data`. A row has the integer columns, then `width` floats, 8 bytes each."""
         words = np.frombuffer(data, np.int64).reshape(-1, cls.head() + width)
         return cls(words[:, cls.head() :].view(np.float64), *words[:, : cls.head()].T)
 
     def data(self) -> bytes:
-        """Return the table as bytes; the method `of` makes the table again."""
+        """Return the table as bytes, from which the class method `of` makes the table again."""
         values, *columns = self._arrays()
         return np.column_stack([*columns, values.view(np.int64)]).tobytes()
 

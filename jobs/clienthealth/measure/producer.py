@@ -5,9 +5,9 @@ librdkafka limits bytes and records, so the used share is the greater of the two
 limit, so its buffer is never full.
 
 Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client reports this
-time (`callback-time-*`: measured). For other Java clients, the time is derived from the time that the I/O thread spends
-outside the selector, because callbacks run there. A stretch is the time from one sample to the next. In these formulas,
-each Δ is summed over all stretches in which `select-total` grew:
+time (`callback-time-*`: measured). For other Java clients, callback latency is derived from the time that the I/O
+thread spends outside Kafka's `Selector`, because callbacks run there. A stretch is the time from one sample to the
+next. In the two formulas, each Δ is summed over all stretches in which `select-total` grew:
 
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
@@ -67,10 +67,10 @@ def buffer(w: Windows) -> Mapping[str, Floats]:
 def seconds_to_full(w: Windows) -> Floats:
     """Return, for each window, the seconds until the buffer is full; NaN if the buffer is not filling.
 
-    The used share is extrapolated with its least-squares slope over the window.
+    The buffer's used share is extrapolated with its least-squares slope over the window.
     """
     used, seconds = used_ratios(w), unknown(len(w))
-    # A slope can be positive only if the used share rose from one sample to the next.
+    # The slope can be positive only if the buffer's used share rose at least once from one sample to the next.
     rising = np.flatnonzero((w.count(used) >= MIN_READINGS) & w.rose(used))
     if len(rising):
         w = w.at(rising)
@@ -106,8 +106,8 @@ class _Stretches(NamedTuple):
 class Busy(NamedTuple):
     """How busy the I/O thread is; one element per window, NaN if unknown.
 
-    ratio       share of time (0 to 1) that the thread spends outside the selector
-    per_record  seconds that the thread spends outside the selector, divided by the number of sent records
+    ratio       share of time (0 to 1) that the I/O thread spends outside Kafka's `Selector`
+    per_record  seconds that the I/O thread spends outside the `Selector`, divided by the number of sent records
     """
 
     ratio: Floats
@@ -115,9 +115,9 @@ class Busy(NamedTuple):
 
 
 def io_thread_busy_ratio(w: Windows) -> Floats:
-    """Return, for each window, the share of time (0 to 1) that the I/O thread spent outside the selector; NaN: unknown.
+    """Return the share of time (0 to 1; NaN: unknown) that the I/O thread spent outside Kafka's `Selector`, per window.
 
-    The share is 1 if undelivered records waited and the thread did not return to the selector in the whole window.
+    The share is 1 if undelivered records waited and the I/O thread did not return to the selector in the whole window.
     """
     return _busy(w).ratio
 
@@ -207,7 +207,7 @@ def answers(w: Windows) -> Column:
     """Return, for each sample, how often the average request latency has changed since the first sample of the table.
 
     A change proves that a broker has answered. A latency that is a multiple of 0.001 ms may be rounded, and rounding
-    can hide a change. So this latency always counts as changed.
+    can hide a change. So a latency that may be rounded always counts as changed.
     """
     rows = w.column("request-latency-avg").reported_rows
     latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))
@@ -229,9 +229,9 @@ def stalls(w: Windows) -> Stalls:
     """Return, for each window, the row (sample) at which the number of deliveries reached its maximum, and the seconds
     since that row.
 
-    The seconds are 0 unless two conditions hold: records waited at every sample after that row, and the window has at
-    least three samples (MIN_READINGS) from that row on. If a client has no counter of deliveries (kafka-python, Java
-    before 1.0), the answers of brokers are counted instead (`answers`).
+    `Stalls.seconds` is 0 unless two conditions hold: records waited at every sample after that row, and the window has
+    at least MIN_READINGS samples from that row on. If a client has no counter of deliveries (kafka-python, Java before
+    1.0), the brokers' answers are counted instead (by `answers`).
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))
@@ -239,14 +239,14 @@ def stalls(w: Windows) -> Stalls:
     if not counts.all():
         answered = np.where(w.reported("request-latency-avg")[w.window_of_row], answers(w).values[w.rows], np.nan)
         progress = np.where(counts[w.window_of_row], progress, answered)
-    # NaN compares false, so rows without a value never count as the maximum.
+    # A comparison with NaN yields False, so rows without a value never count as the window's maximum.
     highest = w.reduced(np.fmax, progress)[w.window_of_row]
     reached = np.where(progress >= highest, w.rows.astype(np.float64), np.nan)
     first = w.reduced(np.fmin, reached)
     counted = ~np.isnan(first)
     since = np.where(counted, first, -1).astype(np.int64)
     calm = Column(np.where(waiting(w), np.nan, 1.0))
-    # Records stay undelivered if records wait at every sample after the row `since`, or if a record fails after it.
+    # Records stay undelivered if records wait at every sample after the row `since`, or if one fails after that row.
     undelivered = (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) | (~counts & failed_since(w, since))
     stands_still = counted & undelivered & (w.hi - since > MIN_READINGS - 1)
     return Stalls(since, np.where(stands_still, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0))

@@ -26,7 +26,7 @@ SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
 UNDELIVERED: tuple[str, ...] = tuple(_TABLES["of_producers"]["undelivered"])
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 
-#: A float holds every integer up to this limit exactly.
+#: A float holds every integer up to _EXACT exactly.
 _EXACT = 2.0**53
 #: A value above the limit of its unit is a mistake or an attack.
 LARGEST: Mapping[str, float] = {

@@ -35,7 +35,7 @@ def standing(statuses: Iterable[Status]) -> Standing:
 class Evidence:
     """One fact behind a verdict, at `ts_ms` (epoch ms). `text`: a sentence with numbers and units.
 
-    `source`: the input record, None if unknown.
+    `source`: the input record that shows the fact, None if unknown.
     """
 
     kind: EvidenceKind
@@ -66,7 +66,7 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 class Count:
     """The number of effects of a fault (such as lost records) in each half minute.
 
-    name        key in `Verdict.detail`. The number of effects is at least its value, the sum of `slots` and `settled`
+    name        key in `Verdict.detail`. The value there is the sum of `slots` and `settled`, the least possible number
     kind        kind of the evidence; if two kinds count the same effect, the greater sum is used
     slots       maps the start of a half minute (epoch ms) to the number of effects in it
     settled     sum of the effects in the half minutes before `settled_ms`, which no longer change

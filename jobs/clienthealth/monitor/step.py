@@ -1,6 +1,6 @@
 """Process one batch for one bucket: change the state, and return records, changes of incidents, rows of the history.
 
-The step is plain Python, so that `watch` runs it without Spark.
+The function `step` is plain Python, so that `kafka-health watch` can call it without Spark.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
     """Delete old or excess entries of the state's `Memory` fields.
 
-    `living`: processes that report or log. Returns the number of clients whose lines on start and end were deleted
-    because of the limit `max_clients`.
+    `living`: processes that report or log. Returns the number of clients whose log lines on start and end were deleted
+    because of `[monitor] max_clients`.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)

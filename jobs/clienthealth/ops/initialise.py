@@ -1,4 +1,4 @@
-"""Prepare an installation: write the settings file, test the connection, create the missing topics."""
+"""Prepare an installation: write the settings file, test the connection to Kafka, create the missing topics."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Answers:
 
     servers                the brokers: host:port, comma separated
     username, password     for SASL; with OAUTHBEARER the client's id and secret; with GSSAPI username is the principal
-    token_url, scope       OAUTHBEARER: the endpoint that issues tokens (file:///… for a token in a file), the scope
+    token_url, scope       OAUTHBEARER: URL that issues tokens (file:///… for a token in a file), scope of the tokens
     keytab                 GSSAPI: path of the keytab; '' for the ticket cache
     ca_file, client_file   files with the brokers' CA and with the client's key and certificate (PEM or types in STORES)
-    store_password         password of these files if their type is in STORES
+    store_password         password of ca_file and client_file if their type is in STORES
     state                  folder or URL for checkpoints, history and reviews; '': the current folder
     """
 
@@ -208,7 +208,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 
 
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
-    """Create or change the subscriptions `missing`. Return the names of the subscriptions for which this failed.
+    """Create or change the subscriptions `missing`. Return the names of those that could not be written.
 
     `say`: called with a text about each subscription.
     """

@@ -22,7 +22,7 @@ from clienthealth.model.wording import by_reason
 SCRIPT_PATH = "/page.js"
 #: The x coordinates of a curve run from 0 (left edge of the plot) to _ACROSS (right edge).
 _ACROSS = 1000
-#: Beyond this position (per cent of the width), a narrow plot has no room for a mark's name on the right.
+#: Beyond _LATE per cent of the width, a mark's name is on its left, because a narrow plot has no room on the right.
 _LATE = 88
 
 
@@ -99,8 +99,8 @@ def tick(text: str, **where: object) -> Markup:
 def grid(marks: Iterable[tuple[float, str]], top: int, bottom: int, names: bool = True) -> Iterator[Markup]:
     """Yield a vertical line for each mark of the time axis, and the mark's name below the line.
 
-    `marks`: (per cent from the left, name). `top`, `bottom`: ends of the lines in pixels. `names`: False to leave out
-    the names.
+    `marks`: (position in per cent of the width, name). `top`, `bottom`: ends of the lines in pixels. `names`: False to
+    leave out the names.
     """
     for x, name in marks:
         yield line("grid", f"{x}%", f"{x}%", top, bottom)
@@ -112,7 +112,7 @@ def grid(marks: Iterable[tuple[float, str]], top: int, bottom: int, names: bool 
 def curves(height: int, drawn: Iterable[tuple[str, Sequence[tuple[float, float]]]]) -> Markup:
     """Return curves across the whole width of a plot. `height`: pixels. `drawn`: (CSS class, points) of each curve.
 
-    A point is (per cent from the left, pixels from the top).
+    A point is (position in per cent of the plot's width, pixels from the plot's top).
     """
     paths = [
         element("polyline", class_=class_, points=" ".join(f"{round(x * _ACROSS / 100, 1):g},{y:g}" for x, y in points))

@@ -33,7 +33,7 @@ from clienthealth.platform import locations
 CENTRAL = "https://repo1.maven.org/maven2"
 RESOLVE_SECONDS = 1200
 DOWNLOAD_SECONDS = 60
-#: _SETTINGS names Ivy's repository and its folder for the jars; _MODULE names the modules to download.
+#: _SETTINGS: Ivy's settings, with a repository and a folder for downloads. _MODULE: Ivy's list of modules to download.
 _SETTINGS = (
     '<ivysettings><settings defaultResolver="central"/><property name="ivy.checksums" value="sha1"/>'
     "<caches defaultCacheDir={cache}/>"
@@ -70,7 +70,7 @@ PINNED = dict.fromkeys(SETS, Path(__file__).with_suffix(".sha256"))
 def classpath(name: str) -> list[Path]:
     """Return the paths of a set's jars; download the jars that are missing.
 
-    Raises DependencyError if a jar cannot be downloaded, or does not have the pinned SHA-256.
+    Raises DependencyError if a jar cannot be downloaded, or does not have its SHA-256 in `jars.sha256`.
     """
     jar_set = SETS[name]
     folder = cache()
@@ -157,9 +157,9 @@ def pins() -> Mapping[str, str]:
 
 
 def refuse_other(name: str, paths: Sequence[Path]) -> None:
-    """Delete each jar in `paths` that does not have the pinned SHA-256.
+    """Delete each jar in `paths` that does not have its SHA-256 in `jars.sha256`.
 
-    Raises DependencyError with the names of the deleted jars, if any. `name`: name of the jars' set, for this message.
+    Raises DependencyError with the names of the deleted jars, if any. `name`: the set's name, for this message.
     """
     pinned, digests = pins(), {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     if other := [path for path, digest in digests.items() if pinned.get(path.name) != digest]:
@@ -174,7 +174,7 @@ def refuse_other(name: str, paths: Sequence[Path]) -> None:
 
 
 def cache() -> Path:
-    """Return the folder for downloads: $KAFKA_HEALTH_CACHE, else the checkout's `.cache`, else the user's cache."""
+    """Return the folder for downloads: $KAFKA_HEALTH_CACHE, else the checkout's `.cache`, else one in `~/.cache`."""
     if chosen := os.environ.get("KAFKA_HEALTH_CACHE"):
         return Path(chosen).expanduser().resolve()
     try:

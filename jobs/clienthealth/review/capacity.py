@@ -58,7 +58,7 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 
 
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
-    """Return the groups and consumers with the fastest growing lag, at most five (TOP).
+    """Return the groups and consumers with the fastest growing lag, at most TOP of them.
 
     The lag must grow by at least 1 record a day. `lag`: the result of `client_minutes.lag`. `reviewed`: the reviewed
     period, as a value of the column `period`.

@@ -43,7 +43,7 @@ def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
 
 
 def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapping[str, Sequence[ClientRow]]:
-    """Return, for each of "unhealthy", "buffer", "queue" and "lag", at most five clients (TOP), the worst first.
+    """Return, for each of "unhealthy", "buffer", "queue" and "lag", at most TOP clients, the worst first.
 
     A client is ranked by its unhealthy minutes, the peak of its buffer or queue (0 to 1), or its lag (records).
     """
@@ -99,7 +99,7 @@ def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> l
 def top_topics(
     per_client: DataFrame, lag: DataFrame, incidents: DataFrame, reviewed: int
 ) -> Mapping[str, Sequence[TopicRow]]:
-    """Return, for each of "unhealthy", "queue" and "lag", at most five topics (TOP), the worst first.
+    """Return, for each of "unhealthy", "queue" and "lag", at most TOP topics, the worst first.
 
     Topics are ranked for "unhealthy" by the minutes of all `incidents` that name them as culprit, for "queue" by the
     peak of their fullest queue (0 to 1), for "lag" by their greatest lag (records).

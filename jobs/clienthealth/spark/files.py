@@ -62,7 +62,7 @@ def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> P
     """Return a local folder with the files of `location`: `location` itself if it is local.
 
     If `location` is a URL, copy the files `names` to `scratch` and return `scratch`. A file that is missing at the URL
-    is copied from the folder above the URL, if it exists there.
+    is copied from the folder above the URL, if the file exists there.
     """
     if not is_url(location):
         return Path(location)

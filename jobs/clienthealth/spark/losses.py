@@ -68,7 +68,7 @@ class Losses:
     def look(self, positions: Positions, after: float = 0.0) -> None:
         """Count lost records, unless they were counted less than `after` seconds ago.
 
-        Also set the metric of missing topics and, until a first batch has ended, the metric of unread records.
+        This call also sets the metric of missing topics and, until a first batch has ended, that of unread records.
         """
         with self._lock:
             if time.monotonic() - self._looked < after:
@@ -133,7 +133,7 @@ class Losses:
     def _offsets(self, partitions: Collection[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
         """Return each partition's first or last offset (`which`). Partitions that no longer exist are left out."""
         requests = self._map()
-        # Each use of a Java object costs a call to the JVM, so make each object only once.
+        # Each use of a Java object costs a call to the JVM, so make each partition's object only once.
         for where in partitions:
             if where not in self._made:
                 self._made[where] = self._partition(*where)

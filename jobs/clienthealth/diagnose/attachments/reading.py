@@ -1,8 +1,8 @@
 """Turn a stream of bytes into records: recognise its kind, and find what may be about a Kafka client.
 
-The kinds are OTLP protobuf, samples of a recording (`metrics.jsonl`), JSON (a document, or one per line), InfluxDB's
-line protocol, exports of log searches (Kibana), pasted metrics, and thread dumps of any shape. Everything else is a
-log. Texts of moderate size are examined as a whole, larger ones in blocks.
+The kinds of streams are OTLP protobuf, samples of a recording (`metrics.jsonl`), JSON (a document, or one per line),
+InfluxDB's line protocol, exports of log searches (Kibana), pasted metrics, and thread dumps of any shape. Everything
+else is a log. Texts of moderate size are examined as a whole, larger ones in blocks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SAMPLE = 1 << 16
 _MARKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-producer-network LOG-END-OFFSET".split()
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
-#: A time, or a stack frame below the first line: signs that a program wrote the entry, not a person who quotes it.
+#: Matches a time or a stack frame: either is a sign that a program wrote a log entry, and that no person quotes it.
 _LOGGED = re.compile(r"\d\d:\d\d:\d\d|\|\d{10}\.\d|^\s+at |^\s+File \"|^#\d", re.MULTILINE)
 _LIBRARY = re.compile(LIBRARIES.encode(), re.IGNORECASE)
 
@@ -49,11 +49,11 @@ Progress = Callable[[str, int, int | None], None]
 
 
 class Reader:
-    """Reads one stream. `progress`: called after each read with the input's name, bytes read, and size (None: unknown).
+    """Reads one stream. `progress`: called after each read with the stream's name, bytes read, and size (or None).
 
-    `now_ms`: replaces a file's time of modification that is not credible. `undated`: maps a process (service, instance)
-    to the time (epoch ms) given to its lines, dumps and samples that have no time. All readers of an examination share
-    this mapping and add to it.
+    `now_ms`: the present time (epoch ms); replaces a file's time of modification that is missing or not credible.
+    `undated`: maps a process (service, instance) to the time (epoch ms) given to its lines, dumps and samples that have
+    no time. All readers of an examination share this mapping and add to it.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Reader:
         return data
 
     def _noting_clients(self, text: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the blocks unchanged, and set `Input.names_client` if any of them names a Kafka client."""
+        """Yield the blocks of `text` unchanged, and set `Input.names_client` if a block names a Kafka client."""
         for block in text:
             self.input.names_client = self.input.names_client or any(mark in block for mark in _MARKS)
             yield block
@@ -209,9 +209,9 @@ class Reader:
                 yield from (self._record("metrics", number, snapshot) for snapshot in content)
 
     def _documents(self, text: str) -> Generator[Recorded, None, set[int]]:
-        """Yield records for the text's JSON documents; return the numbers of these documents' lines.
+        """Yield records for the JSON documents in `text`; return the numbers of the lines that these documents fill.
 
-        In a text of only JSON, even JSON in no known format becomes a record: the report then says why it is rejected.
+        If `text` is only JSON, even JSON in no known format becomes a record: the report then says why it is rejected.
         """
         every = list(metrics.documents(text))
         alone = not metrics.between(text, every).strip(" \t\r\n,\ufeff")
@@ -233,7 +233,7 @@ class Reader:
         return taken
 
     def _listed(self, document: metrics.Document, alone: bool) -> list[Any]:
-        """Return the dumps or records in a JSON document. `alone`: True if the text is only JSON."""
+        """Return the thread dumps or records in a JSON document. `alone`: True if the text is only JSON."""
         value = document.value
         if is_dump_document(document.text) and (dumps := dumps_of_document(value, len(document.lines))):
             return [_numbered(dump, document.lines) for dump in dumps]
@@ -329,7 +329,7 @@ class Reader:
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
-        """Mark the input's times as local, and guess their zone from the file's time of modification.
+        """Mark the input's times as local, and guess their time zone from the file's time of modification.
 
         `last_ms`: the newest time in the input (epoch ms); 0 if there is none.
         """
@@ -483,7 +483,7 @@ def _is_reading(line: bytes) -> bool:
 def _is_by_line(lines: Sequence[bytes]) -> bool:
     """Return True if at least 3/4 of these lines begin like JSON, and at least half are valid JSON."""
     begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
-    # Check the first characters before parsing: this is quick, and few lines of a log begin with a brace or a bracket.
+    # Check the first characters before parsing: this check is quick, and few log lines begin with a brace or a bracket.
     if not begun or len(lines) < (len(lines) - len(begun)) * 4:
         return False
     return sum(isinstance(parsed(line), dict | list) for line in begun) * 2 >= len(lines)

@@ -23,7 +23,7 @@ from clienthealth.model.readings import Reading
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
     """Return the topic with record counts proportional to the times between polls; None if no topic stands out.
 
-    If the polls returned records of one topic only, that topic is returned without a comparison.
+    If all polls returned records of the same single topic, the function returns this topic without a comparison.
 
     readings        samples of one client in order of time
     least_seconds   minimum time (s) between two polls; shorter times are left out
@@ -112,7 +112,7 @@ def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str,
 
 
 def positions(reading: Reading, metric: str = "records-lead") -> dict[str, float]:
-    """Return the position that the application has reached in each topic: the sum over the topic's partitions.
+    """Return the application's position in each topic: the sum of its positions in the topic's partitions.
 
     `metric`: the metric that holds the position, `records-lead` (Java) or `position` (librdkafka).
     """

@@ -43,13 +43,13 @@ AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tl
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
 #: From this number of lost connections per second on, brokers refuse connections: time-outs end fewer connections.
 REFUSED_PER_SECOND = 0.2
-#: An error means that too few replicas are in sync if its letters, in lower case, contain one of these texts.
+#: An error means that too few replicas are in sync if its name (only the letters, in lower case) contains one of these.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
 #: The name of a partition in lines of kafka-python and aiokafka.
 _IN_PYTHON = re.compile(r"TopicPartition\(topic='(.+)', partition=(\d+)\)")
-#: Default of the producers' option `retries` since Kafka 2.1.
+#: Default of the option `retries` in Java producers since Kafka 2.1.
 ENDLESS = 2**31 - 1
 
 
@@ -103,7 +103,7 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
     """Return the signs of a fault: a map from the description of each sign to one value per window.
 
-    A window shows a sign if the value is above 0. `{}` in the description stands for the value. `since`: for each
+    A window shows a sign if the sign's value is above 0. `{}` in a description stands for this value. `since`: for each
     window, the row (sample) from which on counters are compared.
     """
     return {
@@ -138,9 +138,9 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
 def net(w: Windows) -> Floats:
     """Return the number of delivered records of each window; NaN if unknown.
 
-    For a client without `record-ack-total`, this is the number of attempts to send a record, minus retries and failed
-    records. A record that brokers refuse until it expires adds 0: each attempt is subtracted as a retry or, at the end,
-    as a failure. Records that fail without a send make the number too small, so 0 or less does not prove that
+    For a client without `record-ack-total`, the result is the number of attempts to send a record, minus retries and
+    failed records. A record that brokers refuse until it expires adds 0: each attempt is subtracted as a retry or, at
+    the end, as a failure. Records that fail without a send make the number too small, so 0 or less does not prove that
     nothing was delivered.
     """
     acknowledged = w.reported("record-ack-total")
@@ -260,8 +260,8 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 def _tried_for(refused: Sequence[LogEvent]) -> float:
     """Return a lower bound (s) of a batch's wait; infinite if the client will not send the batch again.
 
-    If `retries` has its default (ENDLESS), the number of attempts made is ENDLESS minus the remaining attempts that a
-    line states. Each attempt takes at least 0.1 s.
+    If the option `retries` has its default ENDLESS, the number of attempts made is ENDLESS minus the remaining attempts
+    that a log line states. Each attempt takes at least 0.1 s.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):

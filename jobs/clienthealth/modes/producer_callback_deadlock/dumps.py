@@ -95,7 +95,7 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
     in_wait = f"in {'.'.join(wait.split('.')[-2:])}"
     if cause == "send-in-callback":
-        # Outside a callback, a logger called send(), perhaps on another producer, so the wait is no direct evidence.
+        # Outside a callback, a logger called send(), perhaps on another producer, so the wait proves no deadlock.
         caller = "the callback's own" if in_callback(thread) else "a logger's"
         why = f"{caller} send() waits for metadata or memory that only this thread can provide"
         return _seen(stay, f"{in_wait}: {why}", direct=in_callback(thread) and not _came_back(window, dump))
@@ -177,9 +177,9 @@ def _around(window: ClientWindow, dump: ThreadDump) -> float:
 
 
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
-    """Return part of a sentence: the CPU time that the thread used between the dumps; '' if this time is unknown.
+    """Return part of a sentence: the CPU time that the thread used between the dumps of `stay`; '' if unknown.
 
-    Return None if the thread may have moved between the dumps.
+    Return None if the thread may have moved between these dumps.
     """
     if stay.seconds < APART_SECONDS or _rises(window, stay.since_ms):
         return None
@@ -205,8 +205,8 @@ def died(window: ClientWindow) -> tuple[Caused, str | None]:
     """Return (facts that show the end of an I/O thread, name of the exception that ended it or None if unknown).
 
     A log line can show the end. Complete dumps can also show the end: threads are in send() or flush(), but no I/O
-    thread exists. If these dumps span less than 5 s (APART_SECONDS), they are indirect evidence: the I/O thread may
-    just be starting.
+    thread exists. If these dumps span less than APART_SECONDS, they are indirect evidence: the I/O thread may just be
+    starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)

@@ -39,7 +39,7 @@ GRANT = "to have these requests checked, grant DescribeConfigs: kafka-acls.sh --
 
 
 def kafka_works(settings: Settings) -> Iterator[Finding]:
-    """Check that the cluster answers, then check the brokers' plugin, the topics and the consumer groups."""
+    """Check that the cluster answers, then check our plugin on its brokers, the topics and the consumer groups."""
     servers = settings.kafka.bootstrap_servers
     try:
         client = admin(settings, **CLIENT)
@@ -192,8 +192,8 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
     """Check that the brokers have our plugin, and that they ask clients for metrics. `nodes`: ids of running brokers.
 
-    Yields a single finding `skipped` if no broker has the plugin, if brokers are older than 3.7, or if this user may
-    not see the plugin.
+    Yields a single finding `skipped` if no broker has our plugin, if brokers are older than 3.7, or if this user may
+    not see whether brokers have it.
     """
     try:
         with_plugin = brokers_with_plugin(client, nodes)
@@ -249,7 +249,7 @@ def _asked(
 
 
 def configuration(client: KafkaAdminClient, topic: str) -> Mapping[str, str]:
-    """Return the topic options that the doctor checks; empty if this user may not read them."""
+    """Return the options of a topic that `kafka-health doctor` checks; empty if this user may not read them."""
     names = ("cleanup.policy", "retention.ms", "compression.type", "min.insync.replicas")
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict.fromkeys(names))
     configs = client.describe_configs([resource], config_filter="all")

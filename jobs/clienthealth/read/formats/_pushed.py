@@ -1,9 +1,9 @@
 """Identify a pushing client (KIP-714) by the headers of our broker plugin, because the payload contains no identity.
 
-`[identity] push_service` lists sources of the service's name: a table in the settings, the principal (the name in
-`User:name`, the CN of a distinguished name), or the client id without the number at its end. Kafka's default client ids
-contain no service; from `consumer-GROUP-1`, only the group is read. The instance is the client's address and its client
-instance id.
+`[identity] push_service` lists sources of the service's name: the table `[identity] push_services`, the client's
+principal (the name in `User:name`, the CN of a distinguished name), or the client id without the number at its end.
+Kafka's default client ids contain no service; from `consumer-GROUP-1`, only the group is read. The instance's name
+consists of the client's address and client instance id.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
         return
     if (arrived := headers.get("broker_time_ms", "")).isdecimal():
         snapshot.ts_ms = int(arrived)
-    # Only brokers since Kafka 4.2 pass the push interval to the plugin.
+    # Only brokers since Kafka 4.2 pass the push interval to our broker plugin.
     if (every := headers.get("push_interval_ms", "")).isdecimal():
         snapshot.interval_ms = int(every)
     snapshot.metrics[TERMINATING] = float(headers.get("terminating") == "true")

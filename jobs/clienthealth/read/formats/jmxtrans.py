@@ -17,7 +17,7 @@ from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import epoch, integer, mapping, number, present, text
 from clienthealth.read.formats import Format, Record, having
 
-#: Groups of the pattern: 1 host and port, 2 kind of client, 3 rest of the MBean's name, 4 MBean type, 5 attribute.
+#: Groups of KEYSPACE: 1 host and port, 2 kind of client, 3 rest of the MBean's name, 4 MBean type, 5 attribute.
 KEYSPACE = re.compile(
     r"^(?:.*?\.)?([^.]+_\d+)\.kafka[._](producer|consumer)\.(.+)\.([a-z]+-[a-z-]*metrics)\.([^.]+)$", re.DOTALL
 )

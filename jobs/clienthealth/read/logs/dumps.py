@@ -24,7 +24,7 @@ MAX_GAP = 8_192
 
 _STAMP_LENGTH = 19
 _END = "JNI global ref"
-#: Failure modes use only frames with one of these texts. If a log record is a single frame without them, it is dropped.
+#: Failure modes use only frames with one of these texts. A log record of one frame without such a text is dropped.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
 #: The beginnings of a dump's other lines: a thread's state, the dump's title, the line above the frames of a mounted
 #: virtual thread, the dump's end, and two lines of the report of deadlocks.
@@ -58,8 +58,8 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    The result for a frame is True only if the frame contains a text that failure modes look for (_TELLING). A frame of
-    an exception's stack trace is treated like a frame of a dump, because both may look alike.
+    The result for a frame is True only if the frame contains a text of _TELLING, for which failure modes look. A frame
+    of an exception's stack trace is treated like a frame of a dump, because both may look alike.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -74,7 +74,7 @@ def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
 
     `lines`: one event per line, with DUMP_LINE as `signature`. Lines of one file are sorted by their byte offsets in
     the file. A line that was sent twice counts once. A thread ends where the next thread begins, where the dump ends,
-    or where more than 8,192 bytes (MAX_GAP) are missing. Dumps without a title line are dropped.
+    or where more than MAX_GAP bytes are missing. Dumps without a title line are dropped.
     """
     files = grouped(lines, lambda line: line.captures.get("file"))
     return [dump for of_file in files.values() for dump in _dumps_of_file(of_file)]
@@ -98,7 +98,7 @@ def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
 
 
 def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
-    """Return a sort key: offset in the line's file (0 if unknown), then time, text, and place of the input record."""
+    """Return a sort key: the line's offset in its log file (0 if unknown), its time, its text, its record in Kafka."""
     source = line.source
     where = (source.topic, source.partition, source.offset) if source else ("", 0, 0)
     return integer(line.captures.get("offset"), 64) or 0, line.ts_ms, line.text, where

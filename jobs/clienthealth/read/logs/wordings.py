@@ -26,7 +26,7 @@ Life = Literal["begins", "closes", "closed", "loses", "is killed"]
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line as the library writes it, and the captures (group → text) that the pattern must find in the line."""
+    """A log line of a library, and the captures (group → text) that the log pattern must find in this line."""
 
     line: str
     captures: Mapping[str, str] = {}
@@ -38,8 +38,8 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     id         hyphenated, unique; stored as `LogEvent.signature`, also in the state on disk
     source     maps a library to a text: the versions that log the line, and the place in the library's source. The
                key `any` stands for programs that log the line in their own words
-    literal    a text that every match contains, except matches with one of the `or_literals`. A search for this text is
-               a cheap test before the pattern (case matters)
+    literal    a text that every match contains, except matches with one of the `or_literals`. The program
+               first searches for this text, because this is cheaper than `pattern`. Case matters
     or_literals  texts that a match may contain instead of `literal`
     pattern    regular expression for a part of the message, or of the exception below the message; named groups become
                `LogEvent.captures`; `%name%` stands for a part in `dump_formats/shapes.toml`
@@ -72,20 +72,20 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
     says      what happened, in a few words
     wordings  the log patterns of the event
-    no_pattern    maps the libraries that have no pattern ("sarama, kafkajs") to the reason
+    no_pattern    maps libraries that have no pattern ("sarama, kafkajs") to the reason why they have none
     kind      the kind of client that logs the event; None if several kinds log it
     relief    True if the event shows that a fault has ended
     process   True if the event is about the whole process, and so about all clients of the process
     life      what the client does: it begins, it begins to close, it has closed, it ends although records are
               undelivered (`loses`), or its process is killed
-    counted   a counter of the Java client, or ''. If it does not rise at the event, the event's line is ignored
-    halted    a counter of the Java client, or ''. If it rises after the event, the event's line is ignored
+    counted   a counter of the Java client, or ''. If this counter does not rise at the event, its line is ignored
+    halted    a counter of the Java client, or ''. If this counter rises after the event, its line is ignored
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
     otherwise  True if the event is searched for only in lines that match no other pattern
     suspects  maps a failure mode to its cause ('' for no cause). The event raises a suspicion of this mode, but only in
               a text that a person attached, and only if no later line shows relief
-    enough    the minimum number of lines for this suspicion
+    enough    the minimum number of lines that raise the suspicion in `suspects`
     """
 
     says: str
@@ -135,7 +135,7 @@ class Catalogue:
 
     meanings  the log events, in the order given, without duplicates
     by_id     maps the id of a log pattern to its log event
-    loose     ids of the patterns for any program's words (`Wording.loose`)
+    loose     ids of the log patterns that may match lines of any program (`Wording.loose`)
     literals  the literal texts of all patterns; every text that matches a pattern contains at least one of them
     """
 
@@ -204,7 +204,7 @@ def _finder(pattern: re.Pattern[str]) -> _Find:
 
 
 def _abbreviated(logger: str) -> re.Pattern[str]:
-    """Return a pattern for a logger's name, also in the forms `o.a.k.clients` and `.apache.kafka.clients`."""
+    """Return a pattern for a logger's name, also if shortened to `o.a.k.clients` or `.apache.kafka.clients`."""
     *packages, last = logger.split(".")
     shortened = "".join(rf"{part[0]}(?:{part[1:]})?\." for part in packages[1:])
     return re.compile(
