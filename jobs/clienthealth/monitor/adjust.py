@@ -346,7 +346,7 @@ LOOKED_AT = "records wait in the buffer, but the producer was running when its m
     "shown", "An incident lasts longer than one window, so the incident has the earliest onset and all evidence."
 )
 def _open_incident(verdict: Verdict, context: Context) -> Verdict:
-    """Replace the verdict by the open incident's verdict, before later adjustments change that verdict."""
+    """Replace the verdict by the open incident's verdict, which the adjustments after this one may change."""
     return context.incidents.get(verdict.mode, verdict)
 
 

@@ -1,4 +1,4 @@
-"""Measure how the costs of the driver and of one bucket grow with the number of clients and failures."""
+"""Measure how the costs of Spark's driver and of a bucket of clients grow with the number of clients and failures."""
 
 from __future__ import annotations
 

@@ -84,7 +84,8 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     """Return the one topic handled in the newest samples; None if there is none, or if no other topic starves.
 
     The newest samples are those since `since_ms` (epoch ms) and since the last move of another topic's position. A
-    topic starves if records wait for it at the last sample, or if its position moved before the newest samples.
+    topic starves if unread records of this topic wait at the last sample, or if its position moved earlier, but not
+    within the newest samples.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()
