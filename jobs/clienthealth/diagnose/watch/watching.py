@@ -71,7 +71,7 @@ class Watched:
         return self.reader.process.instance if self.reader.process is not None else ""
 
     def read(self) -> None:
-        """Read the process's metrics and threads once. A failed read sets `silent`, and `ended_ms` if the process ended."""
+        """Read the process's metrics and threads once. A failure sets `silent`, and `ended_ms` if the process ended."""
         try:
             self.reader.publish()
         except ServiceError as error:
