@@ -131,8 +131,8 @@ def context(content: bytes) -> Callable[[int], Context]:
 
 def narrated(content: bytes) -> bool:
     """True if a text of at most 256 KiB (_PAGE) has words of a person who reports a case ("we", "our", "noticed")."""
-    lines = content.decode("utf-8", "replace").split("\n") if len(content) <= _PAGE else []
-    return any(map(_SIGNS["reports-strongly"].search, lines))
+    search = _SIGNS["reports-strongly"].search
+    return len(content) <= _PAGE and any(map(search, content.decode(errors="replace").split("\n")))
 
 
 def _without_comments(text: str) -> str:

@@ -183,8 +183,7 @@ class Catalogue:
         for (loose, otherwise, literal), candidates in self._by_literal:
             if literal in text and not (otherwise and matched) and not (loose and (judged or not with_loose)):
                 for wording, find, logged_by in candidates:
-                    foreign = logged_by is not None and named and not logged_by.match(logger or "")
-                    if foreign or wording.narrated > narrated:
+                    if wording.narrated > narrated or (logged_by and named and not logged_by.match(logger or "")):
                         continue
                     meaning = self.by_id[wording.id]
                     if not (wording.or_literals and meaning in matched) and (match := find(text)):
