@@ -20,9 +20,9 @@ def in_trouble(width: int = 4) -> Panel:
         200,
         "Groups in trouble",
         "Groups that make no progress, have stopped committing, or went back to an earlier offset; groups that fall "
-        "behind are yellow in the states below. Any is bad. What to do: check whether members run and poll. Alerts: "
-        "KafkaClientLagStalled, …Stopped, "
-        "…Rewound; KafkaClientLagGrowing.",
+        "behind are yellow in the panel State of each group. Any group in trouble is bad. What to do: check whether "
+        "members run and poll. Alerts: KafkaClientLagStalled, KafkaClientLagStopped, KafkaClientLagRewound; "
+        "KafkaClientLagGrowing.",
         f'count(max by ({_BY}) (kafka_consumergroup_group_status{{status=~"{_TROUBLE}", {OF_GROUP}}}))\n'
         f"or\n0 * max(kafka_consumergroup_group_status{{{OF_GROUP}}})",
         "none",
@@ -37,7 +37,7 @@ def largest_lag_seconds(width: int = 4) -> Panel:
         201,
         "Largest lag in time",
         "Age of the oldest record that a group has not committed. Which age is bad depends on the purpose of the "
-        "group; a constant rise is always bad. Alert: KafkaClientLagGrowing, on the trend.",
+        "group; a constant rise is always bad. Alert: KafkaClientLagGrowing, if the lag keeps rising.",
         f"max(kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}})",
         AGE,
         nothing="not known",
@@ -50,7 +50,7 @@ def largest_lag_records(width: int = 4) -> Panel:
         202,
         "Largest lag in records",
         "The largest lag of any group, in records, on its worst partition. A constant rise is bad. Alert: "
-        "KafkaClientLagGrowing, on the trend.",
+        "KafkaClientLagGrowing, if the lag keeps rising.",
         f"max(kafka_consumergroup_group_max_lag{{{OF_GROUP}}})",
         "short",
         nothing="no groups",
@@ -82,7 +82,7 @@ def lag_seconds() -> Panel:
         204,
         "Lag in time",
         "Age of the oldest uncommitted record of each group, the largest first. A rise is bad; a saw-tooth shows a "
-        "batch job. What to do: compare the records in and out in the chart below. Alert: "
+        "batch job. What to do: compare the lag with the panel Records in and out. Alert: "
         "KafkaClientLagGrowing.",
         [Query(worst(f"kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}}", _BY), _GROUP)],
         CLOCK,

@@ -134,7 +134,7 @@ def _strip() -> Sequence[Panel]:
             4,
             "Age of the newest record",
             "Age of the newest data behind any verdict. High is bad: verdicts may be out of date. What to do: see "
-            "below whether the input is late. Alert: KafkaClientHealthStale.",
+            "below whether the input topics are read late. Alert: KafkaClientHealthStale.",
             age_of_newest(),
             AGE,
             above={STALE_SECONDS: CRITICAL},
@@ -245,8 +245,8 @@ def _work() -> Sequence[Panel]:
         chart(
             23,
             "Verdict latency",
-            "Time from the onset of a failure to its verdict; shown while failures are found. Much more than the usual "
-            "minute is bad. What to do: see input lag and batch duration. No alert of its own.",
+            "Time from the onset of a failure to its verdict; shown while failures are found. Much more than a minute, "
+            "the usual time, is bad. What to do: see input lag and batch duration. No alert of its own.",
             [
                 _each("", lambda by: _latency(by, 0.5), "median", WORST // 2),
                 _each("", lambda by: _latency(by, 0.95), "95 %", WORST // 2),
@@ -256,7 +256,7 @@ def _work() -> Sequence[Panel]:
         chart(
             24,
             "Changes of verdicts",
-            "Number of incidents that were opened, escalated, eased, closed and withdrawn. Many withdrawn incidents "
+            "Number of incidents that were opened, escalated, moved, closed and withdrawn. Many withdrawn incidents "
             "are bad, and so are incidents that open and close repeatedly: a threshold is too strict. What to do: read "
             "about false alarms in the runbook of the failure mode. No alert.",
             [_each("change", lambda by: _rate(by, "incident_changes_total", "increase"))],
@@ -271,8 +271,8 @@ def _left_out() -> Sequence[Panel]:
         chart(
             30,
             "Records that came too late",
-            "Samples and events per second that were left out because their windows were already closed. If this "
-            "lasts, a clock or a collector is far behind. What to do: check the clocks of the clients. Alert: "
+            "Samples and events per second that were left out because their windows were already closed. If the "
+            "loss lasts, a clock or a collector is far behind. What to do: check the clocks of the clients. Alert: "
             "KafkaClientHealthLateRecords.",
             [_each("query", lambda by: _rate(by, "late_records_total"))],
             "recps",
@@ -310,9 +310,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             34,
             "Left out by a limit",
-            "Samples and events per second that were left out because a limit of [monitor] is reached. If this lasts, "
-            "clients beyond the limit are not monitored. What to do: find the program that sends so much, or raise the "
-            "limit. Alert: KafkaClientHealthLimitReached.",
+            "Samples and events per second that were left out because a limit of [monitor] is reached. If the loss "
+            "lasts, clients beyond the limit are not monitored. What to do: find the program that sends so much, or "
+            "raise the limit. Alert: KafkaClientHealthLimitReached.",
             [_each("limit", lambda by: _rate(by, "left_out_total"))],
             "short",
             nothing=NONE,

@@ -56,8 +56,8 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Producers",
-            "Number of producers with series of their own. Fewer than you run is bad, because the missing ones are not "
-            'monitored; but with client_series = "unhealthy" only unhealthy producers have series. '
+            "Number of producers with series of their own. Fewer than you run is bad, because the missing producers "
+            'are not monitored; but with client_series = "unhealthy" only unhealthy producers have series. '
             "Alert: KafkaClientHealthInputSilent, if an input topic receives no data.",
             f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind="producer", {OF_CLIENT}}}))',
             "none",
@@ -89,7 +89,7 @@ def _strip() -> Sequence[Panel]:
             4,
             "Slowest callbacks",
             "The longest average time that callbacks take. High is bad while the I/O thread is busy, because the "
-            "producer sends nothing meanwhile. What to do: hand their work to another thread. Alert: "
+            "producer sends nothing meanwhile. What to do: hand the callbacks' work to another thread. Alert: "
             "KafkaClientCallbacksSlow.",
             f'max(kafka_client_producer_callback_seconds{{stat="avg", {OF_CLIENT}}})',
             "s",

@@ -93,7 +93,7 @@ _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
 _OTHER_GROUP = ("rebalance", "rebalances")
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
-#: librdkafka's produce() never waits, and its callbacks run on the application's thread.
+#: Mechanisms that librdkafka lacks: its produce() never waits, and its callbacks run on the application's thread.
 _RDKAFKA = (
     *_NO_THREAD,
     "callback-get",
@@ -103,7 +103,7 @@ _RDKAFKA = (
     "brokers-away",
     "brokers-silent",
 )
-#: One thread does all of aiokafka's work, so aiokafka logs nothing while a callback blocks that thread.
+#: Mechanisms that aiokafka lacks. One thread does all its work, so it logs nothing while a callback blocks that thread.
 _AIO = (
     *_NO_THREAD,
     "callback-get",

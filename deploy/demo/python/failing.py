@@ -2,9 +2,9 @@
 
     python failing.py NAME
 
-NAME is a key of `APPLICATIONS`. An application uses only one part of the product: the function `report`, which reports
-on its Kafka clients. Environment variables name the brokers (KAFKA_BOOTSTRAP_SERVERS) and the service
-(KAFKA_HEALTH_SERVICE). Failures begin after FAILS_AFTER seconds (60 by default).
+NAME is a key of `APPLICATIONS`. An application uses only one function of Kafka Client Health: `report`, which reports
+on its Kafka clients. The environment variable KAFKA_BOOTSTRAP_SERVERS names the brokers, KAFKA_HEALTH_SERVICE the
+service. Failures begin after FAILS_AFTER seconds (60 by default).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOPIC, PAYLOAD = "orders", b"x" * 200
 
 def shop() -> None:
     """Produce orders and consume them: a healthy application."""
-    # Without a reference, the admin client is freed and closed before it gets the answer.
+    # Keep the admin client in a variable: otherwise it is freed and closed before the brokers answer.
     administrator = AdminClient({"bootstrap.servers": SERVERS})
     failed = administrator.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].exception()
     if failed is not None and failed.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:

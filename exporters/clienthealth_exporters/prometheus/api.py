@@ -70,10 +70,10 @@ class ClientList(msgspec.Struct):
 
     `at`: time of the newest data of any client, null without data.
 
-    With the parameter `fields`, each client has only the named fields and `key`. To poll, set the parameter `since` to
-    the `at` of the previous answer. The answer then has only clients with a record that was written at that time or
-    later. `trouble` is the reason why the answer may be incomplete (the topic is not read to its end, or Kafka does not
-    answer), null if the answer is complete.
+    With the query parameter `fields`, each client has only the named fields and `key`. To poll, set the parameter
+    `since` to the `at` of the previous answer. The answer then has only clients with a record that was written at that
+    time or later. `trouble` says why the answer may be incomplete (the topic `client-health` is not read to its end, or
+    Kafka does not answer); null if it is complete.
     """
 
     clients: list[ClientSummary]
@@ -205,7 +205,7 @@ class IncidentList(msgspec.Struct):
 
 
 class ModeEntry(msgspec.Struct):
-    """A failure mode that the monitor judges. `confused_with`: other situations that look the same in the data."""
+    """A failure mode that the monitor judges. `confused_with`: other situations that look the same in client data."""
 
     id: str
     title: str
@@ -234,7 +234,7 @@ class ModeList(msgspec.Struct):
 
 
 class Problem(msgspec.Struct):
-    """The answer to a request that failed. `error`: the reason."""
+    """The answer to a request that failed. `error`: why it failed."""
 
     error: str
 

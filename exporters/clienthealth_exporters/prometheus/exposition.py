@@ -34,9 +34,9 @@ for _position, _family in enumerate(FAMILIES):
 class Lines:
     """The lines of one record on the page /metrics, in parts.
 
-    A line such as `kafka_client_up{service="orders",…} 1` has three parts: the metric's name with `{`, the labels
-    of the metric's scope, and the rest. `client`, `group`, `partition`: the labels of metrics of this scope. `ends`:
-    for each metric of FAMILIES, one text with the third parts of all its lines.
+    A line such as `kafka_client_up{service="orders",…} 1` has three parts: the metric's name with `{`, the labels of
+    the metric's scope, and the rest. `client`, `group`, `partition`: the second part, for metrics of this scope.
+    `ends`: for each metric of FAMILIES, one text with the third parts of all its lines.
     """
 
     client: str

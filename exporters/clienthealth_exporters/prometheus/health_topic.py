@@ -24,8 +24,8 @@ CHECK_SECONDS = 5.0
 ANSWER_MS = 4_000
 RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
-#: The metadata expires as often as the brokers are checked (CHECK_SECONDS), because the admin client looks for new
-#: brokers only when its metadata has expired.
+#: Options of the admin client. Its metadata expires after CHECK_SECONDS, the time between two checks of the brokers: it
+#: looks for new brokers only when its metadata has expired.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
 #: kafka-python connects to a random broker first; the timeout leaves time for another broker if that broker is down.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
@@ -37,8 +37,8 @@ class HealthTopic:
     """The reader of the topic `client-health`: calls `put(key, value, timestamp_ms)` for every record.
 
     The reader uses no consumer group, so that several exporters can each read everything. When the whole topic has been
-    read, the reader calls `prepare`, and only then sets `trouble` to None. `trouble`: the reason why records may be
-    missing.
+    read, the reader calls `prepare`, and only then sets `trouble` to None. `trouble`: why records may be missing, else
+    None.
 
     `connect`: makes the consumer. `ask`: makes the admin client.
     """
@@ -98,7 +98,7 @@ class HealthTopic:
     def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
         """Assign the new partitions in `there` to the consumer, starting at their begin offsets.
 
-        If partitions cannot be read, set `trouble` to the reason.
+        If partitions cannot be read, `trouble` says why.
         """
         topic, assigned = self.settings.topics.health, reader.assignment()
         if new := there.known.keys() - assigned:

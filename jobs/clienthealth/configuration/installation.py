@@ -31,7 +31,7 @@ _TAKEN = frozenset({
 def fixed_labels(settings: Settings) -> Mapping[str, str]:
     """Return the labels (name → value) that every series of this installation has.
 
-    Raises SettingsError if one of these names, or a name in `keep_labels`, is invalid or taken (_TAKEN).
+    Raises SettingsError if one of these names, or a name in `keep_labels`, is invalid or one of _TAKEN.
     """
     labels = {"cluster": settings.monitor.cluster, **settings.prometheus.labels}
     for name in (*labels, *settings.prometheus.keep_labels):

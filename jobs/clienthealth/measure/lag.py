@@ -1,4 +1,4 @@
-"""Compute the lag of consumer groups: records, seconds, and the state of every partition and of the group.
+"""Compute the lag of consumer groups in records and in seconds, and the state of each group and of its partitions.
 
 The input is one window of samples, each with a committed and an end offset. The committed offset is read before the end
 offset, so a commit between the two reads makes the lag too great, never negative. If the end offset falls, the topic
@@ -7,8 +7,8 @@ was deleted and created again, so earlier samples are ignored. Every number in a
 Lag in seconds is the time since the first unread record was produced. This lag is derived from the end offset over
 time: an end offset of 200 at noon means that record 199 existed at noon and record 200 did not. Between two such points
 the time of production is interpolated. For a record older than the oldest point, this time is extrapolated with the
-average rate of the whole history. The method comes from kafka-lag-exporter, and the bounds
-(`max_extrapolation_seconds`) come from Datadog's agent.
+average rate of the whole history. This method comes from kafka-lag-exporter; the limit of extrapolation,
+`max_extrapolation_seconds`, comes from Datadog's agent.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
 
 
 def commits_of(history: Iterable[Observation]) -> list[Commit]:
-    """Return the ten newest commits (COMMITS), oldest first.
+    """Return the newest commits, at most COMMITS (10), in order of time.
 
     A commit shows as a change of the offset or of the commit time. A commit without a commit time gets the time of the
     first observation with its offset.
@@ -216,7 +216,7 @@ def stands_still(ends: Sequence[Point], least_seconds: float) -> bool:
 
 
 def retention_used(committed: int, start: int | None, end: int) -> float | None:
-    """Return the unread share (0 to 1) of the retained records; None without a start offset.
+    """Return which share (0 to 1) of the retained records is unread; None without a start offset.
 
     If the partition retains no records, the result is 1 if unread records were deleted, else 0.
     """

@@ -42,10 +42,10 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     """Return two arrays with one element per record: the time (epoch ms) and the duration (ms) of the record's block.
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
-    least 64 consecutive records (NEIGHBOURS); fewer records are one block. The time of a block is the median of its
-    clients' newest times in this block, but at least the previous block's time. The duration of a block is its time
-    minus the time by which a third of its clients have a record in it; a negative duration becomes 0. So a record
-    counts as late only if it is earlier than its block's time by more than this duration.
+    least NEIGHBOURS (64) consecutive records; if there are fewer records, they are one block. The time of a block is
+    the median of its clients' newest times in this block, but at least the previous block's time. The duration of a
+    block is its time minus the time by which a third of its clients have a record in it; a negative duration becomes 0.
+    So a record counts as late only if it is earlier than its block's time by more than this duration.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -54,7 +54,7 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # Take the lower median of an even number of clients' times: the higher one could move the watermark so far ahead
+    # Take the lower median of an even number of clients' times: the higher median could move the watermark so far ahead
     # that a client that still reports counts as departed.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
@@ -74,7 +74,7 @@ def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """Where a client, its options and its last topic are in the open chunk.
+    """Where a client, its options and its last topic are in the chunk that is being filled.
 
     pack, pad  the function that packs a sample of the client into bytes, and the bytes to append to its result
     round      how often `Packer.chunks` had been called when the slot was filled; the indices below are valid until the
@@ -133,11 +133,11 @@ class Packer:
         interval_ms: int = 10_000,
         delta: bool = False,
     ) -> tuple[_Open, int]:
-        """Add a sample. Return the open chunk, and the number of the sample's row in this chunk.
+        """Add a sample to its bucket's chunk. Return this chunk, and the number of the sample's row in it.
 
-        `topic`, `partition`, `offset`: the input record. `values`: in the order of CLIENT_METRICS for the client's
-        kind. `config`: the client's options. `interval_ms`: the client's reporting interval. `delta`: True if counters
-        count since the client's previous sample.
+        `topic`, `partition`, `offset`: of the sample's Kafka record. `values`: in the order of CLIENT_METRICS for the
+        client's kind. `config`: the client's options. `interval_ms`: the client's reporting interval. `delta`: True if
+        counters count since the client's previous sample.
         """
         if slot.round != self._round:
             chunk = self._open[slot.bucket]
@@ -157,7 +157,7 @@ class Packer:
         return chunk, len(chunk.rows) - 1
 
     def snapshot(self, snapshot: Snapshot, client: Client, source: Source) -> None:
-        """Add a decoded snapshot of any format. `source`: the input record."""
+        """Add a decoded snapshot of any format. `source`: the Kafka record from which it was decoded."""
         assert snapshot.ts_ms is not None
         if client.kind == "group":
             self._group(snapshot, client, source)
@@ -205,7 +205,7 @@ class Packer:
 
     @property
     def held(self) -> int:
-        """The number of samples and log entries in the open chunks."""
+        """The number of samples and log entries that were packed since the last call of `chunks`."""
         return sum(len(chunk.rows) + len(chunk.log_entries) for chunk in self._open.values())
 
     def chunks(self) -> dict[int, Chunk]:

@@ -41,7 +41,7 @@ NEVER_SECONDS = 1e8
 
 @dataclass(frozen=True, slots=True)
 class Circumstance:
-    """A condition that excludes an innocent explanation.
+    """A condition that excludes an innocent explanation of a fact.
 
     holds  True if data shows the condition, False if data shows the opposite, None if no data decides
     text   a clause: why the condition holds, why it does not hold, or what is unknown
@@ -60,13 +60,13 @@ NOTHING_NEEDED = Circumstance(True)
 #: nobody waits exactly ten.
 APART_MS = 9_000
 #: Why one dump of a goroutine proves nothing: the goroutine may have reached its frame only a moment earlier.
-UNAGED = Circumstance(False, "one dump does not show how long the goroutine waits; a second, ten seconds later, would")
+UNAGED = Circumstance(False, "one dump does not show how long the goroutine waits; another, ten seconds later, would")
 Dated = LogEvent | Reading | ThreadDump | Sign
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One observation in a window.
+    """One observation in a window of a client's data.
 
     since_ms  when the observed state began, epoch ms
     ts_ms     when the state was last observed, epoch ms
@@ -172,7 +172,7 @@ Happened = Sequence[tuple[int, float]]
 
 
 def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happened) -> Count:
-    """Return the sum of `happened` for each half minute (SLOT_MS) of a window. `name`: key in `Verdict.detail`.
+    """Return the sum of `happened` for each half minute of a window. `name`: key in `Verdict.detail`.
 
     Occurrences in the window's first second are left out, because the previous window may have counted them.
     """
@@ -281,7 +281,7 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     they have `lasts`, which `diagnose` adds if the stop or flush does not end.
 
     Some lines about a goroutine do not state how long it has waited. One such line proves nothing. The goroutine must
-    be in the same frame in another line at least 9 s (APART_MS) earlier, or in a repetition of the line (`repeats`).
+    be in the same frame in another line at least APART_MS (9 s) earlier, or in a repetition of the line (`repeats`).
     """
     said = [e for e in events(window, meaning) if "lasts" in e.captures or not {"begun", "ended"} & {*e.captures}]
     if not said:
@@ -305,7 +305,7 @@ def deadlock(dump: ThreadDump, thread: Thread, role: str, direct: bool) -> Fact:
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
     """Return this client's lines that match `meaning`, the log event of a failed send.
 
-    A line without a client id is left out if this client's `record-error-total` did not rise at the line's time.
+    A line without a client id is left out if this client's `record-error-total` did not rise when the line was logged.
     """
     lines = events(window, meaning)
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]

@@ -62,7 +62,7 @@ def held(
     A dump that shows the thread elsewhere, or not at all, breaks a series. `dumps` are in order of time.
 
     where    returns a thread's place in a dump; None if the thread is left out
-    threads  returns the threads of a dump to examine
+    threads  returns those threads of a dump that are examined
     stays    returns False if other data shows that the thread moved between the dumps; a new series then begins
     """
     found: list[Held] = []

@@ -60,7 +60,7 @@ _OF_JVM = re.compile(
 )
 
 Owner = Literal["mine", "another's", "anybody's"]
-#: A function that takes a metric's name, and returns times (epoch ms, in order) and values of one client's samples.
+#: A function that takes a metric's name, and returns the times (epoch ms, in order) and values of a client's samples.
 Known = Callable[[str], tuple[Ints, Floats]]
 
 
@@ -109,7 +109,7 @@ def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tup
     """Return (instance in the line, event) for each log line in the state that tells of this client's start or end.
 
     A line with the client's id is used, even if it names another instance. A line without a client id is used if it
-    belongs to all clients of the process, or if `alone` is True: the process has no other client of this kind. The
+    belongs to all clients of the process, or if `alone` is True: the process has no other client of the same kind. The
     lines are in order of time; the instance is "" if the line names none.
     """
     named = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
@@ -125,7 +125,7 @@ def _is_of(event: LogEvent, client: Client) -> bool:
 def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str, str]:
     """Return, by name, the options that a client logged at its last start.
 
-    `alone`: True if the process has no other client of this kind, so that lines without a client id count, too.
+    `alone`: True if the process has no other client of the same kind, so that lines without a client id count, too.
     """
     starts = [(i, event) for i, event in lifecycle_lines(state, client, alone) if event.signature in CONFIG_LOGGED]
     own = [(instance, event) for instance, event in starts if instance == client.instance]
@@ -198,7 +198,7 @@ class ProcessLog:
                     event = replace(event, client_id=event.client_id if named else None, repeats=entry.repeats)
                 unnamed = event.client_id is None and event.signature not in _of_processes()
                 if unnamed and not self._clients_of_topic(event, client.kind):
-                    # The line names no client, so each reporting client of this kind may have logged it.
+                    # The line names no client, so each client of this kind and instance may have logged it.
                     alike = [(one.kind, one.instance) for one in self.reporting].count((client.kind, client.instance))
                     event = replace(event, own=False) if alike > 1 else event
                 events.append(event)
@@ -223,7 +223,7 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the reporting client that fits the instance, client id and kind of `client`, a client from log lines.
+        """Return the reporting client that fits the instance, client id and kind of `client`, which only the log names.
 
         Return None if no other reporting client fits, or if several reporting clients fit.
         """

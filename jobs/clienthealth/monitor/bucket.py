@@ -32,7 +32,7 @@ INTERVALS = 3
 
 
 class Span(NamedTuple):
-    """A window [start, end) of event time (epoch ms), and the rows [lo, hi) of the client's samples in that window."""
+    """A window [start, end) of event time (epoch ms), and the rows [lo, hi) of a client's samples in that window."""
 
     start: int
     end: int
@@ -86,7 +86,7 @@ class Bucket:
         return frozenset(readings.client[readings.delta > 0].tolist())
 
     def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-        """Return (lo, hi): the rows [lo, hi) of each window [start, end).
+        """Return (lo, hi): rows [lo, hi) are the samples of each window [start, end).
 
         Each argument has one element per window: the client's position in `state.all_clients`, start and end (epoch
         ms).
@@ -236,7 +236,7 @@ class Bucket:
         log: WindowLog = NO_LOG,
         table: Callable[[], Windows] | None = None,
     ) -> ClientWindow:
-        """Return a window of a client for the judges.
+        """Return a window of a client, as the judges of failure modes take it.
 
         `number`: the client's position in `state.all_clients`; None if the client does not report. `span`: the window's
         times, and the rows of its samples. `table`: returns the window's samples as a table.

@@ -1,4 +1,4 @@
-"""Turn verdicts on windows into incidents. An incident records when a fault began and ended, and the evidence.
+"""Turn verdicts on windows into incidents. An incident records a client's fault: begin, end and evidence.
 
 A window covers a minute, but an incident lasts as long as the fault. Open incidents are part of a bucket's state, so a
 restart neither repeats nor loses an incident.
@@ -94,9 +94,9 @@ def change_row(change: Transition, observed_ms: int) -> bytes:
 class Incidents:
     """The open incidents, by client key and mode.
 
-    An open incident never returns from confirmed to suspected, because a later window may lack the dump that confirmed
-    it. An incident closes on evidence of recovery or of the client's end (`monitor/recovery.py`), never for lack of
-    proof. If only missing data showed the fault, the incident is withdrawn when the client reports again.
+    An open incident never returns from confirmed to suspected, because a later window may lack the confirming dump. An
+    incident closes on evidence of recovery or of the client's end (`monitor/recovery.py`), never for lack of proof. If
+    missing data was the only sign of the fault, the incident is withdrawn when the client reports again.
     """
 
     def __init__(self, opened: Iterable[OpenIncident] = ()) -> None:
@@ -132,7 +132,7 @@ class Incidents:
         """Update a client's incidents from the verdicts on its windows that end at `end_ms`. Return the changes.
 
         `offset_ms`: watermark minus the client's own clock. `recovered`: returns True if there is evidence that the
-        fault of a mode is over. Without `recovered`, an ok in a later window closes the incident.
+        fault of a mode is over. Without `recovered`, the verdict ok on a later window closes the incident.
         """
         changes = []
         for verdict in verdicts:
@@ -178,7 +178,7 @@ class Incidents:
     def departed(self, incident: OpenIncident, departure: Departure, lost: Mapping[str, Any]) -> OpenIncident:
         """Note that the client of an incident has stopped reporting, and return the changed incident.
 
-        `lost`: entries to add to the verdict's `detail`: how many records and bytes the client may have lost.
+        `lost`: how many records and bytes the client may have lost, as entries to add to the verdict's `detail`.
         """
         verdict = dataclasses.replace(incident.verdict, detail={**incident.verdict.detail, **lost})
         now = {**departure._asdict(), "heard_ms": max(incident.heard_ms, departure.heard_ms), "verdict": verdict}

@@ -1,6 +1,6 @@
 """Get schemas from a schema registry, and decode records with the schema to which they refer by id.
 
-The client uses Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda also offer. Schemas never
+This module uses Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda also offer. Schemas never
 change, so each process requests a schema only once. If the registry does not answer, a request is repeated for at most
 `[registry] patience_seconds` and then fails. While the registry is down, records are delayed but not lost.
 """
@@ -46,7 +46,7 @@ class Schema:
     def read(self, data: memoryview) -> Any:
         """Decode a value with a schema of kind AVRO to Python types. Logical types are ignored: a time stays a number.
 
-        Raises ValueError if the bytes do not match the schema.
+        Raises ValueError if `data` does not match the schema.
         """
         import io
 

@@ -66,7 +66,7 @@ def _together(reviews: Sequence[Review]) -> ServiceSlo:
 
 
 def side_by_side(reviews: Sequence[Review]) -> Clusters:
-    """Return the reviews in the order in which the meeting discusses them, see `Clusters`."""
+    """Return the reviews in the order in which a meeting discusses them (see `Clusters`)."""
 
     def order(review: Review) -> tuple[bool, str, float, str]:
         return review.pages is None, review.environment, -(review.overall.budget.spent or 0), review.cluster

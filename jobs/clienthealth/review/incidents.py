@@ -121,12 +121,12 @@ def counts(touching: DataFrame) -> Row:
 
 
 def cleared(touching: DataFrame, links: Links) -> list[Incident]:
-    """Return the ten earliest suspicions (LISTED_CLEARED) that ended without confirmation."""
+    """Return the suspicions that ended without confirmation: only the LISTED_CLEARED (10) earliest."""
     rows = touching.filter(CLEARED).orderBy("start", *CLIENT_KEY, "mode").limit(LISTED_CLEARED)
     return [_incident(row.asDict(), links) for row in rows.collect()]
 
 
-#: An alert still fires this long (s) after its condition has ended. A new failure in this time continues the alert.
+#: Time (s) for which an alert fires after its condition has ended. A new failure in this time continues the alert.
 HOLD_SECONDS = 300
 #: If at least FLEET_SERVICES services begin to fail within FLEET_WITHIN, the alert rule sends one page for all of them,
 #: and the review counts one page.

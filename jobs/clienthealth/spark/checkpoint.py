@@ -44,7 +44,7 @@ class Pending:
 
 
 class Checkpoint(Files):
-    """The folder (or URL) of a query's checkpoint.
+    """The folder (or URL) of a streaming query's checkpoint.
 
     Methods that read the folder raise StateError if a file is damaged.
     """

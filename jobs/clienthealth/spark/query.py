@@ -40,7 +40,7 @@ def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
 def rows(
     spark: SparkSession, settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int], limit: int = 0
 ) -> DataFrame:
-    """Return the step's output rows (ROWS), as a stream.
+    """Return the output rows of the stateful step, as a stream with the columns ROWS.
 
     `opened`: maps a bucket to its incidents that are open in the history (see `by_bucket`). `numbers`: the key under
     which Spark stores each bucket's state (see `numbers_of`). `limit`: maximum number of records per source and
@@ -72,7 +72,7 @@ def start(
     numbers: Sequence[int],
     limit: int = 0,
 ) -> StreamingQuery:
-    """Start the query from its checkpoint. `batch`: called with the rows and the number of each batch.
+    """Start the query from its checkpoint. `batch`: called with the output rows and the number of each batch.
 
     The other parameters are passed to the function `rows`.
     """

@@ -27,13 +27,13 @@ log = logging.getLogger(__name__)
 
 #: Files beside the checkpoint. AGAIN: rows that may arrive again; WRITTEN: number of the newest batch in `quality`.
 AGAIN, WRITTEN = "again.json", "written"
-#: This file exists once all incidents that were open in the history are in the state.
+#: A file beside the checkpoint: it exists once the state contains all incidents that were open in the history.
 OPENED = "opened"
-#: Until this time (ms) has passed since the history's newest event time, the monitor checks whether the history already
-#: contains a row.
+#: For LASTING_MS (ms) after the history's newest event time, the monitor adds a row only if the history does not
+#: contain the row yet.
 LASTING_MS = 2 * 86_400_000
-#: The records of this many seconds before the history's end are read again, because the history may lack their minutes:
-#: a minute is written only after its windows close.
+#: The records of the last MORE_SECONDS before the history's end are read again: the history may lack their minutes,
+#: because a minute is written only after its windows close.
 MORE_SECONDS = 600
 
 
@@ -126,7 +126,7 @@ class Restored:
             return [*rows]
         minutes = {row.minute_ms for row in rows if row.minute_ms <= self.again.until_ms}
         if new := minutes - {minute for minute, _ in self._held}:
-            # Read the history's counts for these minutes before new rows are added.
+            # Read the history's counts for these minutes now, before rows are added.
             names = "records", "rejected", "late"
             first, last = (datetime.fromtimestamp(at / 1000, UTC) for at in (min(new), max(new)))
             there = (

@@ -115,10 +115,10 @@ def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[i
 def stepped(
     bucket: int, frames: Iterable[pd.DataFrame], state: GroupState, settings: Settings, opened: Mapping[int, bytes]
 ) -> Iterator[pd.DataFrame]:
-    """Judge one bucket's input of one batch. Yield one frame with the output rows, or nothing if there are none.
+    """Judge one bucket's input of one batch. Yield one DataFrame with the output rows, or nothing without such rows.
 
-    `frames`: the bucket's encoded chunks of input, in the column `data`. `opened`: maps a bucket to its packed open
-    incidents.
+    `frames`: DataFrames with the bucket's encoded chunks of input in the column `data`. `opened`: maps a bucket to its
+    packed open incidents.
     """
     import pandas as pd
 
@@ -156,9 +156,9 @@ def advance(
     Return (result, one Fault per process that was left out because its data made the step fail). If the bucket has a
     state, the step runs even without chunks, because verdicts also depend on the present time.
 
-    The result is None if the bucket needs no state, or if the step fails and no single process is the cause.
-    `packed`: the encoded chunks. `kept`: the bucket's state as Spark stores it. `opened`: maps a bucket to its packed
-    open incidents. `now_ms`: this machine's clock.
+    The result is None if there is no state, data or open incident, or if the step fails and no single process is the
+    cause. `packed`: the encoded chunks. `kept`: the bucket's state as Spark stores it. `opened`: maps a bucket to its
+    packed open incidents. `now_ms`: this machine's clock.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated
@@ -256,7 +256,7 @@ def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
 def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str, str]] = ()) -> str:
     """Return the headers of a record for the topic of rejects: a JSON list of objects with `key` and `value` (Base64).
 
-    The list has the rejected record's headers (`before`), the reason, and the record's topic, partition and offset.
+    The list has the rejected record's headers (`before`), why it was rejected, and its topic, partition and offset.
     """
     added = {"reject_reason": reason[:MAX_REASON]}
     if source is not None:
@@ -267,7 +267,7 @@ def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str,
 
 
 def _fault(fault: Fault) -> Row:
-    """Return a reject for a process that was left out of the step because its data raised an error."""
+    """Return a row for the topic of rejects: the step left out a process, because its data raised an error."""
     return REJECT, fault.client.key.encode(), None, headers_of(fault.reason, fault.source)
 
 

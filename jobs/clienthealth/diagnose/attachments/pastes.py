@@ -1,4 +1,4 @@
-"""Undo what mail, trackers, chats and browsers do to a pasted text, before it is read.
+"""Undo what mail programs, issue trackers, chats and browsers do to a pasted text, before the text is read.
 
 These programs add quoting, HTML, escaped line ends, backticks, and prefixes before stack frames (numbers, bullets, a
 logger's prefix). These programs also put stacks on one line, and wrap lines. A text without such changes is returned
@@ -57,8 +57,8 @@ _BESIDE, _OUTPUT = 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-#: A line is a log that lost its line ends if at least _ENTRIES log entries begin in it. Its first _SHIPPED characters
-#: are not searched, because a shipper may have put a time there.
+#: A line is a log that lost its line ends if at least _ENTRIES log entries begin in it. The line's first _SHIPPED
+#: characters are not searched: a log shipper may have put a time there.
 _ENTRIES, _SHIPPED = 2, 45
 _LONG = 40
 _FILE = table(Path(__file__).with_suffix(".toml"))
@@ -66,7 +66,7 @@ _RE = {name: re.compile("".join(pieces)) for name, pieces in _FILE.items() if na
 
 
 def restored(content: bytes) -> bytes:
-    """Return the text as it was before the paste, as far as the text itself shows what was changed."""
+    """Return the text as it was before it was pasted, as far as the text itself shows what was changed."""
     if len(content) > MOST:
         return content
     text = _unescaped(_without_comments(_characters(content.decode("utf-8", "surrogateescape"))))
@@ -89,7 +89,7 @@ def context(content: bytes) -> Callable[[int], Context]:
 
     Only a text with Markdown, or in Chinese, Japanese or Korean, can have `explained` lines. A line is `explained` if
     the lines around it explain ("usually") at least as much as they report ("crashed"). Other lines are `quoted` if no
-    line near them has a time, else `logged`. In a text of more than 256 KiB (_PAGE) all lines are `logged`.
+    line near them has a time, else `logged`. In a text of more than _PAGE bytes (256 KiB) all lines are `logged`.
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
@@ -130,7 +130,7 @@ def context(content: bytes) -> Callable[[int], Context]:
 
 
 def narrated(content: bytes) -> bool:
-    """True if a text of at most 256 KiB (_PAGE) has words of a person who reports a case ("we", "our", "noticed")."""
+    """True if a text of at most _PAGE bytes has words of a person who reports a case ("we", "noticed")."""
     search = _SIGNS["reports-strongly"].search
     return len(content) <= _PAGE and any(map(search, content.decode(errors="replace").split("\n")))
 
@@ -159,7 +159,7 @@ def _characters(text: str) -> str:
 
 
 def _unlinked(text: str) -> str:
-    """Remove Markdown's links, escapes and emphasis, and line numbers; put `# ` before a title at the top."""
+    """Remove Markdown's links, escapes and emphasis, and line numbers; put `# ` before a title in the first line."""
     if "](" in text:
         text = _RE["link"].sub(r"\1", text)
     if "<http" in text or "<mailto:" in text:
@@ -229,7 +229,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Join the lines of a message: a line and its indented lines, or `… with correlation id N :` and the map below."""
+    """Join the lines of a message: a line and its indented lines, or `… correlation id N :` and the map below it."""
 
     @cache
     def patterns_in(line: str) -> frozenset[str]:

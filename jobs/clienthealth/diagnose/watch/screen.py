@@ -22,7 +22,7 @@ from clienthealth.monitor.incidents import Transition
 
 _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
 FACTS = 3
-#: The format of a row. With these widths, the longest verdict fits into 80 columns.
+#: The format of a row of the table. With these widths, the longest verdict fits into 80 columns.
 ROW = "{:<32.32} {:<8.8} {}"
 HANGING = " " * 12
 #: Maximum numbers of threads with a stack per process, of frames per stack, and of threads in the live table.
@@ -45,7 +45,7 @@ class Screen:
         self.write(line for change in changes for line in _lines_on(change))
 
     def write(self, lines: Iterable[str]) -> None:
-        """Write lines below the existing ones, wrapped on a terminal."""
+        """Write lines below those that were written before, wrapped on a terminal."""
         for line in lines:
             # Break lines only for a terminal, because a program that reads a pipe wants one line per fact.
             wrapped = (textwrap.wrap(line, _columns(), subsequent_indent=HANGING) or [""]) if self._live else [line]
@@ -69,7 +69,7 @@ class Screen:
         self.table(lines, colours)
 
     def table(self, lines: Sequence[str], colours: Sequence[str] = ()) -> None:
-        """Replace the table by these lines, cut to the terminal's size; without a terminal do nothing.
+        """Show `lines` in place of the present table, cut to the terminal's size; without a terminal do nothing.
 
         `colours`: the ANSI colour code of each line, '' for none.
         """
@@ -102,7 +102,7 @@ def _columns() -> int:
 
 
 def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> Iterator[str]:
-    """Yield lines on the application threads in each process's newest dump: name, time in these frames, top frames.
+    """Yield lines on each process's application threads in its newest dump: name, top frames, and time spent in them.
 
     A process with only healthy clients is left out. `verbose`: True to show all processes, threads and frames.
     """

@@ -314,8 +314,8 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """Return, for each window, why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if no send fails or the reason is
     unknown.
 
-    Only samples after the last successful send are used. If they show records in the buffer, or a thread that waits for
-    room in the buffer, the reason is not a lack of metadata, and the result is 0.
+    Only samples after the last successful send are used. If these samples show records in the buffer, or a thread that
+    waits for room in the buffer, the reason is not a lack of metadata, and the result is 0.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)

@@ -143,7 +143,7 @@ def _ask(
     choices: Sequence[str] = (),
     read: Callable[[str], str] = input,
 ) -> str:
-    """Return the given value, else the user's answer (only if `asks`), else the default."""
+    """Return `given`, else the user's answer to the question `what` (only if `asks`), else the default."""
     shown = f" ({', '.join(choices)})" if choices else ""
     while not given and asks:
         given = read(f"{what}{shown}{f' [{default}]' if default else ''}: ").strip() or default

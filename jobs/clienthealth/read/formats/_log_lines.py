@@ -122,8 +122,8 @@ def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
 def named(line: LogLine) -> LogLine:
     """Complete a parsed line.
 
-    The client's name is taken from the message if the line lacks it. The level gets its usual name, and the stack trace
-    becomes one text. If a line has no message, no stack trace and no dump, its field `error` says so. Never raises.
+    A missing client id is taken from the message. The level gets its name in upper case, and the stack trace becomes
+    one text. If a line has no message, no stack trace and no dump, its field `error` says so. Never raises.
     """
     client, message, thread = line.client, line.message, line.thread or None
     stack = (line.stack or "").rstrip("\r\n")

@@ -75,7 +75,7 @@ class FastTopic(msgspec.Struct, gc=False):
 
 
 class FastClient:
-    """A client, as its records name it. All records of the client share this object while it is in the cache.
+    """A client, as its records name it. All records of the client share this object while it is cached.
 
     `read`: a function that takes a record's metrics, and returns the values of the metrics of this kind of client.
     """

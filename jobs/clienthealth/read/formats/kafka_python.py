@@ -2,7 +2,7 @@
 
 Broker node and topic are part of a group's name (`producer-topic-metrics.orders.v2`). If nothing was measured, the
 average `X-avg` is 0 and the maximum `X-max` is -Infinity (invalid JSON, but json.dumps writes it; other encoders write
-null). If `X-max` shows this, `X-avg` is read as unknown.
+null). If `X-max` is not a number, `X-avg` is read as unknown.
 
 Queue times are documented as milliseconds but are seconds (sender.py, all versions). Only a number above 3,600 is read
 as milliseconds: as seconds it would mean that a record waited for more than an hour, which no delivery timeout allows.
