@@ -1,4 +1,4 @@
-"""Compare the product's verdicts on the lab's cases with the expected verdicts."""
+"""Compare our verdicts on the lab's cases with the verdicts that label.py expects."""
 
 from __future__ import annotations
 

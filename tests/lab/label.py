@@ -35,7 +35,7 @@ _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
 #: MANY expired records, or MANY equal samples, are no coincidence.
 MANY = 3
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
-#: After this time, a consumer's close() must have given up: its default timeout is 30 s.
+#: After CLOSE_SECONDS, a consumer's close() must have given up: its default timeout is 30 s.
 CLOSE_SECONDS = 45.0
 
 

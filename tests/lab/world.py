@@ -134,7 +134,7 @@ class World:
     def feed(self, legacy: bool) -> KafkaProducer:
         """Return a case's own producer, because a blocked producer would delay other cases.
 
-        Only the legacy cases share a producer.
+        Only the cases with the legacy broker share a producer.
         """
         if legacy:
             return self.legacy()[1]

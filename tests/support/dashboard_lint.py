@@ -186,7 +186,7 @@ def target_scope(board: Board) -> Iterator[str]:
         if node.name in EVIDENCE and not {f"${name}" for name in CLIENT[1:]} & {
             m.value for m in node.matchers.matchers
         }:
-            # The query needs no filter by client, because it may show the service's healthiest client for comparison.
+            # A query of EVIDENCE needs no filter by client: it may show a service's healthiest client for comparison.
             wanted -= set(CLIENT[1:])
         matched = {m.value.removesuffix("|") for m in node.matchers.matchers}
         missing = {name for name in wanted & variables if f"${name}" not in matched}
@@ -266,7 +266,7 @@ def panel_options(board: Board) -> Iterator[str]:
 @rule
 def variables_defined(board: Board) -> Iterator[str]:
     defined = {variable["name"] for variable in board["templating"]["list"]}
-    # The pattern skips Grafana's own variables, because they begin with two underscores.
+    # The pattern skips Grafana's own variables, because their names begin with two underscores.
     for name in set(re.findall(r"\$\{?([A-Za-z]\w*)", json.dumps(board))) - defined:
         yield f"${name} is not defined"
 

@@ -1,4 +1,4 @@
-"""The doctor prints each finding at once, and ends at Ctrl-C."""
+"""`kafka-health doctor` prints each finding at once, and ends at Ctrl-C."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ _MESSAGES: list[Any] = []
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 MEMBERLESS = ("Empty", "Dead")
-#: An empty or unreadable group is read again after this share of the time for which it has not changed, so a group that
-#: never changes is read ever less often.
+#: An empty or unreadable group is read again after the share SHARE of the time for which it has not changed. So a group
+#: that never changes is read ever less often.
 SHARE = 0.1
 
 

@@ -87,10 +87,9 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
 def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict:
     """Return a `suspected` verdict if lines or a thread's stack in a short input point to the verdict's mode.
 
-    A short input may be a small part of a log, so `Meaning.enough` lines suffice. In a whole log more are needed. One
-    stack in a frame where threads wait (`Facts.places`) is enough if the same input states that something hangs. Lines
-    quoted in a text that only explains an error do not count. No line counts if a later line shows that the failure is
-    over.
+    A short input may be a small part of a log, so `Meaning.enough` lines suffice. One stack in a frame where threads
+    wait (`Facts.places`) is enough if the same input states that something hangs. Lines quoted in a text that only
+    explains an error do not count. No line counts if a later line shows that the failure is over.
 
     `verdict` is returned unchanged if it is already unhealthy, if the client has samples, or if the inputs have more
     than MOST_LINES lines in total.
@@ -122,7 +121,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
 def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> list[Fact]:
     """Return one fact per thread that waits in a frame of `Facts.places`, and one per unfinished stop or flush.
 
-    Only inputs with a line which says that something hangs yield facts.
+    Only an input with a line that says that something hangs yields facts.
     """
     said = {e.source.topic: quoted(e.text) for e in left if e.source is not None and e in SELF_DESCRIBED["hangs"]}
     ended = [e.ts_ms for e in left if "ended" in e.captures or catalogue().by_id[e.signature].life == "closed"]

@@ -25,19 +25,18 @@ class ClientWindow:
     `readings` (samples), `logs` (events) and `dumps` are in order of time. Events and dumps without a client id belong
     to each client of their process.
 
-    `earlier_dumps`: the newest dumps within a week before the window (COMPARED_MS in `monitor/attribution.py`).
-    `earlier_readings`: the samples of a period before the window. This period is as long as the window, but at least
-    30 s. `earlier_logs`: the events within 30 s before the window. `has_log_data`: True if a log line or dump of the
-    process was ever read.
+    `earlier_dumps`: the newest dumps within a week before the window. `earlier_readings`: the samples of a period
+    before the window. This period is as long as the window, but at least 30 s. `earlier_logs`: the events within 30 s
+    before the window. `has_log_data`: True if a log line or dump of the process was ever read.
 
     `departed_ms`: the time of the last sample (epoch ms) if the client stopped reporting, else None. For such a client
     the window covers its last samples and the log lines after them. If a mode judges the end of a client that never
     sent samples, `departed_ms` is the time of the client's last log line. `spoke_ms`: the time (epoch ms) of the newest
-    log line or dump which proves that the process ran on after the samples stopped; else None. `outlived`: False
-    if the files given to `diagnose` end too soon after the last sample to show that the client stopped reporting, else
-    True. `alive`: signs that the process still ran when the client's samples were overdue (at most one, the newest, for
-    each kind of evidence). `ends_ms`: the time (epoch ms) of the client's last sample in `diagnose`, which knows all
-    data; elsewhere None. `rows`: returns the table from which the samples were made; None if there is no such table.
+    log line or dump which proves that the process ran on after the samples stopped; else None. `outlived`: False if the
+    files given to `diagnose` end too soon after the last sample to show that the client stopped reporting, else True.
+    `alive`: signs that the process still ran when the client's samples were overdue (only the newest sign for each kind
+    of evidence). `ends_ms`: the time (epoch ms) of the client's last sample in `diagnose`, which knows all data;
+    elsewhere None. `rows`: returns the table from which the samples were made; None if there is no such table.
     """
 
     client: Client

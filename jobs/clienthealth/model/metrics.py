@@ -20,9 +20,9 @@ _TABLES = table(Path(__file__).with_suffix(".toml"))
 #: The metrics of each kind of client that windows keep (name → unit); all other metrics are dropped on reading.
 CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
-#: Some libraries report these metrics only per topic or partition; the client's value is the sum over its topics.
+#: Some libraries report these metrics only per topic or partition; a client's value is the sum over its topics.
 SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
-#: For producers, the monitor keeps the newest values of these metrics longer than samples.
+#: For producers, the monitor keeps the newest values of the metrics in UNDELIVERED longer than samples.
 UNDELIVERED: tuple[str, ...] = tuple(_TABLES["of_producers"]["undelivered"])
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 

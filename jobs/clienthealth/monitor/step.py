@@ -33,8 +33,8 @@ from clienthealth.settings import Settings
 class Published:
     """The result of a step: records of `client-health`, changes of incidents, and rows of the history (`minutes`).
 
-    late      number of samples and events that came after their windows were closed
-    left_out  maps the name of a limit to the number of clients, samples or events that it left out
+    late      number of samples and log events that arrived after their windows had been closed
+    left_out  maps the name of a limit to the number of clients, samples or events left out because of this limit
     clients   number of clients and groups in the state
     skewed    number of clients with a wrong clock
     """
@@ -121,7 +121,7 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
-    # Keep lines on a client's start and end for 15 minutes, and longer while the client's process reports or logs.
+    # Keep log lines on a client's start and end for 15 minutes, and longer while the client's process reports or logs.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
     # A program may have a client id of its own in each thread, so the number of entries per process is limited.
     state.also_seen.evict(now_ms, 3_600_000, each=200)

@@ -24,7 +24,7 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: For each SASL mechanism: maps an option of its login module to the field of Answers that contains the value.
+#: For each SASL mechanism: maps an option of its login module to the field of Answers with the option's value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),
     "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},

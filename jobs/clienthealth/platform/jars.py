@@ -191,7 +191,7 @@ def repository() -> str:
 def java() -> str:
     """Return the path of the program `java`: from $JAVA_HOME if set, else from the PATH.
 
-    Raises DependencyError if there is none.
+    Raises DependencyError if there is no such program.
     """
     home = os.environ.get("JAVA_HOME")
     path = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
@@ -204,7 +204,7 @@ def java() -> str:
 def version(path: str) -> int:
     """Return the major version of the Java at `path`.
 
-    Raises DependencyError if that Java does not run or is too old.
+    Raises DependencyError if the program does not run or is too old.
     """
     # On macOS, `java` may be a program that only explains how to install Java.
     done = _asked(path, "-version")

@@ -20,8 +20,8 @@ from clienthealth.spark.history import CLIENT_KEY
 
 TOP = 5
 LISTED = 20
-#: Maximum number of library versions (counted per service and kind) that a query returns: the versions come from
-#: clients, which can report any number of them.
+#: Maximum number of library versions (counted per service and kind) that a query returns, because clients can report
+#: any number of versions.
 VERSIONS = 5_000
 
 RANKINGS = ("unhealthy", "buffer", "queue", "lag")
@@ -127,7 +127,7 @@ def top_topics(
 def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
     """Return new and vanished client ids by service, and library versions that changed or have known bugs.
 
-    A restart with another process id does not make a new client.
+    A client that restarts with another process id does not count as new.
     """
     in_reviewed, before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     named = (

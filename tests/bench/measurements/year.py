@@ -248,8 +248,8 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
 
 
 def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
-    """Write the column `minute` uncompressed, so that `generate` can overwrite its values within the file for another
-    day.
+    """Write `rows` to a Parquet file. The column `minute` is uncompressed, so that `generate` can overwrite it for
+    another day.
     """
     path = table / f"day={day}" / f"{name}-0.parquet"
     path.parent.mkdir(exist_ok=True, parents=True)

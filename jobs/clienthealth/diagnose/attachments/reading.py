@@ -481,7 +481,7 @@ def _is_reading(line: bytes) -> bool:
 
 
 def _is_by_line(lines: Sequence[bytes]) -> bool:
-    """Return True if at least 3/4 of these lines begin like JSON, and at least half are valid JSON."""
+    """Return True if at least 3/4 of the lines begin like JSON, and at least half of all lines are valid JSON."""
     begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
     # Check the first characters before parsing: this check is quick, and few log lines begin with a brace or a bracket.
     if not begun or len(lines) < (len(lines) - len(begun)) * 4:

@@ -47,7 +47,7 @@ REFUSED_PER_SECOND = 0.2
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
-#: The name of a partition in lines of kafka-python and aiokafka.
+#: The name of a partition in log lines of kafka-python and aiokafka.
 _IN_PYTHON = re.compile(r"TopicPartition\(topic='(.+)', partition=(\d+)\)")
 #: Default of the option `retries` in Java producers since Kafka 2.1.
 ENDLESS = 2**31 - 1
@@ -121,7 +121,7 @@ def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
 
 
 def stalled(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if records wait too long and something failed meanwhile (`troubles`)."""
+    """For each window, True if records wait too long and one of the `troubles` occurred meanwhile."""
     since, seconds = stalls(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & (seconds >= limits.min_stalled_seconds)
     some = np.flatnonzero(suspected)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
-#: Dumps closer than this (s) count as one, because two exporters may each take a dump at almost the same time.
+#: Dumps less than APART_SECONDS apart count as one, because two exporters may each take a dump at almost the same time.
 APART_SECONDS = 5.0
 #: A thread that uses at most LITTLE times `still_cpu_share` of a CPU between two dumps only wakes up now and then.
 LITTLE = 5

@@ -1,4 +1,4 @@
-"""Check whether Kafka can be reached, and check the topics, this user's rights, and the subscriptions of metrics.
+"""Check whether Kafka can be reached, and check the topics, the user's rights, and the subscriptions of metrics.
 
 A subscription in the cluster makes clients push their metrics (KIP-714).
 """
@@ -28,7 +28,7 @@ from clienthealth.platform import topics as declared
 from clienthealth.platform.kafka import OFFSETS_TOPIC, admin, extents
 from clienthealth.settings import Settings
 
-#: Number of newest records of a topic that are examined: enough to include many clients.
+#: Number of a topic's newest records that `kafka-health doctor` examines: enough to include many clients.
 NEWEST = 500
 #: The ids of Spark's consumer groups begin with this text.
 READERS = "spark-kafka-source-"

@@ -37,10 +37,10 @@ _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
 
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
-    """Return the first 64 dumps of a log record in the form that failure modes read. `source`: the input record.
+    """Return the first 64 dumps of a log record in the form that failure modes read. `source`: place of the log record.
 
-    Each dump gets the record's time. If dumps contain times of their own, a later dump gets the record's time plus the
-    time that passed since the first dump.
+    Each dump gets the log record's time. If dumps contain times of their own, a later dump gets the log record's time
+    plus the time that passed since the first dump.
     """
     first = line.dumps[0].ts_ms if line.dumps else None
     return [
@@ -122,7 +122,8 @@ def in_container(thread: Thread) -> bool:
 
 
 def polls_for(thread: Thread, client_id: str) -> bool | None:
-    """Return whether the thread polls this consumer; None if the names of thread and client do not show it."""
+    """Return whether the thread polls the consumer `client_id`; None if the names of thread and client do not show
+    this."""
     for of_thread, of_client, called in _POLLERS:
         if (match := of_thread.fullmatch(thread.name)) and of_client.fullmatch(client_id):
             return client_id == called.format(match[1])
