@@ -50,8 +50,8 @@ def _strip() -> Sequence[Panel]:
             1,
             "Healthy client-minutes",
             "Share of the observed client-minutes that were healthy (neither suspected nor confirmed), in the range "
-            "that is shown. A share below the target is bad. What to do: see which service and failure mode spent the "
-            "budget. Alert: KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
+            "that is shown. A share below the panel Target is bad. What to do: see which service and failure mode "
+            "spent the error budget. Alert: KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
             f"1 - ({_unhealthy_share()})",
             "percentunit",
             nothing="nothing observed",
@@ -61,7 +61,7 @@ def _strip() -> Sequence[Panel]:
             2,
             "Target",
             "The share of healthy client-minutes that each service should reach. `kafka-health dashboards push` takes "
-            "it from [review] slo_target in the settings. Alert: KafkaClientErrorBudgetBurn.",
+            "this target from [review] slo_target in the settings. Alert: KafkaClientErrorBudgetBurn.",
             "vector($slo_target)",
             "percentunit",
             width=6,
@@ -70,8 +70,8 @@ def _strip() -> Sequence[Panel]:
             3,
             "Error budget spent",
             "Unhealthy (suspected or confirmed) client-minutes as a share of the unhealthy client-minutes that the "
-            "target allows. At 1 the budget is spent. What to do then: work on reliability before features, as the "
-            "review recommends. Alert: KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
+            "target allows. At 1 the error budget is spent. What to do then: work on reliability before features, as "
+            "the review recommends. Alert: KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
             f"({_unhealthy_share()}) / (1 - $slo_target)",
             "percentunit",
             above={1: CRITICAL},
@@ -128,9 +128,9 @@ def _burn() -> Panel:
     return chart(
         20,
         "Pace at which the budget burns",
-        f"Pace at which confirmed failures spend the error budget; a pace of 1 spends it exactly in the budget's "
-        f"period. A pace that stays above {slow:g} is bad, and a pace above {fast:g} pages within an hour. What to do: "
-        "see which failure mode spends the budget. Alert: KafkaClientErrorBudgetBurn.",
+        f"Pace at which confirmed failures spend the error budget; at a pace of 1, the budget lasts exactly for "
+        f"its period. A pace that stays above {slow:g} is bad, and a pace above {fast:g} pages within an hour. What to "
+        "do: see which failure mode spends the budget. Alert: KafkaClientErrorBudgetBurn.",
         pace,
         "none",
         above={slow: WARNING, fast: CRITICAL},
@@ -144,8 +144,8 @@ def _by_mode() -> Panel:
         21,
         "Unhealthy clients by failure mode",
         "Clients with a suspected or confirmed failure, by failure mode; a client with two failures counts for both. "
-        "Any failure is bad, because it spends the budget. What to do: follow the runbook of the mode with most "
-        "clients. Alert: the alert of that mode.",
+        "Any failure is bad, because it spends the error budget. What to do: follow the runbook of the failure mode "
+        "with most clients. Alert: the alert of that failure mode.",
         [verdicts.by_mode()],
         "none",
         stacked=True,

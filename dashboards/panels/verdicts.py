@@ -129,7 +129,7 @@ def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str
         "Unhealthy now",
         "One row per failing client and failure mode, with the owner of the service and the time since the failure "
         "began. Empty is good, as long as clients report. Click a client id for the client's page with the evidence, a "
-        "mode for the runbook, any other cell for the client's panels. Alert: the failure mode's alert.",
+        "failure mode for its runbook, or any other cell for the client's panels. Alert: the failure mode's alert.",
         {"since": (f"{owned}\nor on ({BY_CLIENT}, mode, status)\n{rows_}", "dateTimeFromNow")},
         words={"since": words({0: ("not known", NEUTRAL)})},
         coloured={"status": dict(zip(STATUS_ORDER, STATUS_COLOURS, strict=True))},

@@ -247,7 +247,7 @@ FLUSHED = (
     "statistics end before a last flush(), and librdkafka logs neither an orderly end nor a kill"
 )
 CUT_OFF = (
-    "the producer had a small amount to deliver at its last push, and missing pushes do not prove an end: clients "
+    "the producer had a small amount to deliver at its last push, and missing pushes do not prove its end: clients "
     "before 4.1.2 stop pushing for good when the connection breaks during a push, and busy clients cannot push"
 )
 BLIND = "the client did not report what it still had to deliver"
