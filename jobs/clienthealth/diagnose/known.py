@@ -22,8 +22,8 @@ from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
-#: Metrics that a person copied have an `Input.what` that begins with one of these texts. The end of such a copy does
-#: not show that the client ended.
+#: `Input.what` begins with one of these texts if a person copied the metrics. The end of such a copy does not show that
+#: the client ended.
 PASTED = ("metrics (", "log", "JSON document")
 #: A client's samples are complete if the last sample is shortly before the end of the process's data: at most
 #: LATE_INTERVALS times the median gap between samples, plus LATE_MS (ms).

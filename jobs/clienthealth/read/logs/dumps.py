@@ -122,8 +122,7 @@ def in_container(thread: Thread) -> bool:
 
 
 def polls_for(thread: Thread, client_id: str) -> bool | None:
-    """Return whether the thread polls the consumer `client_id`; None if the names of thread and client do not show
-    this."""
+    """Return whether the thread polls the consumer `client_id`; None if the names of both do not show it."""
     for of_thread, of_client, called in _POLLERS:
         if (match := of_thread.fullmatch(thread.name)) and of_client.fullmatch(client_id):
             return client_id == called.format(match[1])
