@@ -140,8 +140,12 @@ final class Trouble implements Callback {
         }
     }
 
-    /** Frameworks call this method for each record, because they poll by themselves. */ void handled(String topic) {
-    truth.polls.incrementAndGet(); handle(topic); truth.in = "framework"; }
+    /** Frameworks call this method for each record, because they poll by themselves. */
+    void handled(String topic) {
+        truth.polls.incrementAndGet();
+        handle(topic);
+        truth.in = "framework";
+    }
 
     void revoked() {
         if (Control.ending && wrong("revoked")) {
