@@ -32,7 +32,7 @@ JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.
 class Broker:
     """A broker that can be stopped and started again on the same port and data.
 
-    properties    further broker properties, which override the demo's own
+    properties    further broker properties, which override the demo's properties
     options       security settings for clients of this broker, named as in `[kafka.options]`
     port          port for clients; by default a free port
     telemetry_to  the brokers to which our plugin writes pushed client metrics; '': this broker; None: no plugin

@@ -80,7 +80,7 @@ class Rows(NamedTuple):
     """Samples as a table.
 
     ts      times of the samples (epoch ms)
-    values  in the order of CLIENT_METRICS[kind]; NaN if unknown, else finite and ≥ 0; counters are cumulative
+    values  one column per metric of CLIENT_METRICS[kind]; NaN if unknown, else finite and ≥ 0; counters are cumulative
     parts   the samples' values per topic, in the order of the samples' rows
     names   the names of topics and threads; `parts` has indexes into this list
     """

@@ -1,6 +1,6 @@
 """Read `mode.toml`, which contains all facts of a failure mode except its rules.
 
-Each mode is a folder with this file and `rules.py`. `rules.py` makes its thresholds and its `MODE` from the file:
+Each mode is a folder with `mode.toml` and `rules.py`. `rules.py` makes its thresholds and its `MODE` from `mode.toml`:
 
     FILE = mode_file(__file__)
     class Thresholds(Limits, of=FILE): ...
@@ -47,11 +47,11 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of the possible causes of a failure.
 
     sentence  why the failure happens; values of the verdict's detail replace the names in braces
-    vague     replaces `sentence` if the detail lacks one of these names
-    id        the value of `detail.cause`; '' if the mode has only one cause
+    vague     replaces `sentence` if the verdict's detail lacks one of these names
+    id        the value of the verdict's `detail.cause`; '' if the mode has only one cause
     title     replaces the mode's title if the mode's title is wrong for this cause
     summary   replaces the mode's summary if the mode's summary is wrong for this cause
-    advice    replaces the mode's action; values of the detail replace the names in braces, and a name without a value
+    advice    replaces the mode's action; values of the detail replace names in braces, and a name without a value
               appears in capitals
     lasts     True if the remedy takes time to work, so that the mode's `until_then` is added to the advice
     assumed   True if a verdict names this cause when no evidence shows a cause; a cause from another window replaces it
@@ -87,7 +87,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return self.vague
 
     def advice_for(self, library: str, detail: Mapping[str, Any]) -> str:
-        """Return the advice for this library, with the values of the detail; '' if the mode's action applies."""
+        """Return the cause's advice for this library, with values of the detail; '' if the mode's action applies."""
         return (of_library(self.advice_by_library, library) or self.advice).format_map(_Filled(detail))
 
 
@@ -131,7 +131,7 @@ def of_library(texts: Mapping[str, str], library: str) -> str:
 class Facts:
     """The keys of `mode.toml` except thresholds and lines.
 
-    title          a few words, for headings
+    title          the failure in a few words, for headings
     summary        one sentence: what is wrong with the client (the alert's summary)
     effect         what clients with the failure do, as a participle such as "losing records": an alert's title is "3
                    clients losing records"
@@ -152,15 +152,15 @@ class Facts:
     needs_times    why lines without a time cannot prove the failure; '' if these lines can prove it
     explains       modes with symptoms that this failure also causes: these modes are not reported at the same time
     logs_on        True if a process with the failure logs all the time, so that a process without new lines has ended
-    confirmed      settings of the alert on a confirmed failure; by default it fires at once, because the monitor has
-                   weighed the evidence
-    suspected      the alert while the failure is suspected, never critical; by default it fires only after two minutes,
-                   because indirect evidence often disappears within a minute or two
+    confirmed      settings of the alert on a confirmed failure; by default this alert fires at once, because the
+                   monitor has weighed the evidence
+    suspected      the alert while the failure is suspected, never critical; by default this alert fires after two
+                   minutes, because indirect evidence often disappears within a minute or two
     panels         functions in dashboards/panels (evidence, measurements) that draw the first panels of the mode's
                    dashboard
-    places         parts of frames in which a thread waits while the failure lasts. A healthy thread may be there, too,
-                   for a moment. So one attached dump raises suspicion only if the text around it says that something
-                   hangs
+    places         parts of frames in which a thread waits while the failure lasts. A healthy thread may be in such
+                   a frame for a moment. So one attached dump raises suspicion only if the text around the dump says
+                   that something hangs
     place_cause    the failure's cause if a stack shows it; '' for no cause
     """
 
@@ -234,7 +234,7 @@ class ModeFile:
         return lines[own]
 
     def facts(self, thresholds: Limits) -> dict[str, Any]:
-        """Return the file's content and the thresholds as fields of a FailureMode.
+        """Return the content of `mode.toml` and the thresholds as fields of a FailureMode.
 
         Must be called after all calls of `reads`, because the result contains the log events that `reads` returned.
         """
@@ -248,7 +248,7 @@ def _read(folder: Path) -> ModeFile:
 
 
 def mode_file(rules: str) -> ModeFile:
-    """Return the `mode.toml` beside a mode's rules; each file is read once. `rules`: the module's `__file__`."""
+    """Return the `mode.toml` beside a mode's rules; each file is read once. `rules`: `__file__` of `rules.py`."""
     return _read(Path(rules).parent)
 
 

@@ -89,7 +89,7 @@ class Bucket:
         self.published += len(published.records)
 
     def micros(self, *parts: str) -> float:
-        """Return the CPU time per record (µs) of the given parts of the work together."""
+        """Return the sum of the CPU times per record (µs) of the given parts of the work."""
         return sum(self.seconds[part] for part in parts) / self.records * 1e6
 
     @contextmanager

@@ -43,12 +43,12 @@ class Input:
     named      'day' if the items get date and time from the file name, 'clock' if only a time of day, else ''
     local      True if the items' times name no zone, so that these times are read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
-    emptied    number of records without a client since the last record with one; 0 before the first record with one
+    emptied    number of records without a client since the last record with a client; 0 before the first such record
     timed      False if the items' times are made up: the order is known, but durations are not
     left_out   number of lines that were left out, by reason; lines that are not about Kafka are not counted
     unread     number of lines that may be evidence but could not be read, by reason
     process    the process that wrote the input: (service, instance or host); None if unknown
-    topics     names of the input in evidence: there, `Source.topic` is one of them, not a Kafka topic
+    topics     names of the input in evidence: `Source.topic` is one of these names there, not a Kafka topic
     names_client  True if any line names a Kafka client, or a class of a client's library
     """
 
@@ -169,10 +169,10 @@ _SORTING = re.compile(
 class Stream:
     """A file to read.
 
-    process  (service, instance); the content may name another process
+    process  (service, instance) as known without the content, which may name another process
     file     the file's path in the folder or archive of its process
-    head     the beginning of the content
-    read     a function that returns the rest of the content
+    head     the beginning of the file's content
+    read     a function that returns the rest of the file's content
     file_ms  time of the file's last modification, epoch ms; None if unknown
     size     the file's size in bytes (of a packed file: before unpacking); None if unknown
     """

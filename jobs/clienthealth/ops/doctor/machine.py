@@ -73,7 +73,7 @@ def of_topic(about: str, compression: str) -> Finding:
     """Report whether the exporters on this machine can decompress the records of a topic.
 
     `about`: the finding's name in the output. `compression`: value of the topic's option `compression.type`: a codec,
-    `uncompressed`, or `producer` (the producers choose).
+    `uncompressed`, or `producer` (each producer chooses).
     """
     lacking = missing()
     if compression in lacking:

@@ -16,11 +16,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Consumers of kafka 0.8.2.1 with the options of Plain. Topics are distributed over the clients; each client is a
+ * Consumers of kafka 0.8.2.1 with the options of class Plain. Topics are distributed over the clients; each client is a
  * connector with one thread per topic.
  *
- * The property `interrupted` says what the first thread does once it has been interrupted. commits: the thread commits
- * twice, and the second commit never returns. shuts-down: the thread shuts its connector down, and leaves threads behind.
+ * The system property `interrupted` says what the first thread does once it has been interrupted. commits: the thread
+ * commits twice, and the second commit never returns. shuts-down: the thread shuts its connector down, and leaves threads
+ * behind.
  */
 public class Legacy {
     private static final Logger LOG = LoggerFactory.getLogger(Legacy.class);
