@@ -21,7 +21,7 @@ def producer(servers: str) -> Producer:
             "queue.buffering.max.messages": 400_000,
             "queue.buffering.max.kbytes": 400_000,
             "partitioner": "murmur2_random",
-            # Level 2 suppresses messages about a broker that stops before its producer does.
+            # Level 2 suppresses librdkafka's messages about a broker that stops before the producer does.
             "log_level": 2,
         }
     )

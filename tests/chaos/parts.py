@@ -109,7 +109,7 @@ def jvm(command: str) -> bool:
 
 
 def workers(command: str) -> bool:
-    # The JVM's command line contains the name of the worker module, too.
+    # The command line of Spark's JVM contains the name of the worker module, too.
     return "clienthealth.spark.worker" in command and not jvm(command)
 
 

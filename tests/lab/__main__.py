@@ -20,7 +20,7 @@ from tests.lab.run import record
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).with_name("results.md")
-#: Seeds below FIRST_KEPT are for work on the lab itself, and their results are not kept.
+#: Seeds below FIRST_KEPT are for work on the code of tests/lab, and their results are not kept.
 FIRST_KEPT = 100
 
 

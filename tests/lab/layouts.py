@@ -16,8 +16,8 @@ _BOOT3 = "%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %5p 4711 --- [orders] [%15.15t] %-40.
 
 @dataclass(frozen=True)
 class Layout:
-    """`pattern` is a layout in the logging library's syntax, or the name of a log4j2 template or of a logback encoder's
-    class.
+    """`pattern` is a layout in the syntax of a logging library, or the name of a log4j2 template or of a logback
+    encoder's class.
     """
 
     backend: Backend

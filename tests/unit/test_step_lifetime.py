@@ -81,7 +81,7 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
 
 
 def storm(second: int) -> list[Any]:
-    """Return the twenty log lines of one second that an application's own rate limit lets through."""
+    """Return twenty log lines of one second: no more pass the application's own rate limit for its log."""
     return [logged(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
 
 

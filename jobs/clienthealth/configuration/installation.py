@@ -43,7 +43,7 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
 
 
 def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
-    """Return the base URL of the runbooks without a trailing slash, by default below the status page.
+    """Return the base URL of the runbooks without a trailing slash: by default a path below the status page's URL.
 
     `status_page`: the URL of the status page, by default the configured one. '.' gives links relative to the status
     page.

@@ -30,12 +30,11 @@ from clienthealth.model.wording import listing, quoted
 from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
-#: Length (ms) of the slots for which effects of a failure (such as failed sends) are counted, see `Count`.
+#: Effects of a failure (such as failed sends) are counted in time slots of this length (ms), see `Count`.
 SLOT_MS = 30_000
 #: Log lines at most this time (ms) apart count as one occurrence, because a client may log one exception twice.
 SAME_MOMENT_MS = 1000
-#: A metadata-age (s) above this means that the client never received metadata: without metadata, the age counts from
-#: 1970.
+#: A metadata-age (s) above NEVER_SECONDS means that the client never received metadata: the age then counts from 1970.
 NEVER_SECONDS = 1e8
 
 
@@ -56,8 +55,8 @@ class Circumstance:
 #: A fact from a line that may be about another client can make a verdict suspected, but not confirmed.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
-#: Minimum time (ms) between two dumps that show whether a thread moves: people are asked to wait ten seconds, but
-#: nobody waits exactly ten.
+#: Minimum time (ms) between two dumps that show whether a thread moves: people are asked to wait ten seconds, but may
+#: wait a little less.
 APART_MS = 9_000
 #: Why one dump of a goroutine proves nothing: the goroutine may have reached its frame only a moment earlier.
 UNAGED = Circumstance(False, "one dump does not show how long the goroutine waits; another, ten seconds later, would")
@@ -184,7 +183,7 @@ def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happe
 
 
 def number_of(*happened: Happened) -> int | None:
-    """Return the largest total of several sources that count the same occurrences; None if every total is 0."""
+    """Return the largest total of several sources, which count the same occurrences; None if every total is 0."""
     return round(max(sum(so_many for _, so_many in of_kind) for of_kind in happened)) or None
 
 
@@ -257,7 +256,7 @@ def used_bytes(reading: Reading) -> float | None:
 
 
 def number_or_none(value: float) -> float | None:
-    """Return the number, or None for NaN, which stands for unknown in arrays."""
+    """Return `value`, or None if `value` is NaN, which means unknown in arrays."""
     return None if math.isnan(value) else float(value)
 
 
@@ -312,7 +311,7 @@ def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
 
 
 def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """Return one event per occurrence: an event at most 1 s after the last kept event is left out."""
+    """Return one event per occurrence: an event at most 1 s after the last returned event is left out."""
     separate: list[LogEvent] = []
     for event in events(window, *meanings):
         if not separate or event.ts_ms - separate[-1].ts_ms > SAME_MOMENT_MS:

@@ -1,4 +1,4 @@
-"""Arrange a bucket's samples as windows, which the gates and judges of `window_verdicts.py` examine."""
+"""Arrange a bucket's samples as windows, for which `window_verdicts.py` calls the judges of failure modes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Bucket:
 
     @cached_property
     def keys(self) -> Ints:
-        """One sortable number per sample, made from client and time."""
+        """One sortable number per sample, made from the sample's client and time."""
         return keys(self.state.readings)
 
     @cached_property

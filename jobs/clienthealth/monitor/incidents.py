@@ -29,7 +29,7 @@ class OpenIncident:
 
     seen_ms      end of the last window that showed the fault
     offset_ms    duration: watermark minus the client's own clock
-    heard_ms     time of the last data of client or process, noted only while the client sends no metrics; else 0
+    heard_ms     time of the last data of the client or its process, kept only while the client sends no metrics; else 0
     forgiven_ms  duration since `seen_ms` in which no client sent data, so that no window could show the fault
     departed_ms  time of the last sample if the client stopped reporting, else 0
     alone        True if at `departed_ms` no other client with the same name was on the client's host

@@ -73,7 +73,7 @@ CLEARED = "last = 'closed' and sure is null"
 
 
 def themes(touching: DataFrame, links: Links) -> list[Theme]:
-    """Return all themes: confirmed before suspected ones, and in each group those with the longest total time first."""
+    """Return all themes: confirmed ones first, then suspected ones, both in order of falling total time."""
     longest = incident_rows.longest(touching, LISTED_PER_THEME).orderBy(*incident_rows.THEME, "rank").collect()
     listed = grouped((row.asDict() for row in longest), _theme_of)
     result = []
@@ -112,7 +112,7 @@ def _incident(row: Mapping[str, Any], links: Links) -> Incident:
 
 
 def counts(touching: DataFrame) -> Row:
-    """Return two numbers: `withdrawn`, incidents that were withdrawn; `cleared`, suspicions that ended unconfirmed."""
+    """Return how many incidents were `withdrawn`, and how many were `cleared` (suspicions that ended unconfirmed)."""
     row = touching.select(
         F.count_if(F.col("last") == "withdrawn").alias("withdrawn"), F.count_if(F.expr(CLEARED)).alias("cleared")
     ).first()
@@ -128,8 +128,8 @@ def cleared(touching: DataFrame, links: Links) -> list[Incident]:
 
 #: Time (s) for which an alert fires after its condition has ended. A new failure in this time continues the alert.
 HOLD_SECONDS = 300
-#: If at least FLEET_SERVICES services begin to fail within FLEET_WITHIN, the alert rule sends one page for all of them,
-#: and the review counts one page.
+#: If at least FLEET_SERVICES services begin to fail within FLEET_WITHIN, a single alert pages for all of them, and the
+#: review counts one page.
 FLEET_SERVICES, FLEET_WITHIN = 10, timedelta(minutes=10)
 
 

@@ -1,4 +1,4 @@
-"""The query's checkpoint: planned and committed batches, and files that the monitor adds to the same folder.
+"""The checkpoint of the monitor's Spark query: planned and committed batches, and files that the monitor adds.
 
 Spark writes `offsets/<n>` when it has planned batch n, and `commits/<n>` when all results of the batch are written. If
 a batch was planned but not committed, the next start of the query repeats the batch with the same end offsets. A part
@@ -83,7 +83,7 @@ class Checkpoint(Files):
             self.write(f"sources/{TICKS}/0", f"v1\n{now_ms - counted_ms}")
 
     def pending(self) -> Pending | None:
-        """Return the batch that Spark will repeat; None if no batch was planned or the newest one was committed."""
+        """Return the batch that Spark will repeat; None if there is no planned batch that is not committed."""
         batch = self.newest
         if batch is None or batch == self._newest("commits"):
             return None
@@ -104,7 +104,7 @@ class Checkpoint(Files):
 
     @property
     def query(self) -> str | None:
-        """The id of the checkpoint's query; None before the query's first start."""
+        """The id of the query that uses the checkpoint; None before the query's first start."""
         about = self.read("metadata")
         return None if about is None else str(json.loads(about)["id"])
 
@@ -124,7 +124,7 @@ class Checkpoint(Files):
         for (at, topic, partition), offset in {**pending.begin, **end}.items():
             now[at].setdefault(topic, {})[str(partition)] = offset
         self._write_offsets(pending.batch, head, now)
-        # Delete the states that the batch wrote before it was shortened, because Spark would use them.
+        # Delete the states that the batch wrote before its end offsets changed, because Spark would use these states.
         written = self._files.globStatus(self._path(f"{self._root}/state/*/*/{pending.batch + 1}.*"))
         for status in written or ():
             self._files.delete(status.getPath(), False)
@@ -160,7 +160,7 @@ class Checkpoint(Files):
             ) from error
 
     def _write_offsets(self, batch: int, head: Sequence[str], ends: Sequence[Offsets]) -> None:
-        # The line of a rate source is a number instead of JSON offsets: copy it unchanged.
+        # The line of a rate source is a number instead of JSON offsets: copy the line unchanged.
         before = dict(enumerate((self.read(f"offsets/{batch}") or "").splitlines()[len(head) :]))
         lines = [
             json.dumps(offsets) if offsets or before.get(at, "{")[0] == "{" else before[at]

@@ -35,7 +35,7 @@ STATE = "data binary"
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
-#: AROUND: bytes that a batch adds to its only record; SENT_BYTES: maximum size of a record before compression.
+#: AROUND: bytes that a Kafka batch adds to its only record; SENT_BYTES: maximum size of a record before compression.
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
 #: Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its size.
 GZIP_LEVEL = 1
@@ -62,7 +62,7 @@ class Summary(msgspec.Struct):
     """The result of a bucket's step in a batch: number of rows of each kind, and values for the monitor's own metrics.
 
     bucket    the bucket's number; None in the summary of rejected records, or if the step had no result
-    changes   (failure mode, change such as "opened", number of incidents with this change)
+    changes   (failure mode, kind of change such as "opened", number of incidents that changed in this way)
     onsets    the onset (epoch ms) of each incident that opened
     clients   number of clients and groups in the state
     skewed    number of clients with a wrong clock

@@ -427,7 +427,7 @@ def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
     seconds = (last.ts_ms - before.ts_ms) / 1000
     text = f"the buffer filled by {size(filled)} in {elapsed(seconds)}, to {size(used or 0.0)}, and nothing was sent"
     away = (sign.ts_ms - departed_ms) / 1000
-    silent = f"the pushes, which the I/O thread sends, have stopped; {elapsed(away)} later came {sign.text}"
+    silent = f"the metric pushes, which the I/O thread sends, have stopped; {elapsed(away)} later came {sign.text}"
     return conclude(
         ID, [Fact.of("metric", last, text, since=before), Fact.of("absence", sign, silent, since=departed_ms)]
     )

@@ -36,7 +36,7 @@ _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (rf"{_LOGGER} - {_LEVEL} - (.*)", ("logger", "level", "message")),
     (rf"{_LEVEL}:{_LOGGER}:(.*)", ("level", "logger", "message")),
     (rf"{_LEVEL} ++(.*) \(([\w.$]{{1,300}})\)", ("level", "message", "logger")),
-    # Before the colon, a lower-case name with dots is a logger (a Python module); any other name is an exception.
+    # A lower-case name with dots before a colon is a logger (a Python module); any other name there is an exception.
     (rf"{_LEVEL} ++((?:[a-z_]\w*+\.)++[a-z_]\w*+):(?: (.*))?", ("level", "logger", "message")),
     (rf"{_LEVEL}:? ++(.*)", ("level", "message")),
     (r"(.*)", ("message",)),
@@ -140,7 +140,7 @@ def _by_layout(text: str) -> tuple[re.Match[str] | None, dict[str, str]]:
 
 
 def _loose(rest: str) -> dict[str, str] | None:
-    """Return the fields (name → text) in the text after a line's time; None if there is no level."""
+    """Return the fields (name → text) in `rest`, the text after a line's time; None if the text has no level."""
     _, fields = _by_layout(rest)
     if "level" in fields and "logger" in fields:
         return fields
