@@ -97,7 +97,7 @@ def left_at_end(width: int = 24, among: str = "") -> Panel:
         146,
         "Left undelivered at the end",
         "Records that ended producers had not delivered at their last sample: the most that they can have lost, the "
-        "largest first. Any is bad. What to do: send them again if their source allows it, and close the producer on "
+        "largest first. Any such record is bad. What to do: send the records again if their source allows it, and close the producer on "
         f"every path that ends the process. Alert for {NOT_CLOSED}.",
         {"bytes": (most("bytes"), "bytes"), "records": (most("records"), "short")},
         hidden=("host",),
