@@ -97,8 +97,8 @@ def left_at_end(width: int = 24, among: str = "") -> Panel:
         146,
         "Left undelivered at the end",
         "Records that ended producers had not delivered at their last sample: the most that they can have lost, the "
-        "largest first. Any such record is bad. What to do: send the records again if their source allows it, and close the producer on "
-        f"every path that ends the process. Alert for {NOT_CLOSED}.",
+        "largest first. Any such record is bad. What to do: send the records again if their source allows it, and "
+        f"close the producer on every path that ends the process. Alert for {NOT_CLOSED}.",
         {"bytes": (most("bytes"), "bytes"), "records": (most("records"), "short")},
         hidden=("host",),
         largest="bytes",

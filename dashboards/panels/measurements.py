@@ -138,8 +138,8 @@ def waiting_threads(width: int = 12, among: str = "") -> Panel:
     return chart(
         113,
         "Threads waiting in send()",
-        "Threads that wait in send() because the buffer has no room. Any such thread is bad: its caller is blocked. What to do: "
-        "take a thread dump, which shows the callers. Alert: KafkaClientBufferNearlyExhausted.",
+        "Threads that wait in send() because the buffer has no room. Any such thread is bad: its caller is blocked. "
+        "What to do: take a thread dump, which shows the callers. Alert: KafkaClientBufferNearlyExhausted.",
         [Query(worst_clients("kafka_client_producer_waiting_threads", among), LEGEND)],
         "none",
         width=width,
@@ -351,8 +351,8 @@ def refused(kind: str, width: int = 12) -> Panel:
     return chart(
         128,
         "Authentications refused",
-        "Failed authentications per minute, the most frequent first. Any failure is bad: the client's password, token or "
-        "certificate is wrong or has expired; empty is good. What to do: read the reason in the "
+        "Failed authentications per minute, the most frequent first. Any failure is bad: the client's password, token "
+        "or certificate is wrong or has expired; empty is good. What to do: read the reason in the "
         "client's log. "
         + (f"Alert on {SEND_BLOCKED}, if the client cannot send." if kind == "producer" else "No alert of its own."),
         [Query(worst(rate, BY_CLIENT, among=ever(_of({kind}))), LEGEND)],

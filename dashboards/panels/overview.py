@@ -115,8 +115,8 @@ def _by_mode() -> Panel:
     return chart(
         21,
         "Unhealthy clients by failure mode",
-        "Clients of the service with a suspected or confirmed failure, by mode. Any such client is bad; many at once have a "
-        "common cause: a broker, a release, a topic. Alerts: each failure mode's alert, unless "
+        "Clients of the service with a suspected or confirmed failure, by mode. Any such client is bad; many at once "
+        "have a common cause: a broker, a release, a topic. Alerts: each failure mode's alert, unless "
         "KafkaClientFleetUnhealthy or KafkaClientFleetSuspected silences it.",
         [verdicts.by_mode()],
         "none",
@@ -130,9 +130,9 @@ def _by_service() -> Panel:
     return chart(
         22,
         "Unhealthy clients by service",
-        f"Clients with a suspected or confirmed failure, by service, the {WORST} worst. Any such client is bad. What to do: choose "
-        "the service above. Alerts: KafkaClientErrorBudgetBurn if failures last, KafkaClientServiceWorse if more "
-        "clients fail while an older page is open.",
+        f"Clients with a suspected or confirmed failure, by service, the {WORST} worst. Any such client is bad. What "
+        "to do: choose the service above. Alerts: KafkaClientErrorBudgetBurn if failures last, KafkaClientServiceWorse "
+        "if more clients fail while an older page is open.",
         [
             Query(
                 worst(f"sum by ({_BY_SERVICE}) ({_UNHEALTHY}{{{OF_SERVICE}}}) > 0", _BY_SERVICE, zeros=True),
