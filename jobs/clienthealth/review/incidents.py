@@ -42,7 +42,7 @@ class Links:
     def dashboard(self, mode: str, service: str, client_id: str, start: datetime, stop: datetime | None) -> str:
         """Return a link to a mode's dashboard, for one client and the time of its incident.
 
-        Returns '' if the settings name no dashboards.
+        Returns '' if `[links] dashboards` is not set.
         """
         if not self.settings.dashboards:
             return ""
