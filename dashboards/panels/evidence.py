@@ -130,8 +130,8 @@ def topic_fetches(width: int = 12, among: str = "") -> Panel:
         145,
         "Records per topic",
         "Records per second that consumers of several topics read from each topic, the slowest first. If one topic "
-        "continues or has a full queue while others are at 0, its handler blocks the others. What to do: examine the "
-        f"handler of that topic. Alert for {CROSS_TOPIC}.",
+        "continues or has a full queue while others are at 0, this topic's handler blocks the others. What to do: "
+        f"examine the handler of this topic. Alert for {CROSS_TOPIC}.",
         [
             Query(
                 worst_clients(
