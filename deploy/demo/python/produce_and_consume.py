@@ -197,7 +197,7 @@ class Application:
 
 
 def supervise(seconds: float) -> int:
-    """Run two worker processes, and replace the older one every `seconds` until SIGTERM.
+    """Run two worker processes, and replace the older process every `seconds` until SIGTERM.
 
     Return 1 if a worker ends by itself, or with an error when it is replaced, else 0.
     """

@@ -1,7 +1,7 @@
 """Load the settings in force from a TOML file and the environment, and format them without secrets.
 
 The file is `--config` or $KAFKA_HEALTH_CONFIG. The environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides the file. An
-unknown key is an error in the file and in the environment. No error message contains the wrong value, because that
+unknown key is an error in the file and in the environment. No error message contains a rejected value, because that
 value may be a secret. Paths in the settings may be relative to the current folder; after loading they are absolute.
 """
 

@@ -1,6 +1,6 @@
 """The documented failure modes: one folder each. The folder's name, with hyphens, is the mode's id.
 
-The id is also the value of the metric label, the name of the runbook and the argument on the command line.
+The mode's id is also the value of the metric label, the name of the runbook and the argument on the command line.
 
 A window is the data of one client from one span of time. The gate evaluates each condition on metrics for the windows
 of all clients at once. A window for which the gate suspects the failure goes to the judge. The judge describes the
@@ -236,8 +236,8 @@ def modes() -> Mapping[str, Mode]:
 def catalogue() -> Catalogue:
     """Return the log events of all modes and known issues, and those that state a client's version or options.
 
-    They are compiled once per process. Raises CatalogueError if `suspects` of a log event names a mode or a cause that
-    does not exist.
+    The log events are compiled once per process. Raises CatalogueError if `suspects` of a log event names a mode or a
+    cause that does not exist.
     """
     found = Catalogue([*(line for mode in modes().values() for line in mode.lines), *SELF_DESCRIPTIONS, *TROUBLES])
     causes = {(mode.id, cause) for mode in modes().values() for cause in ("", *(cause.id for cause in mode.causes))}

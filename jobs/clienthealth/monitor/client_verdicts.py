@@ -191,7 +191,7 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
     """Return the log entries that have waited in vain for the client's next sample, and that are now due.
 
-    An entry waits for at most 30 s (LONGEST_MS), and the wait of the returned entries ended in this step. A client that
+    An entry waits for at most LONGEST_MS (30 s), and the wait of the returned entries ended in this step. A client that
     exits because of a failure logs the failure and sends no further sample. So windows with these entries are judged
     once more. `before_ms`: the watermark of the previous step.
     """

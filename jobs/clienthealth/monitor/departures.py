@@ -139,7 +139,7 @@ REMINDED_MS = 300_000
 def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
     """Return records of departed clients with open incidents. Without new records exporters would drop these clients.
 
-    Records are due every five minutes (REMINDED_MS), and at least twice in `[prometheus] ttl_seconds`. `before_ms`: the
+    Records are due every REMINDED_MS (five minutes), and at least twice in `[prometheus] ttl_seconds`. `before_ms`: the
     watermark before this step.
     """
     state, settings = bucket.state, bucket.settings
@@ -166,7 +166,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     earlier = int(np.sum(state.readings.ts[rows] < since))
     readings = tuple(map(bucket.reading, range(rows.start + earlier, rows.stop)))
     if client.kind == "producer":
-        # If the last sample lacks metrics of undelivered records (UNDELIVERED), use their newest known values.
+        # If the last sample lacks some of the metrics UNDELIVERED, use their newest known values.
         newest: dict[str, float] = {}
         completed = []
         for reading in readings:

@@ -178,7 +178,7 @@ def renew_clients(state: BucketState) -> None:
 def intervals(state: BucketState) -> Floats:
     """Return each client's reporting interval (ms), as the client reports it.
 
-    If this interval or the mean time between the samples exceeds 15 s (USUAL_INTERVAL_MS), the median time between the
+    If this interval or the mean time between the samples exceeds USUAL_INTERVAL_MS (15 s), the median time between the
     samples is returned instead.
     """
     every = state.clients.every.astype(np.float64)
@@ -203,7 +203,7 @@ def intervals(state: BucketState) -> Floats:
 def grid_of(state: BucketState, settings: MonitorSettings) -> Grid:
     """Return the slide and the length (ms) of each client's windows.
 
-    The length is `window_seconds`, or more if the client's reporting interval is above 15 s (USUAL_INTERVAL_MS).
+    The length is `window_seconds`, or more if the client's reporting interval exceeds USUAL_INTERVAL_MS (15 s).
     """
     slide, length = 1000 * settings.slide_seconds, 1000 * settings.window_seconds
     every = np.minimum(intervals(state), MAX_INTERVAL_MS)

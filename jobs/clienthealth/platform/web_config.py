@@ -1,8 +1,8 @@
 """Read the web server's TLS options and users from a file in the format of Prometheus, Alertmanager and exporters.
 
-https://prometheus.io/docs/prometheus/latest/configuration/https/ describes the format. The sections `tls_server_config`
-and `basic_auth_users` are read. File names in the file are relative to its folder. Options that Python cannot
-fulfil, and unsafe options such as TLS below 1.2, are refused.
+https://prometheus.io/docs/prometheus/latest/configuration/https/ describes the file's format. The sections
+`tls_server_config` and `basic_auth_users` are read. File names in the file are relative to its folder. Options that
+Python cannot fulfil, and unsafe options such as TLS below 1.2, are refused.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Turn the changes in the table `verdicts` into one row per incident.
 
 An incident is the time from `opened` to `closed` of one mode on one client. Changes after the review's end are ignored,
-so the review of an old week never changes. All times are epoch seconds. `start` is the onset (`since`, else the first
-change). `found` is the wall-clock time of the monitor's first verdict. `sure` is the event time of the confirmation,
-and `found_at` is the wall-clock time of the confirmation. `stop` is the end (null: still open at the review's end).
-Time to detect = found - start. Time to clear = stop - found, 0 if the fault was over before it was judged.
+so the review of an old week never changes. All times are epoch seconds. `start` is when the failure began (`since`,
+else the first change). `found` is the wall-clock time of the monitor's first verdict. `sure` is the event time of the
+confirmation, and `found_at` is its wall-clock time. `stop` is the end (null: still open at the review's end).
+Time to detect = found - start. Time to clear = stop - found, 0 if the failure was over before it was judged.
 """
 
 from __future__ import annotations

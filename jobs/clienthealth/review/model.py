@@ -30,10 +30,10 @@ QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 class Incident:
     """A failure mode on one client, from onset to end. Durations are in seconds.
 
-    `start`: the onset. `found`: when the monitor first reported the failure. `sure`: when the failure was confirmed,
-    None if never. `stop`: None if the incident was still open at the period's end. `seconds`: how long the incident
-    lasted inside the period. `detect`: duration from `start` to `found`. `clear`: duration from `found` to `stop`, 0 if
-    the failure was over before it was found.
+    `start`: when the failure began. `found`: when the monitor first reported the failure. `sure`: when the failure was
+    confirmed, None if never. `stop`: None if the incident was still open at the period's end. `seconds`: how long the
+    incident lasted inside the period. `detect`: duration from `start` to `found`. `clear`: duration from `found` to
+    `stop`, 0 if the failure was over before it was found.
     """
 
     service: str
@@ -115,7 +115,7 @@ class Page:
 
     @property
     def needed_nobody(self) -> bool:
-        """True if nobody had to act: the page ended within ten minutes (BRIEF), and no record can have been lost."""
+        """True if nobody had to act: the page ended within BRIEF (ten minutes), and no record can have been lost."""
         return not self.loses and self.stop is not None and self.stop - self.start <= BRIEF
 
 

@@ -62,7 +62,7 @@ class Batch:
     Spark repeats it; None if there is none. `before`: called before a batch is read.
 
     If a batch has less than half of `max_offsets_per_trigger` records, the next batch begins `trigger_seconds` after
-    the beginning of this batch. If a batch is empty, the next one begins 15 s (IDLE_SECONDS) after the beginning of
+    the beginning of this batch. If a batch is empty, the next one begins IDLE_SECONDS (15 s) after the beginning of
     this batch, or once `waiting` reports unread records. All waits end when `stop` is set.
     """
 

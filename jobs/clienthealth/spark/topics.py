@@ -52,7 +52,7 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
 def ticks(spark: SparkSession) -> DataFrame:
     """Return a stream with one row a second, so that batches run even without input.
 
-    Rows older than 30 s (TICKS_SECONDS) are left out.
+    Rows older than TICKS_SECONDS (30 s) are left out.
     """
     rows = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))

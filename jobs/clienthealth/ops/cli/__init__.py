@@ -1,8 +1,8 @@
 """The command line: `kafka-health COMMAND`. `commands.toml` lists the commands, each with its module and options.
 
-A module has a function `run(args)`, which returns the exit code. If several commands share a module, the module has a
-function `run_COMMAND` for each. A module is imported only when its command runs, so that other commands run where Spark
-is not installed.
+A module has a function `run(args)`, which returns the command's exit code. If several commands share a module, the
+module has a function `run_COMMAND` for each. A module is imported only when its command runs, so that other commands
+run where Spark is not installed.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its exit code; 130 on Ctrl-C, 141 if the reader of the output is gone.
 
     On a HealthError print only the error's message, and exit with the error's exit code. `argv`: the arguments; by
-    default, those of this process.
+    default, this process's arguments.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _defect

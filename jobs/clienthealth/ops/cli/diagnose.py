@@ -49,7 +49,7 @@ def run_diagnose(args: argparse.Namespace) -> int:
 def run_watch(args: argparse.Namespace) -> int:
     """Watch processes or a consumer group, for `--for` seconds or until Ctrl-C.
 
-    The exit codes are those of `diagnose`. Raises InputError for wrong usage.
+    Return the same exit codes as `diagnose`. Raises InputError for wrong usage.
     """
     import logging
 

@@ -72,7 +72,7 @@ class _Open:
 
 
 def scan(text: str) -> list[Dump]:
-    """Return the dumps in a text, in the order of the text; only the first 256 (MAX_DUMPS)."""
+    """Return the dumps in a text, in the order of the text; only the first MAX_DUMPS (256)."""
     return _Scan(text).dumps()
 
 
@@ -252,7 +252,7 @@ WHAT = "stack of one thread"
 def bare_stacks(text: str) -> list[Dump]:
     """Return a dump of one thread for each stack in the text; a stack must have a frame with "kafka" in it.
 
-    Stacks with fewer than three frames (MIN_FRAMES), and stack traces of exceptions, are left out.
+    Stacks with fewer than MIN_FRAMES (three) frames, and stack traces of exceptions, are left out.
     """
     lines = [line.rstrip("\r") for line in text.split("\n")]
     stacks: list[Dump] = []
@@ -276,7 +276,7 @@ def bare_stacks(text: str) -> list[Dump]:
 
 
 def may_begin_dump(text: str) -> bool:
-    """True if the text may be a dump: it has several lines and a text that is typical of dumps (LITERALS)."""
+    """True if the text may be a dump: it has several lines and contains one of LITERALS, texts typical of dumps."""
     return "\n" in text and any(literal in text for literal in LITERALS)
 
 
@@ -291,6 +291,6 @@ def dumps_in(text: str, alone: bool = True) -> list[Dump]:
         dumps = dumps_of_document(parsed(text.lstrip("\ufeff")), text.count("\n") + 1)
         if dumps:
             return dumps
-    # Scan only text with a hint of a dump (HINTS): most log lines have none.
+    # Scan only text that contains one of HINTS: most log lines contain none.
     dumps = scan(text) if (alone or "\n" in text) and any(hint in text for hint in HINTS) else []
     return dumps or (bare_stacks(text) if alone else [])
