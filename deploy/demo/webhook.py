@@ -16,7 +16,7 @@ MAX_BODY = 4_000_000
 
 @dataclass(frozen=True)
 class Page:
-    """One alert in a notification. `received_ms`: time of arrival (epoch ms); `status`: firing or resolved.
+    """An alert in a notification. `received_ms`: time of arrival (epoch ms); `status`: firing or resolved.
 
     `started`: the time at which the alert began, as text from Alertmanager.
     """

@@ -258,7 +258,7 @@ def test_pods_are_restricted(values: Mapping[str, Any]) -> None:
         assert container["securityContext"] == RESTRICTED
         assert container["resources"]["requests"].keys() == {"cpu", "memory"}
         assert "memory" in container["resources"]["limits"]
-        # The root is read-only, so Spark and Python need a place for temporary files.
+        # The root file system is read-only, so Spark and Python need a place for temporary files.
         assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 

@@ -2,9 +2,9 @@
 
 The mode's id is also the value of the metric label, the name of the runbook and the argument on the command line.
 
-A window is the data of one client from one span of time. The gate evaluates each condition on metrics for the windows
-of all clients at once. A window for which the gate suspects the failure goes to the judge. The judge describes the
-evidence in words.
+A window is the data of one client from one span of time. The gate evaluates the mode's conditions on metrics for the
+windows of all clients at once. A window for which the gate suspects the failure goes to the judge. The judge describes
+the evidence in words.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class FailureMode(Facts, Generic[T]):
 
     @property
     def advice(self) -> str:
-        """The advice to give if both the cause and the client library are unknown."""
+        """The advice to give if both the failure's cause and the client library are unknown."""
         return f"{self.first} {self.action}".lstrip()
 
     def explanation(self, verdict: Verdict, library: str | None) -> Explanation:

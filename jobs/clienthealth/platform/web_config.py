@@ -84,7 +84,7 @@ class Access:
             return False
         if kind.lower() != "basic" or not colon or len(password) > _MOST_BYTES or b"\0" in password:
             return False
-        # Check a password even for an unknown user, because the response time would reveal which users exist.
+        # Check a password even for an unknown user, because otherwise the response time would reveal which users exist.
         user = named.decode("utf-8", "replace")
         stored = self._users.get(user) or next(iter(self._users.values()))
         if not bcrypt.checkpw(password, stored.encode()) or user not in self._users:

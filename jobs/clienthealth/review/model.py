@@ -247,7 +247,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class LagTrend:
-    """Lag of a consumer group over the period. `records`, `seconds`: the greatest lag.
+    """Lag of a consumer group over the review's period. `records`, `seconds`: the greatest lag.
 
     `slope`: growth of the lag in records per day, by least squares.
     """
@@ -302,7 +302,7 @@ class InputQuality:
 class WrongClock:
     """A client with a wrong clock.
 
-    `skew_seconds`: the greatest deviation (ahead: positive); `minutes`: number of minutes with a wrong clock.
+    `skew_seconds`: the clock's greatest deviation (ahead: positive); `minutes`: number of minutes with a wrong clock.
     """
 
     service: str

@@ -132,8 +132,8 @@ def takes(w: Windows) -> Bools:
 def too_long(w: Windows, limits: Thresholds) -> Bools:
     """For each window, True if a consumer that must poll was outside poll() for too long.
 
-    One of three signs is enough: (1) it was outside poll() for max.poll.interval.ms; (2) its last poll is longer ago
-    than `suspect_share` of max.poll.interval.ms; (3) it stopped its heartbeats (function `left`). An unknown
+    One of three signs is enough: (1) the consumer was outside poll() for max.poll.interval.ms; (2) its last poll is
+    longer ago than `suspect_share` of max.poll.interval.ms; (3) it stopped its heartbeats (function `left`). An unknown
     max.poll.interval.ms counts as the option's default.
     """
     seconds = seconds_away(w)
