@@ -95,8 +95,8 @@ class Cluster:
         Does nothing while another thread rolls, or within `rest_seconds` after the last roll. `note` is called with a
         text at the beginning and the end of the roll.
 
-        Raises KafkaError if a request fails, ServiceError if the node does not come back or partitions stay out of
-        sync.
+        Raises KafkaError if a request fails, ServiceError if the restarted node does not come back or partitions stay
+        out of sync.
         """
         if not self._rolling.acquire(blocking=False):
             return

@@ -110,7 +110,7 @@ def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
 
 
 def what_is_wrong(record: HealthRecord) -> str:
-    """Return the titles and causes of the failures; for a group without failures, its lag state."""
+    """Return the titles and causes of the record's failures; for a consumer group without failures, its lag state."""
     titles = []
     for verdict in record.verdicts:
         if verdict.unhealthy:

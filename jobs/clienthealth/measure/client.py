@@ -99,7 +99,7 @@ def minute_figures(w: Windows) -> list[dict[str, Any]]:
     """Return, for each window, the known values of these columns of the history's table `minutes`:
 
     buffer_used_ratio_max
-    callback_seconds_avg, callback_source  the average, and its source: measured or derived
+    callback_seconds_avg, callback_source  the average time, and its source: measured or derived
     queue_used_ratio_max, queue_topic      used share and topic of the fullest queue
     lag_records, lag_topic                 lag and topic of the partition with the greatest lag
     lag_seconds                            0 if lag_records is 0, else unknown

@@ -183,7 +183,7 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
     """Return the records of clients with new data, and the changes of incidents.
 
     `new`: the new log entries. `horizon`: per client, the time (epoch ms) up to which its windows are closed to new
-    data. `now_ms`: this machine's clock.
+    data. `now_ms`: the monitor's clock (epoch ms).
     """
     return _Judgement(bucket, now_ms).judge(new, horizon)
 

@@ -93,7 +93,7 @@ def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[R
 def _left_open(
     bucket: Bucket, number: int, seen: ClientWindow, of_end: Sequence[Verdict], silent: Sequence[Verdict], offset: int
 ) -> list[Transition]:
-    """Update a departed client's open incidents, and return the changes.
+    """Update a departed client's open incidents, and return the incidents' transitions.
 
     `silent`: verdicts on the client's missing data, used only while its process lives.
     """

@@ -27,7 +27,7 @@ _SYSLOG = dict(zip("01234567", ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INF
 _BUNYAN = {"10": "TRACE", "20": "DEBUG", "30": "INFO", "40": "WARN", "50": "ERROR", "60": "FATAL"}
 _NUMBERED = {**_SYSLOG, **_BUNYAN}
 
-#: Group 1, the client id, may contain commas and brackets, so it ends at the next field or the prefix's end.
+#: Group 1, the client id, may contain commas and brackets, so this group ends at the next field or the prefix's end.
 KAFKA_PREFIX = re.compile(
     r"\[\w{1,40} (?:[^\[\]\n]{0,400}?, )?clientId="
     r"([^,\]\n]{1,400}(?:[^\n]{0,400}?(?=, [a-zA-Z]{2,30}=|\](?:[ :]|$)))?+)",
