@@ -66,7 +66,7 @@ class Answers:
     def options(self) -> dict[str, str]:
         """Return the options for `[kafka.options]`, named as in Kafka's Java clients; {} for PLAINTEXT.
 
-        Raises SettingsError if the security protocol needs an answer of the user that is missing or cannot be used.
+        Raises SettingsError if an answer that the chosen security protocol requires is missing or invalid.
         """
         if self.protocol == "PLAINTEXT":
             return {}

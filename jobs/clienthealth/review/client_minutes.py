@@ -125,9 +125,9 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
     Class 0 is no lag, and class n is a lag with n digits.
 
-    The other columns are `group`; the highest lag in `records` and in `seconds`; `n`, the number of minutes; and the
-    sums for a regression line, `sx`, `sy`, `sxy`, `sxx`, in decimals of 38 digits (x: minute of the period, y: lag in
-    records).
+    Further columns: `group`; `records` and `seconds`, the highest lag in records and in seconds; `n`, the number of
+    minutes; and `sx`, `sy`, `sxy`, `sxx`, the sums for a regression line, as decimals of 38 digits (x: minute of the
+    period, y: lag in records).
     """
     rows = within(minutes, periods[0].start, periods[-1].end).filter("lag_records is not null")
     x = (_minute_of(periods[0]) % periods[0].minutes).cast("decimal(18,0)")

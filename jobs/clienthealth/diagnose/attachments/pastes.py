@@ -57,8 +57,8 @@ _BESIDE, _OUTPUT = 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-#: A line is a log that lost its line ends if at least _ENTRIES log entries begin in it. The line's first _SHIPPED
-#: characters are not searched: a log shipper may have put a time there.
+#: If at least _ENTRIES log entries begin in one line, the line is a log without its line breaks. The line's first
+#: _SHIPPED characters are not searched: a log shipper may have put a time there.
 _ENTRIES, _SHIPPED = 2, 45
 _LONG = 40
 _FILE = table(Path(__file__).with_suffix(".toml"))

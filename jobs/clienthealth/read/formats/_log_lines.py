@@ -120,7 +120,7 @@ def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def named(line: LogLine) -> LogLine:
-    """Complete a parsed line.
+    """Fill in what a parsed line lacks.
 
     A missing client id is taken from the message. The level gets its name in upper case, and the stack trace becomes
     one text. If a line has no message, no stack trace and no dump, its field `error` says so. Never raises.

@@ -99,7 +99,7 @@ class _Shape:
 
 
 class Shapes:
-    """A cache of shapes. If an instrumentation scope has a cached shape, only the scope's numbers are read.
+    """A cache of the shapes of instrumentation scopes. If a scope has a cached shape, only its numbers are read.
 
     A scope is compared only with the shapes of earlier scopes of the same size in bytes.
     """
