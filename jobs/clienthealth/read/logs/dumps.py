@@ -133,7 +133,7 @@ def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     """Yield (client id, kind) of each client with threads in a dump. The id is None if the dump does not show the id.
 
     A thread that waits for metadata inside send() belongs to the only producer that the dump names. If the dump names
-    several producers, the thread may wait in any of them, so a producer without an id is yielded, too. A dump rarely
+    several producers, the thread may wait in any of them, so (None, producer) is yielded in addition. A dump rarely
     names a Java consumer of 0.9 or newer. So such a consumer is yielded only if a framework's thread polls it, or if
     there is no other client.
     """
