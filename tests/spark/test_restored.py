@@ -207,11 +207,11 @@ def test_a_history_older_than_the_checkpoint_is_reported_and_a_new_checkpoint_re
     assert Restored(backed_up.spark, settings, Checkpoint(backed_up.spark, checkpoint_of(settings))).again is None
     (warning,) = (record for record in caplog.records if record.levelno == logging.WARNING)
     sentence = warning.getMessage()
-    assert "before what the checkpoint in" in sentence and "name another folder in [monitor] checkpoint" in sentence
+    assert "before what the checkpoint in" in sentence and "set [monitor] checkpoint to a new folder" in sentence
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     findings = {finding.about: finding for finding in places_work(settings)}
     assert findings["monitor.history"].state == "warning"
-    assert "name another folder in [monitor] checkpoint" in findings["monitor.history"].text
+    assert "set [monitor] checkpoint to a new folder" in findings["monitor.history"].text
     back = int(sentence.rpartition("start_seconds_back = ")[2].partition(":")[0])
     anew = backed_up.with_backup("history-mended", "", "backup-0")
     anew = replace(anew, monitor=replace(anew.monitor, start_seconds_back=back))
