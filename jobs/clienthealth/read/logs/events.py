@@ -74,8 +74,8 @@ def events_and_dumps(
     loosely = attached and (line.beside_kafka or bool(_LIBRARY.search(f"{line.logger} {line.thread} {body}")))
     for wording, match in catalogue.matches(body, line.logger, loosely, line.narrated):
         meaning = catalogue.by_id[wording.id]
-        before = body[body.rfind("\n", 0, match.start()) + 1 : match.start()]
-        own, after = _is_own(line, before, body[match.end() :]), body[match.end() :].partition("\n")[0]
+        before, after = body[body.rfind("\n", 0, match.start()) + 1 : match.start()], body[match.end() :]
+        own = _is_own(line, before, after)
         unreal = wording.loose and _is_bare(line) and _RE["intended"].match(f"{before}{match[0]}…{after}")
         if own is None or unreal or (line.explained and not isinstance(meaning, Trouble)):
             continue
