@@ -11,7 +11,7 @@ CHRONIC := healthy,callback-deadlock,send-blocked,not-closed,cross-topic-blockin
 # rebalance, and one topic is slow without blocking others.
 SOAK := healthy,restless,rolled,rolled-3.9,rolled-2.3,rolled-0.11,rolled-confluent-kafka,rolled-kafka-python,rolled-aiokafka,rolled-groups,idle,connector-per-topic
 
-# PYTHON: the first Python on the PATH whose version our dependencies support.
+# PYTHON: the first Python on the PATH that our dependencies support.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
   $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && { echo $$p; break; }; done)
 UV := $(shell command -v uv 2>/dev/null || echo .cache/uv/bin/uv)

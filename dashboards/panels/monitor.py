@@ -90,7 +90,7 @@ def _strip() -> Sequence[Panel]:
             "In one sentence",
             "The worst problem that the panels below show. Any colour but blue is bad, because a fleet without "
             "failures then proves nothing. What to do: go to the panel or the alert that the sentence names. Alerts: "
-            "all whose names begin with KafkaClientHealth….",
+            "all with names that begin with KafkaClientHealth….",
             _state(),
             "none",
             mappings=words(_SENTENCES),

@@ -29,9 +29,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="number that determines the cases (default: 1)")
     parser.add_argument("--cases", type=int, default=60, help="number of cases (default: 60)")
     parser.add_argument("--jobs", type=int, default=6, help="number of cases that run at once (default: 6)")
-    parser.add_argument("--only", default="", metavar="NAME,…", help="use only mechanisms whose names contain a NAME")
+    parser.add_argument("--only", default="", metavar="NAME,…", help="use only mechanisms with a NAME in their names")
     parser.add_argument(
-        "--family", default="", metavar="NAME,…", help="use only client families whose names contain a NAME"
+        "--family", default="", metavar="NAME,…", help="use only client families with a NAME in their names"
     )
     parser.add_argument("--number", default="", metavar="N,…", help="run only the cases with these numbers")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for recordings (default: .cache/lab/SEED)")

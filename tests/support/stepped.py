@@ -115,7 +115,7 @@ def by_batch(
 class Stepped:
     """Run `step` on one bucket, batch by batch. `saved`: each batch loads the state that the batch before it saved.
 
-    `apart`: the step may leave out a process whose data makes the step fail.
+    `apart`: the step may leave out a process with data that makes the step fail.
     """
 
     def __init__(

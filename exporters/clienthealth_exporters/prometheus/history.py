@@ -19,7 +19,7 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: Measurements whose samples are kept, and their index in `State.largest` (None: the sample is taken from `State.lag`).
+#: Measurements that keep samples, and their index in `State.largest` (None: the sample is taken from `State.lag`).
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
 #: POINTS: maximum number of samples per client. MAX_CLIENTS: maximum number of clients with samples.

@@ -35,8 +35,8 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     extra      labels in addition to the labels of the scope
     indicator  path of the value in a record's indicators, with a dot between two levels
-    stats      keys of the numbers at `indicator`. Each number becomes a sample whose extra label has the key as its
-               value
+    stats      keys of the numbers at `indicator`. Each number becomes a sample, with its key as the value of the
+               extra label
     nonzero    True if a series exists only while the value is not 0
     lag        key of the value in a row of the indicator `lag`, which has one row per partition
     reads      key of the table READS: its function computes the samples from a record

@@ -69,7 +69,7 @@ def json_lines(
 
     Keys: `client`, `verdicts`, `also_seen` (known issues), `version` (known bugs of the client library's version),
     `inputs` and `skipped` (all unused inputs). `inputs` has the used inputs of the client's process, and the used
-    inputs whose process is unknown. `of_instance`: maps the instance id of a process to key-value pairs that are added
+    inputs of an unknown process. `of_instance`: maps the instance id of a process to key-value pairs that are added
     to the objects of its clients.
     """
     used = [attached for attached in diagnosis.inputs if attached.used]

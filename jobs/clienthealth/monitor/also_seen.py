@@ -124,7 +124,7 @@ def unattributed(
 
 
 def unwritten(runs: Sequence[Run], client_id: str, kind: str, until_ms: float) -> list[dict[str, object]]:
-    """Return one row for each known issue of a client whose newest log lines are not in the history yet.
+    """Return one row for each known issue of a client with log lines that the history lacks.
 
     A row is {"what": id of the issue, "lines": number of such lines}. From then on, the lines count as written to the
     history. Lines of minutes that begin after `until_ms` (epoch ms) are left for a later call.

@@ -233,7 +233,7 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: Maps (client, start of a window) to the ids of the patterns whose log lines the client's samples contradict.
+        #: Maps (client, start of a window) to the ids of patterns with log lines that the client's samples contradict.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:

@@ -196,7 +196,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 def keep(bucket: Bucket) -> Set[str]:
     """Keep an incident open after its client stopped reporting, as long as the client's process still writes logs.
 
-    Returns the keys of the clients whose incidents end: clients that have ended, and clients beyond this bucket's share
+    Returns the keys of clients with incidents that end: clients that have ended, and clients beyond this bucket's share
     of `max_clients`.
     """
     state = bucket.state

@@ -116,7 +116,7 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
     """Delete old or excess entries of the state's `Memory` fields.
 
-    `living`: processes that report or log. Returns the number of clients whose log lines on start and end were deleted
+    `living`: processes that report or log. Returns the number of clients that lost their log lines on start and end
     because of `[monitor] max_clients`.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)

@@ -50,7 +50,7 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A setting as a TOML file defines it. `reason`: a line on its purpose, or on why a threshold has its value.
 
     default            the value if the user sets none; a text may be set to '' only if its default is ''
-    at_least, at_most  the bounds: a number, or another setting of the same section, whose value is the bound
+    at_least, at_most  the bounds: a number, or another setting of the same section that has the bound as its value
     one_of             the allowed texts
     form               the form of the text, or of each text in a list: a name in FORMS, such as `url`
     needs              another setting of the same section, which must be set if this setting is set

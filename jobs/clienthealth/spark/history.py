@@ -344,7 +344,7 @@ LOG_STORE = "spark.delta.logStore.s3a.impl"
 class Maintained:
     """The maintenance done on one table.
 
-    `days`: number of days whose rows were deleted. `removed`, `added`: numbers of small files, and of the larger files
+    `days`: number of days with deleted rows. `removed`, `added`: numbers of small files, and of the larger files
     that replaced them. `files`, `bytes`: number and size of the table's files afterwards.
     """
 

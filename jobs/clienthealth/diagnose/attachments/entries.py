@@ -132,7 +132,7 @@ class Splitter:
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
         #: Entries already yielded; `repeats` counts their repetitions. A key is a whole line, or the tuple (writer,
-        #: text without the time, time in tenths of a second). A line whose key is in this map is a repetition.
+        #: text without the time, time in tenths of a second). A line with a key in this map is a repetition.
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""

@@ -128,7 +128,7 @@ def explicable(verdict: Verdict) -> bool:
 
 
 def _closing_at_the_end(pending: _Pending) -> Verdict:
-    """Return the verdict on a client whose last push announced its close."""
+    """Return the verdict on a client that announced its close in its last push."""
     if not pending.known:
         return Verdict(ID, "unknown", reason=f"the producer's last push announced a close, and {BLIND}")
     if pending.none_left:
