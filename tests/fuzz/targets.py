@@ -289,7 +289,7 @@ def _of_texts() -> Iterator[bytes]:
     for name in ("filebeat_plain_multiline.json", "log4j2_JsonLayout.json", "jolokia_bulk_response.json"):
         yield b"\0\0" + (SAMPLES / name).read_bytes()
     for wording in catalogue().wordings:
-        yield b"\0\0" + f"2026-11-20 18:40:30,123 WARN [main] {wording.literal} clientId=c, x".encode()
+        yield b"\0\0" + f"2026-11-20 18:40:30,123 WARN [main] {wording.literals[0]} clientId=c, x".encode()
 
 
 FILES = (

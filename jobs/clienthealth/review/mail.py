@@ -58,8 +58,7 @@ def send(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Pa
         with _connect(settings) as server:
             if settings.smtp_user:
                 file = settings.smtp_password_file
-                password = secret_in(file, f"[review] smtp_password_file {file}")
-                server.login(settings.smtp_user, password)
+                server.login(settings.smtp_user, secret_in(file, f"[review] smtp_password_file {file}"))
             refused = server.send_message(mail)
     except smtplib.SMTPAuthenticationError as error:
         raise ServiceError(f"{where} refused user '{settings.smtp_user}': {_reply(error)}") from error

@@ -148,8 +148,7 @@ def burn_down(review: Review) -> Markup:
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
     """Return (start, end) of each column of the heat strip: at most CELLS (ten); for a week, one per day."""
-    begins = [at for at, _ in _steps(review.period, CELLS)]
-    return list(pairwise([*begins, review.period.end]))
+    return list(pairwise([*(at for at, _ in _steps(review.period, CELLS)), review.period.end]))
 
 
 def by_day(review: Review) -> bool:

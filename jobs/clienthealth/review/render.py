@@ -78,8 +78,7 @@ def page(template: str, values: Mapping[str, Any]) -> str:
 
 def text(template: str, values: Mapping[str, Any]) -> str:
     """Render a Markdown template. `template`: the name of its file without `.md.j2`."""
-    written = _texts().get_template(f"{template}.md.j2").render(values)
-    return re.sub(r"\n{3,}", "\n\n", written).strip() + "\n"
+    return re.sub(r"\n{3,}", "\n\n", _texts().get_template(f"{template}.md.j2").render(values)).strip() + "\n"
 
 
 @cache

@@ -193,8 +193,7 @@ class _Task:
         values, offsets, headers = records.values, records.offset, records.headers
         partitions = records.partition
         for at in range(len(offsets)):
-            value = values[at]
-            sample = fast(value, headers[at] is not None, latest_ms, largest)
+            sample = fast(values[at], headers[at] is not None, latest_ms, largest)
             slot = None if sample is None else slots.get(sample.client)
             if sample is not None and slot is None:
                 identity = sample.client.identity

@@ -94,8 +94,7 @@ class SelfMetrics:
     def serve(self, host: str, port: int, labels: Mapping[str, str]) -> None:
         """Serve /metrics and the probes, with `labels` on every series. Raises ServiceError if the port is taken."""
         last_batch = f"{PREFIX}_last_batch_timestamp_seconds"
-        served = self.labelled(labels)
-        answer = Port(served, lambda: self.registry.get_sample_value(last_batch, {"query": QUERY}))
+        answer = Port(self.labelled(labels), lambda: self.registry.get_sample_value(last_batch, {"query": QUERY}))
         serve(host, port, answer)
 
     def labelled(self, labels: Mapping[str, str]) -> CollectorRegistry:

@@ -314,8 +314,7 @@ class Reader:
         self, dumps: list[Dump], time_before: Callable[[int], int], writer: str = ""
     ) -> Iterator[Recorded]:
         self._found = True
-        kinds = sorted({dump.what for dump in dumps})
-        self._what(", ".join(kinds))
+        self._what(", ".join(sorted({dump.what for dump in dumps})))
         last_ms: int | None = None
         for dump in dumps:
             first = min(dump.taken, default=0)

@@ -55,7 +55,7 @@ _OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "
 
 def literals(catalogue: Catalogue) -> tuple[str, ...]:
     """Return texts to search for in monitored records. A record without any of these texts has no event or dump."""
-    texts = ((wording.literal, *wording.or_literals) for wording in catalogue.wordings if not wording.loose)
+    texts = (wording.literals for wording in catalogue.wordings if not wording.loose)
     return *dict.fromkeys(chain.from_iterable(texts)), *_OF_DUMPS
 
 

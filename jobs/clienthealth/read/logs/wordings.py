@@ -20,6 +20,7 @@ from clienthealth.model.clients import Kind
 from clienthealth.model.errors import CatalogueError
 from clienthealth.model.readings import LogEvent
 from clienthealth.model.tables import converted
+from clienthealth.read.logs.dump_formats.threads import TABLES
 from clienthealth.read.logs.dump_formats.threads import pattern as with_parts
 
 Life = Literal["begins", "closes", "closed", "loses", "is killed"]
@@ -32,7 +33,7 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     captures: Mapping[str, str] = {}
 
 
-class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True):
+class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
     """A log pattern.
 
     id         hyphenated, unique; stored as `LogEvent.signature`, also in the state on disk
@@ -40,7 +41,8 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
                key `any` stands for programs that log the line in their own words
     literal    a text that every match contains, except matches with one of the `or_literals`. The program
                first searches for this text, because this is cheaper than `pattern`. Case matters
-    or_literals  texts that a match may contain instead of `literal`
+    or_literals  texts that a match may contain instead of `literal`; here and in `literal`, `%name%` stands for all
+               texts of a list in the table `searches` of `dump_formats/shapes.toml`
     pattern    regular expression for a part of the message, or of the exception below the message; named groups become
                `LogEvent.captures`; `%name%` stands for a part in `dump_formats/shapes.toml`
     logger     the name of the line's logger must begin with this text; None for any logger. Not tested if the
@@ -60,6 +62,12 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True)
     also: str = ""
     narrated: bool = False
     examples: tuple[Example, ...] = ()
+
+    @cached_property
+    def literals(self) -> tuple[str, ...]:
+        """The texts of which every match contains at least one."""
+        given = (self.literal, *self.or_literals)
+        return tuple(text for literal in given for text in TABLES["searches"].get(literal, [literal]))
 
     @property
     def loose(self) -> bool:
@@ -155,9 +163,8 @@ class Catalogue:
                     find = _finder(with_parts(wording.pattern))
                 except re.error as error:
                     raise CatalogueError(f"the log pattern {wording.id} cannot be compiled: {error}") from None
-                for literal in (wording.literal, *wording.or_literals):
-                    key = (wording.loose, meaning.otherwise, literal)
-                    compiled.setdefault(key, []).append((wording, find, logger))
+                for literal in wording.literals:
+                    compiled.setdefault((wording.loose, meaning.otherwise, literal), []).append((wording, find, logger))
         self._by_literal = tuple(sorted(compiled.items(), key=lambda item: item[0][0]))
         self.literals = tuple(dict.fromkeys(literal for _, _, literal in compiled))
 
@@ -186,7 +193,7 @@ class Catalogue:
                     if wording.narrated > narrated or (logged_by and named and not logged_by.match(logger or "")):
                         continue
                     meaning = self.by_id[wording.id]
-                    if not (wording.or_literals and meaning in matched) and (match := find(text)):
+                    if not (len(wording.literals) > 1 and meaning in matched) and (match := find(text)):
                         matched.add(meaning)
                         judged |= not loose and type(meaning) is Meaning
                         yield wording, match
