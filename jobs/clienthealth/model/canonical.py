@@ -20,7 +20,7 @@ def snapshot(
 ) -> dict[str, Any]:
     """Return one client's metrics at one moment (epoch ms) as a JSON object. Unknown fields of the client are null.
 
-    metrics  values by name; the names are those of CLIENT_METRICS
+    metrics  values by the names in CLIENT_METRICS
     topics   one object per topic, partition or thread, with the fields `topic`, `partition`, `thread` and `metrics`;
              for a consumer group also `member`
     config   the client's options by name

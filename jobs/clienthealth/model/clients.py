@@ -1,4 +1,4 @@
-"""Kafka clients. Each client belongs to a process of a service."""
+"""Kafka clients, and the processes in which they run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Kind = Literal["producer", "consumer", "legacy-consumer", "group"]
 
 @lru_cache(maxsize=4096)
 def key_parts(key: str) -> tuple[str, str, str] | None:
-    """Split a `Client.key` into (service, instance, client id), unescaped; None if a part is missing."""
+    """Split a client's key (`Client.key`) into (service, instance, client id). Returns None if a part is missing."""
     if "\\" not in key:
         parts = key.split("|", 2)
     else:
@@ -32,11 +32,11 @@ def key_parts(key: str) -> tuple[str, str, str] | None:
 
 
 class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A client, with the newest known values of its fields.
+    """A Kafka client or a consumer group. Each field has its newest known value.
 
-    `host`: the host of the client's process, or the instance if no host is known. `instance` names the process
-    (host:pid, pod uid). `client_id` is empty if only the process is known. For a consumer group, `library` is the
-    word `broker`, because its data comes from brokers, and `version` is the group's type (classic, …).
+    `host`: the host of the client's process; if unknown, the instance. `instance`: the name of the process (host:pid,
+    pod uid). `client_id`: '' if only the process is known. Brokers report a consumer group's data, so `library` is the
+    word `broker`. The `version` of a consumer group is its type (classic, …).
     """
 
     service: str
@@ -50,7 +50,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def key(self) -> str:
-        r"""The client's key on every topic: service|instance|client_id. `\` escapes `|` and `\` in its parts."""
+        r"""The key of the client's Kafka records: service|instance|client_id. `\` escapes `|` and `\` in each part."""
         key = f"{self.service}|{self.instance}|{self.client_id}"
         if key.count("|") == 2 and "\\" not in key:
             return key
@@ -64,7 +64,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def names(self) -> tuple[str, str, str, str, str]:
-        """(service, host, instance, client id, kind): the fields of the property `identity`, and the host."""
+        """(service, host, instance, client id, kind): the fields that name the client."""
         return self.service, self.host, self.instance, self.client_id, self.kind or ""
 
     @property
@@ -74,7 +74,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """Two texts that determine the bucket: clients of a process share a bucket; a group has its own."""
+        """Two texts that select the client's bucket (fixed set of processes); a group counts as a process."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

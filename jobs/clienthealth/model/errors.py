@@ -1,4 +1,4 @@
-"""The errors with a message for the user. A module may define a subclass if callers handle that error differently.
+"""The exceptions with a message for the user. A module may define a subclass if callers handle that error differently.
 
 HealthError
 ├── SettingsError      a setting is unknown, missing or has a wrong value
@@ -12,12 +12,12 @@ HealthError
     ├── HeapError      Spark's JVM ended because it ran out of memory
     └── JolokiaError   an agent in a JVM did not fulfil a request (exporters)
 
-The command line prints only the message and exits with `exit_code`. A traceback shows a defect of this program.
+The command line prints only the message of such an error, and exits with `exit_code`.
 """
 
 
 class HealthError(Exception):
-    """Base of all errors with a message for the user."""
+    """Base of all exceptions with a message for the user."""
 
     exit_code = 2
 

@@ -1,4 +1,4 @@
-"""Map the names that tools and libraries give to a metric to our name, which is the Java client's name.
+"""Translate the names of metrics in other tools and libraries to the Java client's names, which the monitor uses.
 
 Most tools derive their names by a rule from the Java client's MBean group and attribute. Functions of this module apply
 these rules. `metrics.toml` lists all other names.
@@ -64,7 +64,7 @@ Rule = Callable[[str, str], str]
 
 
 def spellings(*rules: Rule) -> dict[str, str]:
-    """Map each name of a Java client's metric, current or former, as each rule spells it, to our name."""
+    """Map all spellings of the Java client's metrics to our names. Each rule spells the current and former names."""
     return {
         rule(group, spelled): name
         for group, names in JAVA.items()
@@ -99,7 +99,7 @@ _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")
 
 
 def separated(labels: Mapping[str, str]) -> dict[str, str]:
-    """Find further properties of the MBean in the values of labels, and turn these properties into labels of their own.
+    """Turn properties of the MBean that stand in another label's value into labels of their own.
 
     A greedy pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after the client id:
     `orders, node-id=node-1`. The value becomes `orders`, with the label `node_id` beside it.

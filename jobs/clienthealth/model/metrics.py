@@ -1,7 +1,7 @@
-"""List which metrics of a client are kept, in which units, and which client options the failure modes read.
+"""The metrics of clients that the monitor keeps, their units, and the client options that the failure modes read.
 
-Metrics have the names and units (ms, ns, bytes) of the Java client's MBean attributes. An unknown metric is absent from
-a mapping: never 0, never NaN.
+Metrics have the names and units (ms, ns, bytes) of the Java client's MBean attributes. A metric with an unknown value
+is left out of a mapping.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clienthealth.model.values import LATEST_MS, MAX_INT
 TERMINATING = "terminating"
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
-#: The metrics of each kind of client that windows keep (name → unit); all other metrics are dropped on reading.
+#: Maps each kind of client to its metrics, and each metric to its unit. All other metrics are dropped on reading.
 CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
 #: Some libraries report these metrics only per topic or partition; a client's value is the sum over its topics.
@@ -28,7 +28,7 @@ SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 
 #: A float holds every integer up to _EXACT exactly.
 _EXACT = 2.0**53
-#: A value above the limit of its unit is a mistake or an attack.
+#: The largest plausible value of each unit. A larger value is a mistake or an attack.
 LARGEST: Mapping[str, float] = {
     **dict.fromkeys(("1", "1/s", "records", "records/s", "bytes", "offset"), _EXACT),
     **dict.fromkeys(("chunks", "threads", "id of a broker"), MAX_INT),
@@ -39,13 +39,13 @@ LARGEST: Mapping[str, float] = {
     # 2⁶³ ns, the limit of a signed 64-bit counter, are 292 years.
     "ns": 2.0**63,
 }
-#: A value below LEAST counts as 0, in any unit: a decaying meter reaches 5e-324, and a division by 5e-324 overflows.
+#: A value below LEAST counts as 0, in any unit. Decaying meters reach 5e-324, and a division by 5e-324 overflows.
 LEAST = 1e-9
 MOST: Mapping[str, float] = {
     name: LARGEST[unit] for metrics in (*CLIENT_METRICS.values(), TOPIC_METRICS) for name, unit in metrics.items()
 }
 
-#: The client options that the modes use. Each is an integer from 0 to 2³¹ − 1, as the function `values.option` checks.
+#: The client options that the failure modes read. Each is an integer from 0 to 2³¹ − 1.
 CONFIG_OPTIONS: tuple[str, ...] = tuple(_TABLES["options"]["judged"])
 #: Defaults of the client options that limit a consumer's queue of fetched records, by the option's name.
 QUEUE_DEFAULTS: Mapping[str, float] = _TABLES["options"]["queue_defaults"]

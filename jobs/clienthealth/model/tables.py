@@ -31,8 +31,8 @@ def table(path: Path) -> dict[str, Any]:
 def converted(value: Any, kind: type[T], where: str, read: Callable[[type, Any], Any] | None = None) -> T:
     """Convert a value of a TOML file to the type `kind`.
 
-    Raises CatalogueError if the value does not fit the type; the message begins with `where` and names the key.
-    `read`: a function (type, value) → converted value, for types that TOML does not have, such as patterns.
+    Raises CatalogueError if the value does not fit the type. The message begins with `where` and names the key. `read`
+    converts a value to a type that TOML does not have, such as a pattern.
     """
     try:
         return msgspec.convert(value, kind, dec_hook=read)

@@ -17,10 +17,10 @@ EARLIEST_MS = 1_262_304_000_000
 #: The largest time that Spark's timestamps and JavaScript's dates can both hold (year 9999).
 LATEST_MS = 253_402_300_799_999
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 3_600_000
-#: Values from _LARGEST on mean unknown: older Java clients report _LARGEST as the minimum of no values.
+#: A value of _LARGEST or more means unknown: older Java clients report _LARGEST as the minimum of no values.
 _LARGEST = sys.float_info.max
 _NUMBERS = frozenset({float, int})
-#: Maximum length of a name in characters: four times the longest topic name.
+#: Maximum length of a name in characters: four times the longest topic name that Kafka allows.
 MAX_NAME = 1_000
 #: Range of signed 32-bit integers, which Kafka's protocol uses for partition numbers.
 MIN_INT, MAX_INT = -(2**31), 2**31 - 1
@@ -41,7 +41,7 @@ def measurement(value: Any) -> float | None:
 
 
 def number(value: Any) -> float | None:
-    """Convert a number, or its text, to float; None for other values and for unknown ones (see `measurement`)."""
+    """Convert a number, or its text, to float. Returns None for NaN, infinity, numbers below 0, and anything else."""
     if type(value) is str:
         if "_" in value or not value.isascii():
             return None
@@ -53,7 +53,7 @@ def number(value: Any) -> float | None:
 
 
 def option(value: str | None) -> float | None:
-    """Return the number in an option's value; None unless the value is an integer from 0 to 2³¹ − 1."""
+    """Return a client option's value as a number; None unless it is an integer from 0 to 2³¹ − 1."""
     known = number(value) if value is not None and len(value) <= MAX_NAME else None
     return known if known is not None and known <= MAX_INT and known.is_integer() else None
 
@@ -125,7 +125,7 @@ def epoch(value: float | None) -> int | None:
 
 
 def interval(reported_ms: float | None, usual: int) -> int:
-    """Return a client's reporting interval in ms: the reported interval if plausible, else `usual`."""
+    """Return a client's reporting interval in ms. `usual` replaces an unknown interval, or one not from 1 s to 1 h."""
     return int(reported_ms) if reported_ms is not None and MIN_INTERVAL_MS <= reported_ms <= MAX_INTERVAL_MS else usual
 
 
@@ -136,8 +136,8 @@ _URL_PORT = re.compile(r"^(?:[a-z]+://)?[^/]*?:(\d+)(?:[/?]|$)")
 
 @lru_cache(maxsize=4096)
 def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, str | None]:
-    """Return (host, instance) of the process behind an agent's URL. The instance is host:port. `host`: used if there is
-    no URL, or if the URL has a loopback address.
+    """Return (host, instance) of the process behind an agent's URL. The instance is host:port. `host` is used if there
+    is no URL, or if the URL has a loopback address.
     """
     in_url, port = _URL_HOST.search(url or ""), _URL_PORT.search(url or "")
     where = in_url[1] if in_url else host
@@ -146,7 +146,7 @@ def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, st
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> defaultdict[K, list[T]]:
-    """Group items by key; each group keeps the order of `items`. Reading a key without items gives an empty group."""
+    """Group items by key, in the order of `items`. Reading a key without items gives an empty group."""
     groups: defaultdict[K, list[T]] = defaultdict(list)
     for item in items:
         groups[key(item)].append(item)
