@@ -34,7 +34,7 @@ def client_json(client: Client) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=100_000)
 def encoded(client: Client) -> msgspec.Raw:
-    """Return the client's JSON object (function `client_json`), encoded."""
+    """Return all fields of a client, without None, as encoded JSON."""
     return msgspec.Raw(_encode(client_json(client)))
 
 
@@ -50,7 +50,8 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as a JSON object: `mode` and `status`; for a failure also `since`, `detail` and `evidence`.
+    """Return a verdict as a JSON object. Each has `mode` and `status`; a failure also has `since`, `detail` and
+    `evidence`.
 
     Other fields are written if not empty. `counts` and `proofs` are never written.
     """
@@ -91,7 +92,6 @@ def verdict_from_json(row: Mapping[str, Any]) -> Verdict:
 
 @functools.lru_cache(maxsize=1_000)
 def _bare(mode: str, status: Status) -> Verdict:
-    """Return a verdict without details, one shared object per mode and status."""
     return Verdict(mode, status)
 
 
@@ -107,9 +107,7 @@ def seen_json(seen: Seen) -> dict[str, Any]:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Status:
-    """Return the status of the worst failure in `verdicts`; without a failure, `ok` if all verdicts are ok, else
-    `unknown`.
-    """
+    """Return the status of the worst failure. Without a failure: `ok` if all verdicts are ok, else `unknown`."""
     of_all = standing(verdict.status for verdict in verdicts)
     return "unknown" if of_all == "partial" else of_all
 
@@ -150,10 +148,10 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class HealthRecord:
-    """A record that was read: the newest state of a client. Times in epoch milliseconds. Unknown indicators are absent.
+    """The newest state of a client, from a record of `client-health`. Times in epoch milliseconds.
 
-    `seen_ms`: time of the client's newest data. `stale`: True if no newer record came in time, so that `aged` has
-    removed what may no longer be true.
+    Unknown indicators are absent. `seen_ms`: time of the client's newest data. `stale`: True if no newer record came in
+    time. The function `aged` then removed what may no longer be true.
     """
 
     client: Client
@@ -194,7 +192,7 @@ class HealthRecord:
     def _at(self, path: tuple[str, ...]) -> Any:
         value: Any = self.indicators
         for name in path:
-            # A test for Mapping takes ten times as long.
+            # `isinstance(value, Mapping)` takes ten times as long.
             if not isinstance(value, dict):
                 return None
             value = value.get(name)
@@ -233,7 +231,7 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
             raise TypeError("indicators is not a JSON object, or window_end is not a time")
         worst = row.get("worst")
         if worst == "ok" and any(verdict.status == "unknown" for verdict in verdicts):
-            # Up to release 0.2 `worst` ignored modes that were not judged, so correct a record of these releases.
+            # Up to release 0.2, `worst` ignored modes that were not judged. Correct records of these releases.
             worst = "unknown"
         at_latest = min(int(window_end), written_ms) if written_ms > 0 else int(window_end)
         return HealthRecord(
@@ -282,7 +280,7 @@ def strict(value: bytes) -> bytes:
 
 
 def aged(value: bytes, reason: str) -> bytes:
-    """Return the record of a client that sends no newer data, without the statements that may no longer be true.
+    """Return a record without the statements that may no longer be true, because its client sends no newer data.
 
     Verdicts that are `ok` become `unknown`, with `reason` as their reason, and the indicators are removed. Failures
     stay, because only evidence ends them.

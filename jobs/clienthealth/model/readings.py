@@ -94,8 +94,8 @@ class Thread:
 
     @property
     def of_kafka(self) -> bool:
-        """True if the name or a frame contains "kafka". The result is also True for the thread `DestroyJavaVM`, which
-        shows that `main` ended.
+        """True if the thread's name or a frame contains "kafka". `DestroyJavaVM` also counts: it shows that `main`
+        ended.
         """
         return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
 
@@ -105,8 +105,8 @@ class ThreadDump:
     """A thread dump of one moment (`ts_ms`: epoch ms), as the failure modes read it.
 
     `threads`: the threads of Kafka clients, the threads that an earlier dump shows in poll(), and the thread
-    `DestroyJavaVM`. `others`: threads in native code, kept only if a client of the process uses librdkafka, because
-    frames may not show which thread calls librdkafka's poll(). `complete`: True if the dump is known to be complete.
+    `DestroyJavaVM`. `others`: threads in native code, if a client of the process uses librdkafka. One of them may call
+    librdkafka's poll() without a frame that shows it. `complete`: True if the dump is known to be complete.
     `deadlocked`: names of the threads that the JVM reports as deadlocked.
     """
 

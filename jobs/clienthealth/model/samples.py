@@ -1,8 +1,4 @@
-"""Build snapshots of clients from single metric values (of one client, topic or partition).
-
-Kafka clients give each connection a node number. The number is the broker's id, except for connections to coordinators
-(see the function `node`).
-"""
+"""Build snapshots of clients from single metric values (of one client, topic or partition)."""
 
 from __future__ import annotations
 
@@ -16,17 +12,16 @@ from clienthealth.model.metrics import CLIENT_METRICS, SUMMED, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import MAX_INT, all_known, integer, number
 
-#: The node of a bootstrap address: the client does not know yet which broker is behind the address.
+#: The node number of a bootstrap address: the client does not know yet which broker is behind the address.
 UNNAMED = -1
-#: A node id above this number is a coordinator's: 2³¹ − 1 minus the broker's id.
+#: A node number above 2³⁰ is a coordinator's. Clients compute it as 2³¹ − 1 minus the broker's id.
 _COORDINATORS = 2**30
 
 
 def node(name: str | None) -> int | None:
-    """Return the broker id in a node's name (`node-3`, `coordinator-3`, `3`).
+    """Return the id of the broker that a node's name (`node-3`, `coordinator-3`, `3`) denotes.
 
-    UNNAMED (-1) if the name has no id, None if `name` is None. A coordinator's number is converted to the id of its
-    broker.
+    Returns UNNAMED (-1) if the name has no id, and None if `name` is None.
     """
     if name is None:
         return None
@@ -48,7 +43,7 @@ def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     return {"slowest-node": float(slowest), "slowest-node-latency-avg": of_broker[slowest]}
 
 
-#: Maps a client's metric to metrics of its topics: the client's value is the maximum of these metrics over its topics.
+#: Maps a client's metric to metrics of its topics. The client's value is the maximum of these over all topics.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
 OF_NODES = ("request-latency-avg", "request-latency-max")
 
@@ -77,7 +72,7 @@ class Subject(NamedTuple):
 class Samples:
     """The metric values of one process at one moment.
 
-    process    the identity that the process's clients share. If a client lacks a field, it gets this identity's field
+    process    the fields that all clients of the process share; a client may have a version and a group of its own
     ts_ms, interval_ms, delta  copied to the fields of these names in every snapshot
     """
 
@@ -141,7 +136,7 @@ class Samples:
         """Return one snapshot per client.
 
         rolled_up  True to compute a client's missing values from its topics
-        whole      True to determine the client's slowest broker, because the record has the values of all its brokers
+        whole      True if the record has the values of all of a client's brokers, to determine the slowest broker
         """
         version = self.version or max(self._versions.values(), default=None)
         result = []
@@ -172,16 +167,14 @@ class Samples:
 
 
 class Processes:
-    """The samples in one record, which may come from several processes and moments. `broken`: number of unusable parts
-    of the record.
-    """
+    """The metric values in one record, by process and time. `broken`: number of unusable parts of the record."""
 
     def __init__(self) -> None:
         self._samples: dict[tuple[int | None, Identity], Samples] = {}
         self.broken = 0
 
     def at(self, ts_ms: int | None, process: Identity) -> Samples:
-        """Return the samples of a process at a moment (epoch ms, None if unknown); creates them if there are none."""
+        """Return the samples of a process at a moment (epoch ms, None if unknown), creating them at the first call."""
         if (samples := self._samples.get((ts_ms, process))) is None:
             samples = self._samples[ts_ms, process] = Samples(ts_ms, process)
         return samples
@@ -212,7 +205,6 @@ def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def _of_nodes(nodes: Mapping[int, Mapping[str, float]], whole: bool) -> dict[str, float]:
-    """For each metric in OF_NODES, return the brokers' largest value; if `whole`, add the result of `slowest_node`."""
     values = {name: [metrics[name] for metrics in nodes.values() if name in metrics] for name in OF_NODES}
     largest = {name: max(of_all) for name, of_all in values.items() if of_all}
     return largest | (slowest_node({node: of.get(OF_NODES[0]) for node, of in nodes.items()}) if whole else {})

@@ -119,7 +119,7 @@ class Dump(msgspec.Struct):
     threads     threads of Kafka clients and the thread DestroyJavaVM, then others with frames outside the JVM's classes
     ts_ms       time of the dump (epoch ms), read as UTC if it names no time zone; None if the dump has no time
     taken       the numbers, from 0, of the text's lines that belong to the dump
-    complete    True if the dump's last line is present, False if it is missing; None if dumps of this kind have none
+    complete    True if the dump's last line is present, False if not; None if such dumps have no fixed last line
     deadlocked  the names of the threads that the JVM reports as deadlocked
     """
 

@@ -15,13 +15,13 @@ EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
 #: `partial`: no failure was found, but some modes could not be judged.
 Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
-#: All statuses in order of rank: if verdicts differ, the status of the highest rank is shown.
+#: All statuses in ascending rank. If verdicts differ, the status of the highest rank is shown.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 
 
 def standing(statuses: Iterable[Status]) -> Standing:
-    """Return a client's overall state from the statuses of its modes: the worst status among failures.
+    """Return a client's overall state from the statuses of its failure modes: the worst failure's status.
 
     Without a failure: `ok` if all modes are ok, `partial` if some are ok, `unknown` if no mode is ok.
     """
@@ -50,7 +50,7 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
     what        id of the issue (`read/logs/also_seen.py`)
     lines       number of lines that show the issue, from `first_ms` to `last_ms` (epoch ms)
     text        the first of these lines; `source` is the input record of that line
-    of_process  True if the lines name no client, so that the lines may come from several clients of the process
+    of_process  True if the lines name no client: several clients of the process may have written them
     """
 
     what: str
@@ -66,11 +66,11 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 class Count:
     """The number of effects of a fault (such as lost records) in each half minute.
 
-    name        key in `Verdict.detail`. The value there is the sum of `slots` and `settled`, the least possible number
+    name        key in `Verdict.detail`, which holds the sum of `slots` and `settled`: the least possible number
     kind        kind of the evidence; if two kinds count the same effect, the greater sum is used
     slots       maps the start of a half minute (epoch ms) to the number of effects in it
-    settled     sum of the effects in the half minutes before `settled_ms`, which no longer change
-    settled_ms  time (epoch ms) from which on each half minute is still counted separately, in `slots`
+    settled     number of effects before `settled_ms`, which no longer changes
+    settled_ms  time (epoch ms) from which on `slots` counts the effects
     """
 
     name: str
@@ -81,7 +81,7 @@ class Count:
 
     @property
     def total(self) -> float:
-        """The number of effects that the fields `slots` and `settled` count together."""
+        """The number of effects: `settled` and the sum of `slots`."""
         return self.settled + sum(self.slots.values())
 
 
@@ -107,9 +107,9 @@ class Verdict:
     """The verdict of one failure mode on one client. `since_ms`: onset (epoch ms).
 
     `reason`: why the status is `unknown`. `counts`: the sums in `detail`, each split into half minutes. `adjusted`:
-    names of the adjustments (`monitor/adjust.py`) that changed the judge's verdict, in order of time. `ruled_out`: the
-    innocent explanations that data refutes, each with the refutation. `not_ruled_out`: the innocent explanations that
-    may be true, each with the data that would show whether it is true. `proofs`: what each piece of evidence proves.
+    names of the adjustments (`monitor/adjust.py`) that changed this verdict, in order. `ruled_out`: the innocent
+    explanations that data refutes, each with the refutation. `not_ruled_out`: the innocent explanations that may be
+    true, each with the data that would decide. `proofs`: what each piece of evidence proves.
     """
 
     mode: str
