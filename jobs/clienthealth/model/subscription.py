@@ -4,12 +4,11 @@ Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers un
 3.7, in KRaft mode) need a plugin that takes the metrics, such as ours. A subscription must name the metrics and the
 interval.
 
-librdkafka gets a subscription of its own, because librdkafka has few of the Java client's metrics. librdkafka's
-subscription excludes versions before 2.10.1: because of a bug they send empty pushes, and brokers then close the
-connection.
+librdkafka gets a subscription of its own, because librdkafka has few of the Java client's metrics. This subscription
+excludes versions before 2.10.1. A bug makes these versions send empty pushes, and brokers then close the connection.
 
-Only data points of counters contain the time at which the push's interval began. So the subscription includes
-librdkafka's counters of connections, which every client has.
+Only data points of counters contain the time at which the push's interval began. So librdkafka's subscription includes
+its counters of connections, which every client has.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ MATCH_LIBRDKAFKA = (
     "client_software_name=.*rdkafka.*|confluent-kafka-.*,"
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
-#: Prefixes of the metrics in librdkafka's subscription: those that are read, and counters, which show when a push's
-#: interval began.
+#: Prefixes of the metrics in librdkafka's subscription. Its counters show when a push's interval began.
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
 #: Clients push at this interval. An interval of 60 s would halve the load, but could delay a verdict by 30 s.
 INTERVAL_SECONDS = 30
@@ -56,10 +54,7 @@ class Subscription:
 
     @classmethod
     def ours(cls, seconds: float = INTERVAL_SECONDS) -> tuple[Subscription, Subscription]:
-        """Return (subscription of Java clients, subscription of librdkafka), each with all metrics that are read.
-
-        `seconds`: the push interval.
-        """
+        """Return the subscription for Java clients and the one for librdkafka. `seconds`: the push interval."""
         every = round(seconds * 1000)
         # Leave out names that begin with another name: as a prefix, the other name covers them.
         names = sorted({kip714(group, name) for group, of in JAVA.items() for name in of} | {*spellings(kip714)})
@@ -67,7 +62,7 @@ class Subscription:
         return (cls(tuple(prefixes), every, MATCH), cls(OF_LIBRDKAFKA, every, MATCH_LIBRDKAFKA, NAME_LIBRDKAFKA))
 
     def covers(self, other: Subscription) -> bool:
-        """True if, with this subscription, the clients that `other` selects push all metrics that `other` names.
+        """True if this subscription makes the clients that `other` selects push all metrics that `other` names.
 
         In `metrics`, `*` and an empty prefix mean all metrics. A subscription with a filter covers only subscriptions
         with an equal filter.
@@ -104,7 +99,7 @@ class Subscription:
 
 
 def subscriptions(client: KafkaAdminClient) -> Mapping[str, Subscription] | None:
-    """Return the cluster's KIP-714 subscriptions by name; None if its brokers do not support any (before 3.7).
+    """Return the cluster's KIP-714 subscriptions by name; None if the brokers are older than 3.7.
 
     Raises KafkaError if the request fails.
     """
