@@ -28,9 +28,9 @@ _Filled = Annotated[str, Meta(min_length=1)]
 
 
 class Action(Struct, frozen=True, forbid_unknown_fields=True):
-    """One action of `actions.toml`; the module's docstring describes the fields.
+    """One action of `actions.toml`. The module's docstring describes the fields.
 
-    `overdue_days`: days from the due date to the end of the review if the action is open and overdue, else 0.
+    `overdue_days`: days from the due date of an open action to the end of the review; 0 if the action is not overdue.
     """
 
     title: _Filled
@@ -50,9 +50,9 @@ class _File(Struct, forbid_unknown_fields=True):
 def carried_over(file: Path, review_end: date, review_start: date) -> list[Action]:
     """Return the actions to discuss: overdue actions, then open actions by due date, then recently done actions.
 
-    An action is overdue if it was due before `review_end`, whatever the current date is. Dropped actions, and actions
-    done before `review_start`, are left out. Returns [] if there is no file. Raises InputError if the file does not
-    have the form that the module's docstring shows.
+    An action is overdue if it was due before `review_end`. Dropped actions, and actions done before `review_start`, are
+    left out. Returns [] if there is no file. Raises InputError if the file has another form than the module's
+    docstring.
     """
     if not file.is_file():
         return []

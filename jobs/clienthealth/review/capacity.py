@@ -23,9 +23,9 @@ TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the lowest class that, together with all lower classes, has at least `share` of all counts.
+    """Return the lowest class that, together with all lower classes, has at least `share` (0 to 1) of all counts.
 
-    `histogram`: the count of each class. `share`: 0 to 1. Returns None if there are no counts.
+    `histogram` maps each class to its count. Returns None if there are no counts.
     """
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):
@@ -36,10 +36,9 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 
 
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
-    """Return how full each service's buffers are. Services with the least time until their buffers are full come first.
+    """Return how full each service's buffers are. The service with the fewest `periods_left` comes first.
 
-    `rows`: numbers of client-minutes by service, period and buffer peak (from `client_minutes.buffers`). `periods`:
-    number of periods in these rows.
+    `rows` is the result of `client_minutes.buffers` for `periods` periods.
     """
     counted: dict[str, list[dict[int, int]]] = {}
     for row in rows:
@@ -58,7 +57,7 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 
 
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
-    """Return the groups and consumers with the fastest growing lag, at most TOP of them.
+    """Return the groups and consumers with the fastest growing lag, at most TOP (5) of them.
 
     The lag must grow by at least 1 record a day. `lag`: the result of `client_minutes.lag`. `reviewed`: the reviewed
     period, as a value of the column `period`.
@@ -78,11 +77,9 @@ def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
 
 
 def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Distribution:
-    """Return how many client-minutes had a peak buffer use of 0 to 10 %, 10 to 20 % and so on, and how many had a full
-    buffer.
+    """Return the number of client-minutes by peak buffer use: 0 to 10 %, 10 to 20 % and so on, and full.
 
-    `rows`: numbers of client-minutes by service, period and buffer peak (from `client_minutes.buffers`). `reviewed`:
-    the reviewed period, as a value of the column `period`.
+    `rows`: the result of `client_minutes.buffers`. `reviewed`: the reviewed period, as a value of the column `period`.
     """
     names = (*(f"{n * 10}–{n * 10 + 10} %" for n in range(BUFFER_CLASSES)), "full")
     return _distribution(names, ((row, row["per_mille"] * BUFFER_CLASSES // 1000) for row in rows), reviewed)

@@ -1,13 +1,13 @@
 """Aggregate the tables `minutes` and `quality` of a period in Spark. Only small results reach the driver.
 
 The arguments `minutes` and `quality` are the two tables. The argument `periods` lists adjacent periods of the same
-length. Ratios are cut to thousandths and lag to whole records before they are summed, because sums of integers do not
-depend on the order in which partitions arrive.
+length. A minute without a row in `quality` is a gap: the monitor read no data.
 
-A minute without a row in `quality` is a gap: the monitor read no data.
+Ratios are cut to thousandths and lag to whole records before they are summed. Sums of integers do not depend on the
+order in which partitions arrive.
 
 Spark sorts all rows to compute a maximum of strings. So `clients` first groups the rows by the client's key and all
-strings, and then groups the few resulting rows by the key. Grouping twice is six times as fast as grouping once.
+strings, and then the few resulting rows by the key. This is six times as fast as grouping once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _minute_of(period: Period) -> Column:
 
 
 def _index(periods: Sequence[Period]) -> Column:
-    """Return the index of a minute's period, 0 for the oldest; all periods have the same length."""
+    """Return the index of a minute's period, 0 for the oldest."""
     return F.floor(_minute_of(periods[0]) / periods[0].minutes).cast("int")
 
 
@@ -54,7 +54,7 @@ def _clients_only(minutes: DataFrame) -> DataFrame:
 def statuses(minutes: DataFrame, periods: Sequence[Period], step: int) -> DataFrame:
     """Return the number of client-minutes (`count`) for each `service`, `period` (0: the oldest), `slot` and `status`.
 
-    The last period is divided into slots of `step` minutes; each earlier period has the single slot -1.
+    A slot is a part of the last period with `step` minutes. Earlier periods have the single slot -1.
     """
     newest = periods[-1]
     rows = _clients_only(within(minutes, periods[0].start, newest.end))
@@ -76,9 +76,7 @@ def failing(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return one row per known issue (`what`), `service` and `period`: the numbers of log `lines` and of `clients` that
-    show the issue.
-    """
+    """Return the numbers of log `lines` and of `clients` for each known issue (`what`), `service` and `period`."""
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end)).filter("also_seen is not null")
     return (
         rows.select(*CLIENT_KEY, _index(periods).alias("period"), F.explode("also_seen").alias("seen"))
@@ -90,7 +88,7 @@ def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return the number of client-minutes (`count`) for each `service`, `period` (0: the oldest) and `per_mille`.
 
-    `per_mille`: the highest share of the buffer in use within the minute, in thousandths. Minutes without this number
+    `per_mille` is the highest share of the buffer in use within the minute, in thousandths. Minutes without this number
     are left out.
     """
     rows = within(minutes, periods[0].start, periods[-1].end).filter("buffer_used_ratio_max is not null")
@@ -101,8 +99,8 @@ def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return one row per client, period and `queue_topic` (the topic with the client's fullest queue).
 
-    Columns: the client's key, `kind`, `host`, `library`, `version`, `period`, `queue_topic`; `suspected` and
-    `confirmed`, numbers of minutes; `buffer` and `queue`, the highest used share (0 to 1) of the buffer and of a queue.
+    Columns: the client's key, `kind`, `host`, `library`, `version`, `period` and `queue_topic`. `suspected` and
+    `confirmed` are numbers of minutes. `buffer` and `queue` are peaks of the used share (0 to 1).
     """
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end))
     key, named = (*CLIENT_KEY, "period", "queue_topic"), ("kind", "host", "library", "version")
@@ -123,11 +121,12 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return one row per client key (of a group or a consumer), `period` (0: the oldest), `lag_topic` and `class`.
 
-    Class 0 is no lag, and class n is a lag with n digits.
+    Class 0 is no lag, and class n is a lag with n digits. Further columns:
 
-    Further columns: `group`; `records` and `seconds`, the highest lag in records and in seconds; `n`, the number of
-    minutes; and `sx`, `sy`, `sxy`, `sxx`, the sums for a regression line, as decimals of 38 digits (x: minute of the
-    period, y: lag in records).
+    group             name of the consumer group
+    records, seconds  highest lag in records, and highest lag in seconds
+    n                 number of minutes
+    sx, sy, sxy, sxx  sums for a regression line (x: minute of the period, y: lag in records), as decimals of 38 digits
     """
     rows = within(minutes, periods[0].start, periods[-1].end).filter("lag_records is not null")
     x = (_minute_of(periods[0]) % periods[0].minutes).cast("decimal(18,0)")
@@ -149,10 +148,10 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
-    """Return one row per client key: the client's lag in the reviewed period. `reviewed`: that period's number, from 0.
+    """Return one row per client key: the client's lag in the reviewed period.
 
-    `lag`: the result of the function `lag`. Columns: the client key, `topic` (the topic with the highest lag in
-    records), and all columns of `lag` except `period`, `lag_topic` and `class`.
+    `lag`: the result of the function `lag`. `reviewed`: number of the reviewed period, from 0. `topic` is the topic
+    with the highest lag in records. The other columns are those of `lag` without `period`, `lag_topic` and `class`.
     """
     return (
         lag.filter(F.col("period") == reviewed)
@@ -181,7 +180,7 @@ def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
 
 
 def inputs(rows: Iterable[Mapping[str, Any]]) -> list[InputQuality]:
-    """Add up the result of `per_minute` (`rows`) by source topic; return the sums, sorted by topic."""
+    """Add up the rows of `per_minute` by source topic; return the sums, sorted by topic."""
     totals: dict[str, InputQuality] = {}
     for row in rows:
         topic = row["source_topic"]
@@ -201,7 +200,7 @@ def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
 
 
 def gaps(period: Period, minutes: Iterable[int]) -> list[Period]:
-    """Return the parts of the period in which no minute is watched.
+    """Return the parts of the period that the monitor did not watch.
 
     `minutes`: start of each watched minute (epoch seconds), in order of time.
     """

@@ -23,8 +23,8 @@ FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 class Clusters:
     """Reviews of several clusters over the same period. The clusters' names differ.
 
-    Environments in which failures page people come first, then environments in which they only open tickets; both are
-    sorted by name. In an environment, the cluster that spent the largest share of its budget comes first.
+    Environments in which failures page people come before those with tickets only. Within an environment, the cluster
+    that spent the largest share of its error budget comes first.
     """
 
     reviews: Sequence[Review]
@@ -46,7 +46,7 @@ class Clusters:
 
     @cached_property
     def environments(self) -> dict[str, list[Review]]:
-        """The reviews by environment, kept apart because failures in staging spend no budget of production."""
+        """The reviews by environment. Failures in staging spend no budget of production."""
         return grouped(self.reviews, lambda review: review.environment)
 
 
@@ -75,7 +75,7 @@ def side_by_side(reviews: Sequence[Review]) -> Clusters:
 
 
 def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
-    """Write the page of all clusters into the folder, and each cluster's review into a subfolder named after it.
+    """Write the page of all clusters into `folder`, and each cluster's review into a subfolder with the cluster's name.
 
     Returns the files by subfolder; the key '' is for the files directly in `folder`.
     """
@@ -92,7 +92,7 @@ def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
 
 
 def shown(clusters: Clusters) -> dict[str, Any]:
-    """Return the values for the templates of a review of several clusters, by the names that the templates use."""
+    """Return the values for the templates of a review of several clusters, by their names in the templates."""
     figures = []
     for environment, reviews in clusters.environments.items():
         overall, place = _together(reviews), f" of {environment}" if environment else ""

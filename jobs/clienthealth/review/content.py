@@ -31,8 +31,7 @@ RANKINGS = (
     ("queue", "Fullest queues", "Peak"),
     ("lag", "Furthest behind", "Records"),
 )
-#: Maximum rows of each list on the page and in the text. Services with failures or losses are always shown; `services`
-#: limits the others.
+#: Maximum rows of each list on the page and in the text. `services` limits only services without failures and losses.
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
 #: If a buffer will not be full within this number of periods, the review shows `not in sight`.
 FAR = 104
@@ -44,7 +43,7 @@ def percent(ratio: float | None, digits: int = 2) -> str:
 
 
 def points(change: float | None) -> str:
-    """Return a difference of two ratios, in percentage points, with its sign; a dash for None."""
+    """Return a difference of two ratios as text: percentage points with a sign; a dash for None."""
     if change is None:
         return NONE
     text = f"{abs(change) * 100:.2f}"
@@ -52,12 +51,12 @@ def points(change: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number as text, rounded to an integer and with its thousands separated; a dash for None."""
+    """Return a number as text, rounded to an integer, with separated thousands; a dash for None."""
     return NONE if value is None else wording.number(value)
 
 
 def some(count: int) -> str:
-    """Return a count as text; '' for 0, so that counts above 0 stand out in their column."""
+    """Return a count as text; '' for 0, so that other counts stand out in their column."""
     return number(count) if count else ""
 
 
@@ -67,7 +66,7 @@ def duration(seconds: float | None) -> str:
 
 
 def left(share: float | None) -> str:
-    """Return the remaining share of a budget as text: the excess if `share` is negative, a dash if it is None."""
+    """Return the remaining share of a budget as text. A negative `share` is an excess, and None gives a dash."""
     if share is None:
         return NONE
     return f"{percent(share, 0)} left" if share >= 0 else f"{percent(-share, 0)} over"
@@ -79,14 +78,14 @@ def minutes(count: float) -> str:
 
 
 def moment(at: datetime | None) -> str:
-    """Return a UTC time as text, with the day of the week; a dash if the time is None."""
+    """Return a UTC time as text, with the day of the week; a dash for None."""
     return NONE if at is None else f"{at:%a} {at.day} {at:%b %H:%M}"
 
 
 def stretch(start: datetime, stop: datetime | None, else_word: str = "still open") -> str:
     """Return a span of time as text. The text names the day of the end only if it is not the day of the start.
 
-    `else_word`: the text in place of an end that is None.
+    `else_word`: the text for an end that is None.
     """
     if stop is None:
         return f"{moment(start)} – {else_word}"
@@ -97,7 +96,7 @@ def stretch(start: datetime, stop: datetime | None, else_word: str = "still open
 def lost(records: Range | None, in_bytes: Range | None = None) -> str:
     """Return a loss as text: a range of records or, if records were not counted, of bytes.
 
-    `records`, `in_bytes`: the loss in records and in bytes; None if unknown. If both are None, the text is a dash.
+    `records` and `in_bytes` are None if unknown; if both are, the text is a dash.
     """
     if in_bytes is not None and records in (None, (0, None)):
         return f"{_range(*in_bytes)} bytes"
@@ -111,7 +110,7 @@ def _range(low: int, high: int | None) -> str:
 
 
 def healthy(slo: ServiceSlo) -> str:
-    """Return the healthy share of a service's minutes: never 100 % if records were, or may have been, lost."""
+    """Return a service's healthy share as text: `< 100 %` instead of 100 % if records may have been lost."""
     lossy = slo.minutes.sli == 1 and not slo.lost.none
     return f"<{NB}{percent(1.0)}" if lossy else percent(slo.minutes.sli)
 
@@ -125,11 +124,11 @@ class Figure(NamedTuple):
 
 
 class Team(NamedTuple):
-    """A team's services and pages (alerts that called a person). `name` is empty for services without a team.
+    """A team's services and pages (alerts that called a person). `name` is '' for services without a team.
 
-    missed  services that missed the target for healthy client-minutes (they overspent their error budget)
-    frozen  services that overspent their error budget over all periods of the trend (`long_budget`): only changes that
-            make them more reliable are allowed
+    missed  services that overspent the error budget of the reviewed period
+    frozen  services that overspent the error budget of all periods of the trend: only changes that make them more
+            reliable are allowed
     """
 
     name: str
@@ -172,7 +171,7 @@ def count_idle(pages: Sequence[Page]) -> int:
 
 
 def shown_services(review: Review) -> list[ServiceSlo]:
-    """Return all services with an unhealthy minute or a lost record, then at most ten other services."""
+    """Return the services to show: all with an unhealthy minute or a lost record, then at most ten others."""
     groups = grouped(review.services, lambda slo: bool(slo.minutes.unhealthy or not slo.lost.none))
     return groups[True] + groups[False][: SHOWN["services"]]
 
@@ -197,9 +196,9 @@ def teams_of(review: Review) -> dict[str, str]:
 
 
 def list_known_bugs(review: Review) -> list[tuple[str, KnownBugs]]:
-    """Return (team, row) for each row of `review.fleet.known_bugs`, sorted by team.
+    """Return (owning team, row) for each row of `review.fleet.known_bugs`, sorted by team.
 
-    The team owns the row's service. The team is '' if the service has no owner.
+    The team is '' if the row's service has no owner.
     """
     team = teams_of(review)
     return sorted(((team.get(row.service, ""), row) for row in review.fleet.known_bugs), key=lambda item: item[0])
@@ -291,7 +290,7 @@ def measured(row: ClientRow | TopicRow) -> str:
 def periods_left(row: Capacity) -> str:
     """Return, as text, after how many periods a service's buffers will be full.
 
-    The text is a dash if too few periods are known, and `not in sight` beyond FAR periods.
+    The text is a dash if too few periods are known, and `not in sight` beyond 104 periods (FAR).
     """
     if row.slope is None:
         return NONE

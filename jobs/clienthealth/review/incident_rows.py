@@ -1,10 +1,13 @@
 """Turn the changes in the table `verdicts` into one row per incident.
 
 An incident is the time from `opened` to `closed` of one mode on one client. Changes after the review's end are ignored,
-so the review of an old week never changes. All times are epoch seconds. `start` is when the failure began (`since`,
-else the first change). `found` is the wall-clock time of the monitor's first verdict. `sure` is the event time of the
-confirmation, and `found_at` is its wall-clock time. `stop` is the end (null: still open at the review's end).
-Time to detect = found - start. Time to clear = stop - found, 0 if the failure was over before it was judged.
+so the review of an old week never changes. All times are epoch seconds:
+
+start     when the failure began (`since`, else the first change)
+found     wall-clock time of the monitor's first verdict
+sure      event time of the confirmation
+found_at  wall-clock time of the confirmation
+stop      the end; null if the incident is still open at the review's end
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ INCIDENT_KEY = (*CLIENT_KEY, "mode")
 THEME = ("mode", "cause", "topic")
 #: The bounds of a loss, each as (unit, 0 for the lower or 1 for the upper bound).
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
-#: A failure of these modes implies lost records even if no counter shows the loss.
+#: LOSING: modes in which a failure implies lost records, even if no counter shows the loss.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
 #: An incident is flapping if it begins within this time (s) after the client's previous incident in this mode ended.
 FLAP_SECONDS = 1800
@@ -87,7 +90,7 @@ def touching(all_incidents: DataFrame, period: Period) -> DataFrame:
 
 
 def touches(period: Period) -> Column:
-    """Return a condition: the incident began before the period's end, and did not end before the period's start."""
+    """Return a condition that is true for incidents that were open in the period."""
     began = F.col("start") < _epoch(period.end)
     return began & (F.coalesce("stop", _epoch(period.end)) >= _epoch(period.start))
 
@@ -122,7 +125,7 @@ def themes(touching: DataFrame) -> DataFrame:
 
 
 def losses(touching: DataFrame) -> DataFrame:
-    """Return one row per `service` that lost records, or may have: the sums of certain and of possible losses."""
+    """Return the bounds of the loss (`lost_*`) for each `service` that lost records, or may have lost some."""
     return real(touching).filter("lost_records_0 is not null").groupBy("service").agg(*_sums())
 
 
@@ -139,10 +142,7 @@ def _sums() -> list[Column]:
 
 
 def longest(touching: DataFrame, most: int) -> DataFrame:
-    """Return at most `most` incidents per theme (mode, cause, topic): confirmed ones first, then longer ones first.
-
-    `rank` counts from 1 within each theme.
-    """
+    """Return at most `most` incidents per theme (mode, cause, topic): confirmed ones first, then longer ones first."""
     order = Window.partitionBy(*THEME).orderBy(
         F.col("sure").isNull(), F.desc("seconds"), "start", *CLIENT_KEY, "number"
     )
@@ -152,9 +152,9 @@ def longest(touching: DataFrame, most: int) -> DataFrame:
 def alerts(touching: DataFrame, period: Period) -> DataFrame:
     """Return one row per `mode` and `severity` of alerts. An episode is a time in which an alert fires for one client.
 
-    Until a failure is confirmed, the alert has the severity of a suspicion. The other columns are `count`, the number
-    of episodes; `clients`, the number of clients; `flaps`, the number of episodes of flapping incidents (FLAP_SECONDS);
-    `seconds`, the firing time inside the period; `clear`, the median firing time (s) of the episodes that ended.
+    Until a failure is confirmed, its alert has the severity of a suspicion. `count`: number of episodes. `flaps`:
+    number of episodes of flapping incidents (FLAP_SECONDS). `seconds`: firing time inside the period. `clear`: median
+    firing time (s) of the episodes that ended.
     """
     incidents_ = real(touching)
     kept = (*INCIDENT_KEY, "flaps")
@@ -180,7 +180,7 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 
 
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
-    """Return the severity of a mode's alert. An unknown mode has the severity critical if confirmed, else warning."""
+    """Return the severity of a mode's alert, also for a mode that this release does not know."""
     alertings = {mode.id: mode.confirmed if status == "confirmed" else mode.suspected for mode in modes().values()}
     known = F.create_map(*(F.lit(text) for mode, alerting in alertings.items() for text in (mode, alerting.severity)))
     return F.coalesce(known[F.col("mode")], F.lit("critical" if status == "confirmed" else "warning"))
@@ -189,9 +189,9 @@ def _severity(status: Literal["confirmed", "suspected"]) -> Column:
 def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
     """Return the pages that began in the period. A page lasts while a mode is confirmed on any client of a service.
 
-    A failure that is confirmed up to `hold` seconds after the end of a page belongs to that page. `loses`: true
-    if an incident of the page lost, or may have lost, records. Withdrawn incidents are included, because they have
-    paged. Incidents that were over before the monitor confirmed them have not paged, and are left out.
+    A failure that is confirmed at most `hold` seconds after the end of a page belongs to that page. `loses` is true if
+    an incident of the page lost, or may have lost, records. Withdrawn incidents are included, because they have paged.
+    Incidents that were over before the monitor confirmed them are left out, because they have not paged.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")

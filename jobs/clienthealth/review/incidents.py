@@ -1,7 +1,4 @@
-"""Collect the incidents of a review, grouped by theme (mode, cause and topic).
-
-Each incident has its evidence and a link to a dashboard.
-"""
+"""Collect the incidents of a review, with their evidence and links, grouped by theme (mode, cause and topic)."""
 
 from __future__ import annotations
 
@@ -73,7 +70,7 @@ CLEARED = "last = 'closed' and sure is null"
 
 
 def themes(touching: DataFrame, links: Links) -> list[Theme]:
-    """Return all themes: confirmed ones first, then suspected ones, both in order of falling total time."""
+    """Return all themes: confirmed ones before suspected ones, both in order of falling total time."""
     longest = incident_rows.longest(touching, LISTED_PER_THEME).orderBy(*incident_rows.THEME, "rank").collect()
     listed = grouped((row.asDict() for row in longest), _theme_of)
     result = []
@@ -89,7 +86,7 @@ def themes(touching: DataFrame, links: Links) -> list[Theme]:
 
 
 def lost_by_service(touching: DataFrame) -> dict[str, Range]:
-    """Return, for each service that lost or may have lost records, the (minimum, maximum) number of lost records."""
+    """Return (minimum, maximum) of the lost records for each service that lost records, or may have lost some."""
     rows = incident_rows.losses(touching).collect()
     return {row["service"] or "": (row["lost_records_0"], row["lost_records_1"]) for row in rows}
 
@@ -112,7 +109,7 @@ def _incident(row: Mapping[str, Any], links: Links) -> Incident:
 
 
 def counts(touching: DataFrame) -> Row:
-    """Return how many incidents were `withdrawn`, and how many were `cleared` (suspicions that ended unconfirmed)."""
+    """Return the numbers of incidents that were `withdrawn` and of suspicions that ended unconfirmed (`cleared`)."""
     row = touching.select(
         F.count_if(F.col("last") == "withdrawn").alias("withdrawn"), F.count_if(F.expr(CLEARED)).alias("cleared")
     ).first()
@@ -121,7 +118,7 @@ def counts(touching: DataFrame) -> Row:
 
 
 def cleared(touching: DataFrame, links: Links) -> list[Incident]:
-    """Return the suspicions that ended without confirmation: only the LISTED_CLEARED (10) earliest."""
+    """Return the suspicions that ended unconfirmed, only the ten earliest (LISTED_CLEARED)."""
     rows = touching.filter(CLEARED).orderBy("start", *CLIENT_KEY, "mode").limit(LISTED_CLEARED)
     return [_incident(row.asDict(), links) for row in rows.collect()]
 
@@ -142,16 +139,15 @@ def pages(touching: DataFrame, period: Period, settings: Settings) -> list[Page]
 
 
 def opens_tickets_only(settings: Settings) -> bool:
-    """True if `[prometheus] ticket_only` matches the labels of the installation: its alerts open tickets, not pages."""
+    """True if `[prometheus] ticket_only` matches a label of the installation: its alerts then page nobody."""
     labels = fixed_labels(settings)
     return any(re.fullmatch(quiet, labels.get(name, "")) for name, quiet in settings.prometheus.ticket_only.items())
 
 
 def of_fleet(single: Sequence[Page]) -> list[Page]:
-    """If pages for at least ten services began within ten minutes, merge these pages into one page, with '' as its
-    service.
+    """Merge pages for at least ten services that began within ten minutes into one page. Its service is ''.
 
-    `single` and the result are in order of time, oldest first.
+    `single` and the result are in order of time.
     """
     storms: list[list[int]] = []
     first = 0
@@ -179,7 +175,7 @@ def of_fleet(single: Sequence[Page]) -> list[Page]:
 
 
 def night_of(epoch_seconds: int, settings: ReviewSettings) -> date | None:
-    """Return the date on which the night of this moment ends; None in daytime. `settings`: the night's hours (UTC)."""
+    """Return the date on which the night of this moment ends; None in daytime."""
     moment = utc(epoch_seconds)
     begin, end = settings.night_from_hour, settings.night_to_hour
     if begin <= end:

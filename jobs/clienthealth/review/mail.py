@@ -21,7 +21,7 @@ KINDS = {".html": ("text", "html"), ".md": ("text", "markdown"), ".json": ("appl
 
 
 def check(settings: ReviewSettings) -> None:
-    """Raise SettingsError if smtp_host, mail_from or mail_to is not set. Call `check` before any other work."""
+    """Raise SettingsError if smtp_host, mail_from or mail_to is not set."""
     for key in ("smtp_host", "mail_from", "mail_to"):
         if not getattr(settings, key):
             raise SettingsError(f"[review] {key} is not set: the review cannot be sent by e-mail")
@@ -46,10 +46,10 @@ def message(settings: ReviewSettings, review: Review | Clusters, files: Sequence
 
 
 def send(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Path]) -> None:
-    """Send the mail that `message` returns for these arguments.
+    """Send the review as the mail that the function `message` makes.
 
-    Raises SettingsError if settings are missing or smtp_password_file cannot be read, ServiceError if the mail server
-    cannot be reached or refuses a recipient.
+    Raises SettingsError if settings are missing or smtp_password_file cannot be read. Raises ServiceError if the mail
+    server cannot be reached or refuses a recipient.
     """
     check(settings)
     mail = message(settings, review, files)

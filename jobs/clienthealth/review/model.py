@@ -1,4 +1,4 @@
-"""A review's content as plain values, from which page, text and JSON are made."""
+"""The content of a review as plain values. The page, the text and the JSON are made from these values."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
 TIME = "%Y-%m-%dT%H:%M:%SZ"
-#: A call needed no action if it ended within this time and no record was lost: a person needs that long to log in and
-#: to read the alert.
+#: A page needed no action if it ended within BRIEF and no record was lost. A person needs that long to log in and to
+#: read the alert.
 BRIEF = 10 * MINUTE
 QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 
@@ -30,10 +30,9 @@ QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 class Incident:
     """A failure mode on one client, from onset to end. Durations are in seconds.
 
-    `start`: when the failure began. `found`: when the monitor first reported the failure. `sure`: when the failure was
-    confirmed, None if never. `stop`: None if the incident was still open at the period's end. `seconds`: how long the
-    incident lasted inside the period. `detect`: duration from `start` to `found`. `clear`: duration from `found` to
-    `stop`, 0 if the failure was over before it was found.
+    `found`: when the monitor first reported the failure. `sure`: when the failure was confirmed, None if never. `stop`:
+    None if the incident was still open at the period's end. `seconds`: duration inside the period. `detect`: duration
+    from `start` to `found`. `clear`: duration from `found` to `stop`, 0 if the failure was over before it was found.
     """
 
     service: str
@@ -60,9 +59,9 @@ class Incident:
 class Theme:
     """Incidents with the same mode, cause and culprit topic: one item of the review meeting.
 
-    `seconds`: duration of all incidents inside the period, added up. `detect`: median seconds from the onset of an
-    incident to its detection. `clear`: median seconds from an incident's detection to its end. `lost_records`,
-    `lost_bytes`: losses of all incidents, added up; None if nothing was lost, or if a loss is unknown in this unit.
+    `seconds`: duration of all incidents inside the period, added up. `detect`: median seconds from an incident's onset
+    to its detection. `clear`: median seconds from detection to end. `lost_records`, `lost_bytes`: losses of all
+    incidents, added up; None if nothing was lost, or if a loss is unknown in this unit.
     """
 
     mode: str
@@ -101,8 +100,8 @@ class Page:
     """A page (an alert that calls a person) for a failure mode on clients of a service.
 
     `service`: '' if the page is for many services. `stop`: None if the page was still firing at the period's end.
-    `clients`: number of clients. `loses`: True if records were, or may have been, lost. `night`: for a page at night,
-    the date on which that night ends.
+    `loses`: True if records were, or may have been, lost. `night`: for a page at night, the date on which that night
+    ends.
     """
 
     service: str
@@ -115,7 +114,7 @@ class Page:
 
     @property
     def needed_nobody(self) -> bool:
-        """True if nobody had to act: the page ended within BRIEF (ten minutes), and no record can have been lost."""
+        """True if nobody had to act: the page ended within ten minutes (BRIEF), and no record can have been lost."""
         return not self.loses and self.stop is not None and self.stop - self.start <= BRIEF
 
 
@@ -124,9 +123,8 @@ class Alert:
     """The alert for one mode and severity in the period. An episode is a time in which the alert fires for one client.
 
     count    number of episodes
-    clients  number of clients
-    flaps    number of episodes that belong to flapping incidents. An incident flaps if it begins within half an hour
-             after the end of the client's previous incident in this mode
+    flaps    number of episodes of flapping incidents: an incident flaps if it begins within half an hour after the
+             client's previous incident in this mode ended
     seconds  firing time of all episodes inside the period, added up
     clear    median duration (s) of the episodes that have ended; None if none has ended
     """
@@ -215,8 +213,8 @@ class KnownBugs:
 class Fleet:
     """New and vanished client ids of the fleet, library upgrades, and versions with known bugs.
 
-    `new`, `vanished`, `upgrades`: at most 20 entries each (`ranking.LISTED`). `new_count`, `vanished_count`: numbers of
-    all new and of all vanished client ids.
+    `new`, `vanished` and `upgrades` have at most 20 entries each. The numbers `new_count` and `vanished_count` have no
+    limit.
     """
 
     new: tuple[FleetRow, ...] = ()
@@ -231,12 +229,9 @@ class Fleet:
 class Capacity:
     """How full the buffers of a service are.
 
-    `p95`: for each period, oldest first, the 95th percentile of the highest buffer use per client and minute (1: a full
-    buffer).
-
-    `slope`: change of the percentile per period; None if too few periods have a percentile.
-
-    `periods_left`: number of further periods until the percentile reaches a full buffer; None if it does not rise.
+    p95           for each period, oldest first: 95th percentile of the peak buffer use per client and minute (1: full)
+    slope         change of the percentile per period; None if too few periods have a percentile
+    periods_left  number of periods until the percentile reaches a full buffer; None if the percentile does not rise
     """
 
     service: str
@@ -247,9 +242,9 @@ class Capacity:
 
 @dataclass(frozen=True)
 class LagTrend:
-    """Lag of a consumer group over the review's period. `records`, `seconds`: the greatest lag.
+    """The lag of a consumer group over the review's period.
 
-    `slope`: growth of the lag in records per day, by least squares.
+    `records` and `seconds` are the greatest lag. `slope` is the growth of the lag in records per day, by least squares.
     """
 
     service: str
@@ -279,7 +274,9 @@ class ModeChange:
 
 @dataclass(frozen=True)
 class AlsoSeen:
-    """A known issue of a service. `lines_before`: number of log lines that showed the issue in the previous period."""
+    """A known issue of a service. `lines`, `lines_before`: log lines that show the issue, now and in the previous
+    period.
+    """
 
     what: str
     service: str
@@ -300,10 +297,7 @@ class InputQuality:
 
 @dataclass(frozen=True)
 class WrongClock:
-    """A client with a wrong clock.
-
-    `skew_seconds`: the clock's greatest deviation (ahead: positive); `minutes`: number of minutes with a wrong clock.
-    """
+    """A client with a wrong clock. `skew_seconds`: the clock's greatest deviation, positive if the clock was ahead."""
 
     service: str
     instance: str
@@ -324,7 +318,7 @@ class Quality:
     gaps     stretches in which the monitor read no data
     unknown  client-minutes that could not be judged
     judged   client-minutes that were judged
-    clocks   clients with a wrong clock, the worst first; times in their data are as wrong as the clock
+    clocks   clients with a wrong clock, the worst first
     """
 
     minutes: int
@@ -356,14 +350,19 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Review:
-    """The whole content of a review. `cluster`, `environment`: '' if the settings name none.
+    """The whole content of a review.
 
-    `needless_pages_target`: the noise budget, a maximum number of pages per period that need no action. `pages`: None
-    if alerts in this environment only open tickets. `night_hours`: hours (UTC) at which a night begins and ends.
-    `periods`: the periods that trends compare, oldest first. `withdrawn`, `cleared_count`: numbers of withdrawn
-    incidents, and of suspicions that ended unconfirmed. `never_fired`: (mode, severity) of alerts that did not fire.
-    `top_clients`, `top_topics`: map the criterion of a ranking to the ranked entries. `slot_minutes`: the chart of the
-    error budgets has one point per slot of this length. `not_computed`: (part of the review, why it is missing).
+    cluster, environment      '' if the settings name none
+    needless_pages_target     noise budget: maximum number of pages in the period that need no action
+    pages                     None if alerts in this environment only open tickets
+    night_hours               hours (UTC) at which a night begins and ends
+    periods                   the periods that trends compare, oldest first
+    withdrawn                 number of withdrawn incidents
+    cleared_count             number of suspicions that ended unconfirmed
+    never_fired               (mode, severity) of each alert that did not fire
+    top_clients, top_topics   for each criterion of a ranking, the ranked entries
+    slot_minutes              length of a slot: the chart of the error budgets has one point per slot
+    not_computed              (part of the review, why it is missing)
     """
 
     period: Period
@@ -408,8 +407,8 @@ class Review:
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
     """Make a part of a review from a query's row: each field gets the value of the column of the same name.
 
-    A null text becomes '', and epoch seconds become a time. A loss is in two columns: the field's name with `_0`
-    (minimum) and `_1` (maximum). `values`: values of fields that are not taken from the row.
+    A null text becomes '', and epoch seconds become a time. A loss comes from two columns: the field's name with `_0`
+    (minimum) and `_1` (maximum). `values`: the fields that are not in the row.
     """
     for field in dataclasses.fields(kind):
         name, value = field.name, row.get(field.name)

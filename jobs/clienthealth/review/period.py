@@ -19,7 +19,7 @@ STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2 * 1440, 7 * 1440, 
 
 @dataclass(frozen=True)
 class Period:
-    """The time from `start` up to but not including `end`. Both are aware datetimes in UTC, on whole minutes."""
+    """A span of time from `start` up to but not including `end`. Both are aware datetimes in UTC, on whole minutes."""
 
     start: datetime
     end: datetime
@@ -41,7 +41,7 @@ class Period:
 
     @property
     def label(self) -> str:
-        """The name of the period and of its folder: 2026-W46, 2026-11, 2026-Q4, else its first and last day or time."""
+        """The name of the period and its folder: 2026-W46, 2026-11 or 2026-Q4, else its first and last day or time."""
         if self.is_week and self.start.isoweekday() == 1 and self.start.time() == datetime.min.time():
             year, week, _ = self.start.isocalendar()
             return f"{year}-W{week:02d}"
@@ -65,13 +65,13 @@ class Period:
 
 
 def period(begin: str | None, end: str | None, week: str | None, now: datetime) -> Period:
-    """Return the period that --from, --to and --week select.
+    """Return the period that the options --from (`begin`), --to (`end`) and --week (`week`) select.
 
-    `week`: an ISO week (2026-W46). `begin`, `end`: an ISO week, a month (2026-11), a quarter (2026-Q4), a date or a
-    time (2026-11-16T08:30, UTC unless it names a zone). The week, month, quarter or day that `end` names belongs to the
-    period. `begin` alone means the week, month or quarter that it names, or the seven days from its date or time. `end`
-    alone means the seven days up to the end of that week, month, quarter or day, or up to that time. Without options
-    the period is the last full ISO week before `now`. Raises InputError if an option is wrong or the period is empty.
+    The options take an ISO week (2026-W46). `begin` and `end` also take a month (2026-11), a quarter (2026-Q4), a date
+    or a time (2026-11-16T08:30, UTC unless it names a zone). The period includes the day, week, month or quarter that
+    `end` names. `begin` alone means the week, month or quarter that it names, or the seven days from its date or time.
+    `end` alone means the seven days before its end. Without options, the period is the last full ISO week before `now`.
+    Raises InputError if an option is wrong or the period is empty.
     """
     if week is not None:
         if begin is not None or end is not None:
@@ -130,7 +130,7 @@ def _midnight(day: date) -> datetime:
 
 
 def history_of(newest: Period, count: int) -> Sequence[Period]:
-    """Return `newest` and the periods before it, oldest first, `count` in all."""
+    """Return `count` periods of equal length, oldest first; the last one is `newest`."""
     return [newest.before(n) for n in reversed(range(count))]
 
 
@@ -144,6 +144,6 @@ def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
 def utc(epoch_seconds: int) -> datetime:
     """Return an aware datetime in UTC.
 
-    Queries return epoch seconds instead of timestamps, because PySpark turns timestamps into naive local times.
+    Queries return epoch seconds, because PySpark turns timestamps into naive local times.
     """
     return datetime.fromtimestamp(epoch_seconds, UTC)

@@ -28,8 +28,7 @@ FLOOR = -1.0
 class Cell:
     """A cell of a heat strip: a service's unhealthy client-minutes in a part of the reviewed period.
 
-    `kind`: none, some, much (more than the error budget), or blind (nothing observed). `text`: the content of the cell.
-    `words`: the tooltip, which explains `text`.
+    `kind` is none, some, much (more than the error budget) or blind (nothing observed). `words` is the tooltip.
     """
 
     kind: str
@@ -46,13 +45,13 @@ class HeatRow:
 
 
 def _at(period: Period, moment: datetime) -> float:
-    """Return the position of a moment on the time axis, in per cent: 0 or 100 for moments outside the period."""
+    """Return the position of a moment on the time axis, in per cent. Moments outside the period are at 0 or 100."""
     share = (moment - period.start) / (period.end - period.start)
     return round(100 * min(max(share, 0.0), 1.0), 3)
 
 
 def _steps(period: Period, most: int) -> list[tuple[datetime, str]]:
-    """Divide a period into at most `most` steps of a usual length, such as an hour; return (start, name) of each."""
+    """Return (start, name) of at most `most` steps of a usual length, such as an hour, that divide the period."""
     step = period.step(most)
     begins = [period.start + minute * MINUTE for minute in range(0, period.minutes, step)]
     return [(at, f"{at:%a} {at.day}" if step >= DAY // MINUTE else f"{at:%H:%M}") for at in begins]
@@ -63,7 +62,7 @@ def _ticks(period: Period) -> list[tuple[float, str]]:
 
 
 def _blind(review: Review, top: int, height: int) -> Iterator[Markup]:
-    """Yield the times in which the monitor read no data, as hatched areas (`top`, `height`: pixels)."""
+    """Yield a hatched area for each time in which the monitor read no data. `top`, `height`: pixels."""
     for gap in review.quality.gaps:
         start, end = _at(review.period, gap.start), _at(review.period, gap.end)
         title = element("title", f"No data: {stretch(gap.start, gap.end)}")
@@ -78,7 +77,7 @@ def axis(review: Review) -> Markup:
 
 
 def track(review: Review, theme: Theme) -> Markup:
-    """Return a plot with a bar for each incident of `theme` that the review lists. The plot spans the reviewed period.
+    """Return a plot over the reviewed period, with a bar for each listed incident of `theme`.
 
     A bar is thinner while the failure was only suspected.
     """
@@ -101,14 +100,14 @@ def _bar(kind: str, start: float, end: float, y: int, tip: str) -> Markup:
 
 
 def name_of(theme: Theme) -> str:
-    """Return title, cause and topic of a theme, joined by commas; empty parts are left out."""
+    """Return title, cause and topic of a theme, joined by commas. Empty parts are left out."""
     return ", ".join(part for part in (theme.title, theme.cause, theme.topic) if part)
 
 
 def budget_left(review: Review) -> list[tuple[str, list[float]]]:
-    """Return (name, shares) for all services together, then for each of the LINES (four) worst services.
+    """Return (name, shares) for all services together, then for each of the four worst services (LINES).
 
-    `shares`: the remaining share of the error budget after each slot of the reviewed period; negative if overspent.
+    `shares`: remaining share of the error budget after each slot (an equal part of the period); negative if overspent.
     """
     spenders = [s for s in review.services if s.minutes.unhealthy][:LINES]
     slots = -(-review.period.minutes // review.slot_minutes)
@@ -147,7 +146,7 @@ def burn_down(review: Review) -> Markup:
 
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
-    """Return (start, end) of each column of the heat strip: at most CELLS (ten); for a week, one per day."""
+    """Return (start, end) of each column of the heat strip: at most ten columns (CELLS), one per day for a week."""
     return list(pairwise([*(at for at, _ in _steps(review.period, CELLS)), review.period.end]))
 
 
@@ -162,7 +161,7 @@ def heat_names(review: Review) -> list[str]:
 
 
 def heat(review: Review) -> list[HeatRow]:
-    """Return the unhealthy client-minutes of the ROWS (12) worst services, per column of the heat strip."""
+    """Return the unhealthy client-minutes of the 12 worst services (ROWS), per column of the heat strip."""
     rows = []
     for slo in (slo for slo in review.services[:ROWS] if slo.minutes.observed or slo.minutes.unknown):
         cells = []
@@ -187,8 +186,8 @@ def heat(review: Review) -> list[HeatRow]:
 def distribution(title: str, unit: str, counts: Distribution, before: str) -> Markup:
     """Return a plot of `counts` with one bar per range of values, on a logarithmic scale.
 
-    `unit`: a noun in the singular for the things that are counted. `before`: how the plot names the previous period,
-    such as "the week before".
+    `unit`: a noun in the singular for what is counted. `before`: how the plot names the previous period, such as "the
+    week before".
     """
     row, top = 22, 2
     most = max((*counts.now, *counts.before, 1))
@@ -217,9 +216,10 @@ def _length(count: int, most: int) -> float:
 
 
 def spark(slo: ServiceSlo, names: Sequence[str]) -> Markup:
-    """Return the trend of a service: a bar per period, as high as the spent share of its error budget (1.5 at most).
+    """Return the trend of a service: for each period a bar, as high as the spent share of the error budget (1.5 at
+    most).
 
-    A bar without data is hollow. `names`: the names of the periods.
+    A hollow bar stands for a period without data. `names`: the names of the periods.
     """
     body = []
     for n, totals in enumerate(slo.periods):

@@ -24,16 +24,17 @@ from clienthealth.review.period import WEEK, Period, history_of
 from clienthealth.settings import Settings
 from clienthealth.spark import history
 
-#: Maximum number of points in the chart of the error budget that is left.
+#: SLOTS: maximum number of points in the chart of the remaining error budget.
 SLOTS = 168
-#: Index of the reviewed period in a list of two periods: the previous and the reviewed one.
+#: REVIEWED: index of the reviewed period in the list [previous period, reviewed period].
 REVIEWED = 1
 
 
 def build(spark: SparkSession, settings: Settings, period: Period, actions_file: Path, root: str) -> Review:
     """Return the review of `period` from the history at `root`.
 
-    Raises InputError if the history or `actions_file` cannot be read, SettingsError if a file of owners cannot be read.
+    Raises InputError if the history or `actions_file` cannot be read. Raises SettingsError if a file of owners cannot
+    be read.
     """
     owners = read_owners(settings.owners.files)
     minutes = history.read(spark, root, "minutes")
@@ -141,9 +142,7 @@ def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Pe
 
 
 def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
-    """Return the known issues of the later of the two periods, the most frequent first. Issues from clients' options
-    come after issues from log lines.
-    """
+    """Return the known issues of the later period, the most frequent first. Issues from clients' options come last."""
     rows = client_minutes.also_seen(minutes, last_two).collect()
     before = Counter({(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0})
     now = [row.asDict() for row in rows if row["period"] == 1]

@@ -1,6 +1,6 @@
 """Rank clients and topics, the worst first, and list new and ended clients, from the rows of `client_minutes.clients`.
 
-Each function runs a single query, because planning and compiling queries takes most of the time of a review.
+Each function runs a single query, because most of a review's time is spent on planning and compiling queries.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from clienthealth.spark.history import CLIENT_KEY
 
 TOP = 5
 LISTED = 20
-#: Maximum number of library versions (counted per service and kind) that a query returns, because clients can report
-#: any number of versions.
+#: VERSIONS: maximum number of library versions (per service and kind) that a query returns. Clients can report any
+#: number of versions.
 VERSIONS = 5_000
 
 RANKINGS = ("unhealthy", "buffer", "queue", "lag")
@@ -43,7 +43,7 @@ def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
 
 
 def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapping[str, Sequence[ClientRow]]:
-    """Return, for each of "unhealthy", "buffer", "queue" and "lag", at most TOP clients, the worst first.
+    """Return, for each of "unhealthy", "buffer", "queue" and "lag", at most five clients (TOP), the worst first.
 
     A client is ranked by its unhealthy minutes, the peak of its buffer or queue (0 to 1), or its lag (records).
     """
@@ -70,10 +70,7 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
 
 
 def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> Column:
-    """Return a client's entry in the ranking by the column `what`.
-
-    `topic`, `seconds`: names of the columns with the entry's topic and duration.
-    """
+    """Return a client's entry in the ranking by the column `what`."""
     return F.struct(
         F.lit(what).alias("what"),
         F.col(what).cast("double").alias("value"),
@@ -99,10 +96,11 @@ def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> l
 def top_topics(
     per_client: DataFrame, lag: DataFrame, incidents: DataFrame, reviewed: int
 ) -> Mapping[str, Sequence[TopicRow]]:
-    """Return, for each of "unhealthy", "queue" and "lag", at most TOP topics, the worst first.
+    """Return, for each of "unhealthy", "queue" and "lag", at most five topics (TOP), the worst first.
 
-    Topics are ranked for "unhealthy" by the minutes of all `incidents` that name them as culprit, for "queue" by the
-    peak of their fullest queue (0 to 1), for "lag" by their greatest lag (records).
+    unhealthy  ranked by the minutes of all `incidents` that name the topic as culprit
+    queue      ranked by the peak of the topic's fullest queue (0 to 1)
+    lag        ranked by the greatest lag on the topic (records)
     """
     in_reviewed = F.col("period") == reviewed
     sources = (

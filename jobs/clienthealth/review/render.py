@@ -1,4 +1,4 @@
-"""Render a review as page, text and JSON, which show the same numbers. Page and text have one template each."""
+"""Render a review as a page, as text and as JSON, which show the same numbers."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]<>|#])")
 
 
 def write(review: Review, folder: Path) -> list[Path]:
-    """Write review.html, review.md, review.json and review-details.html; return their paths.
-
-    The same review always gives the same bytes.
-    """
+    """Write review.html, review.md, review.json and review-details.html; return their paths."""
     files = write_files(folder, "review", shown(review), as_json(review))
     (folder / DETAILS).write_text(details(review), encoding="utf-8")
     return [*files, folder / DETAILS]

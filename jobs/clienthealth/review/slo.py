@@ -27,8 +27,8 @@ Range = tuple[int, int | None]
 class Loss:
     """Records lost in a period, and `state`: whether the service met its objective for lost records.
 
-    `records` is an interval. Its upper bound is None (unknown) if not all lost records were counted. The objective
-    counts as met or missed only if every number in the interval gives that result.
+    `records` is an interval. Its upper bound is None (unknown) if not all lost records were counted. The state is met
+    or missed only if every number in the interval gives this state.
     """
 
     records: Range = (0, 0)
@@ -41,7 +41,7 @@ class Loss:
 
     @property
     def met(self) -> bool:
-        """True if the objective is met or there is no data; False if the objective is, or may be, missed."""
+        """False if the objective is, or may be, missed."""
         return self.state in ("met", "no data")
 
     def as_json(self) -> dict[str, Any]:
@@ -52,8 +52,8 @@ class Loss:
 def of_service(records: Range, target: int, observed: bool) -> Loss:
     """Return a service's lost records, with the state of its loss objective.
 
-    `target`: maximum number of lost records that meets the objective. `observed`: True if any client of the service
-    was judged.
+    `target`: maximum number of lost records that meets the objective. `observed`: True if any client of the service was
+    judged.
     """
     low, high = records
     if records == (0, 0) and not observed:
@@ -63,10 +63,7 @@ def of_service(records: Range, target: int, observed: bool) -> Loss:
 
 
 def of_all(services: Iterable[Loss]) -> Loss:
-    """Return the loss of all services together.
-
-    The state of this loss is the worst state of any service.
-    """
+    """Return the loss of all services together. Its state is the worst state of any service."""
     losses = list(services)
     states = {loss.state for loss in losses}
     order: tuple[LossState, ...] = ("missed", "not known", "met")
@@ -100,7 +97,7 @@ class Minutes:
 
     @property
     def healthy(self) -> int:
-        """The client-minutes in which no failure was found, including those in which some modes could not be judged."""
+        """The client-minutes in which no failure was found, even if some modes could not be judged."""
         return self.ok + self.partial
 
     @property
@@ -121,7 +118,7 @@ def total(many: Iterable[Minutes]) -> Minutes:
 
 @dataclass(frozen=True)
 class Budget:
-    """The error budget that `target` (a healthy share, 0 to 1) gives for the client-minutes `minutes`."""
+    """The error budget for `minutes` (client-minutes). `target`: the healthy share to reach, 0 to 1."""
 
     minutes: Minutes
     target: float
@@ -138,7 +135,7 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """The client-minutes that are left in the budget; negative if the budget is overspent."""
+        """The unspent client-minutes of the budget; negative if the budget is overspent."""
         return self.size - self.minutes.unhealthy
 
     @property
@@ -155,13 +152,13 @@ class Budget:
 
 @dataclass(frozen=True)
 class ServiceSlo:
-    """How well a service met its objective, in the reviewed period and in each of the last PERIODS periods.
+    """How well a service met its objective, in the reviewed period and in each of the last four periods (PERIODS).
 
-    `service` is empty for all services together.
-
-    `slots`: maps the number of each slot (the slots divide the reviewed period equally) to its client-minutes.
-    `periods`: client-minutes in each of the last PERIODS periods, oldest first. `lost`: records lost in the reviewed
-    period. `owner`: None if unknown.
+    service  '' for all services together
+    slots    client-minutes by slot; the slots divide the reviewed period equally
+    periods  client-minutes in each of the last four periods, oldest first
+    lost     records lost in the reviewed period
+    owner    None if unknown
     """
 
     service: str
@@ -184,14 +181,14 @@ class ServiceSlo:
 
     @property
     def long_budget(self) -> Budget:
-        """The error budget of all `periods` together, by which `decision` is made."""
+        """The error budget of all `periods` together."""
         return Budget(total(self.periods), self.target)
 
     @property
     def decision(self) -> Decision:
         """The decision of the error budget policy.
 
-        The decision is `freeze` if `long_budget` is overspent, `no data` if nothing was observed, else `ship`.
+        `freeze` if `long_budget` is overspent, `no data` if nothing was observed, else `ship`.
         """
         state = self.long_budget.state
         return "freeze" if state == "overspent" else "no data" if state == "no data" else "ship"
@@ -203,7 +200,7 @@ class ServiceSlo:
 
     @property
     def change(self) -> float | None:
-        """The SLI of the reviewed period minus the SLI of all earlier periods together; None if an SLI is unknown."""
+        """The SLI of the reviewed period minus the SLI of all earlier periods together; None if either is unknown."""
         before = total(self.periods[:-1]).sli
         now = self.minutes.sli
         return None if before is None or now is None else now - before
@@ -240,10 +237,12 @@ def objectives(
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
     """Return how well the objective was met, by all services together and by each service (the worst first).
 
-    `rows`: numbers of client-minutes, in the columns of `client_minutes.statuses`. `clients`: number of clients by
-    service. `target`: the target of all services together, and of each service without a target of its own. `lost`:
-    records lost in the last period, by service; `lost_target`: how many records each service may lose. `owners`: owners
-    of services, who may set targets of their own.
+    rows         numbers of client-minutes, in the columns of `client_minutes.statuses`
+    clients      number of clients by service
+    target       the target of all services together, and of each service without a target of its own
+    lost         records lost in the last period, by service
+    lost_target  how many records each service may lose
+    owners       owners of services, who may set targets of their own
     """
     periods: dict[str, list[Minutes]] = defaultdict(lambda: [Minutes()] * PERIODS)
     slots: dict[str, dict[int, Minutes]] = defaultdict(lambda: defaultdict(Minutes))
