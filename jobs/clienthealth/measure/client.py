@@ -1,7 +1,7 @@
 """Compute measurements of clients: those published beside verdicts, and those in the history's table `minutes`.
 
-An unknown value is absent from its mapping, never null and never 0. Counters become rates over the window. A rate is
-unknown if its counter fell, as it does when a client restarts.
+An unknown value is absent from its mapping. A rate is computed over the window from a counter. The rate is unknown if
+the counter fell, as it does when a client restarts.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from clienthealth.measure.records_lag import lag_entries, lags
 from clienthealth.measure.view import Windows
 from clienthealth.settings import LagSettings
 
-#: One value per window, with flags that are True for known values, or None if all values are known.
+#: (values, flags): one value per window, and True for each known value. `flags` is None if all values are known.
 Column: TypeAlias = tuple[Sequence[Any], Bools | None]
 
 
-#: Maps a kind of client to the metrics that are published as counters since the client's start (`totals`).
+#: Maps a kind of client to the counters that are published unchanged, in the field `totals`.
 COUNTERS: Mapping[str, Sequence[str]] = {
     "producer": ("record-send-total", "record-error-total", "record-retry-total", "failed-authentication-total"),
     "consumer": ("records-consumed-total", "rebalance-total", "failed-authentication-total"),
@@ -96,10 +96,10 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
 
 
 def minute_figures(w: Windows) -> list[dict[str, Any]]:
-    """Return, for each window, the known values of these columns of the history's table `minutes`:
+    """Return, for each window, values for the history's table `minutes`. Unknown values are left out.
 
     buffer_used_ratio_max
-    callback_seconds_avg, callback_source  the average time, and its source: measured or derived
+    callback_seconds_avg, callback_source  the average time of a callback, and how it was found
     queue_used_ratio_max, queue_topic      used share and topic of the fullest queue
     lag_records, lag_topic                 lag and topic of the partition with the greatest lag
     lag_seconds                            0 if lag_records is 0, else unknown
@@ -135,9 +135,7 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return the last value of each counter in each window; unknown if the client reports deltas (increments since its
-    previous report).
-    """
+    """Return each window's last counters; unknown if the client reports only increments since its previous report."""
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})

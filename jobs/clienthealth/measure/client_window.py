@@ -1,4 +1,4 @@
-"""One client in one window of event time: the input of the failure modes' rules, which judge the client."""
+"""One client in one window of event time: the input of the failure modes' rules."""
 
 from __future__ import annotations
 
@@ -14,29 +14,27 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: The rules also see a client's events and samples from the LEAD_MS ms before a window, which may explain the window.
+#: The rules also see what a client reported in the LEAD_MS ms before a window, because it may explain the window.
 LEAD_MS = 30_000
 
 
 @dataclass(frozen=True)
 class ClientWindow:
-    """All data of one client in one window of event time [start_ms, end_ms).
+    """All data of one client in one window of event time [start_ms, end_ms). Times are in epoch milliseconds.
 
-    `readings` (samples), `logs` (events) and `dumps` are in order of time. Events and dumps without a client id belong
-    to each client of their process.
+    Samples (`readings`), log events and dumps are in order of time. Events and dumps without a client id belong to each
+    client of their process. If `departed_ms` is set, the window covers the last samples and the log lines after them.
 
-    `earlier_dumps`: the newest dumps within a week before the window. `earlier_readings`: the samples of a period
-    before the window. This period is as long as the window, but at least 30 s. `earlier_logs`: the events within 30 s
-    before the window. `has_log_data`: True if a log line or dump of the process was ever read.
-
-    `departed_ms`: the time of the last sample (epoch ms) if the client stopped reporting, else None. For such a client
-    the window covers its last samples and the log lines after them. If a mode judges the end of a client that never
-    sent samples, `departed_ms` is the time of the client's last log line. `spoke_ms`: the time (epoch ms) of the newest
-    log line or dump which proves that the process ran on after the samples stopped; else None. `outlived`: False if the
-    files given to `diagnose` end too soon after the last sample to show that the client stopped reporting, else True.
-    `alive`: signs that the process still ran when the client's samples were overdue (only the newest sign for each kind
-    of evidence). `ends_ms`: the time (epoch ms) of the client's last sample in `diagnose`, which knows all data;
-    elsewhere None. `rows`: returns the table from which the samples were made; None if there is no such table.
+    earlier_readings  samples of a period before the window, as long as the window but at least 30 s
+    earlier_logs      events within 30 s before the window
+    earlier_dumps     the newest dumps within a week before the window
+    has_log_data      True if a log line or dump of the process was ever read
+    departed_ms       time of the last sample (without samples: log line) of a client that stopped reporting; else None
+    spoke_ms          time of the newest log line or dump that proves that the process ran on without samples; else None
+    outlived          False if the input of `diagnose` ends too soon after the last sample to show that it was the last
+    alive             signs that the process ran when samples were overdue: the newest of each kind of evidence
+    ends_ms           time of the client's last sample in `diagnose`, which knows all data; elsewhere None
+    rows              returns the table from which the samples were made; None if there is no such table
     """
 
     client: Client

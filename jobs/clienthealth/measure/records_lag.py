@@ -1,12 +1,13 @@
 """Judge the lag that a consumer itself reports (`records-lag`), even if the consumer never commits.
 
-A consumer learns the end offsets of its partitions only by fetching. A consumer that no longer fetches does not know
-its lag: an old Scala consumer with a full queue keeps reporting 0. So the state of a partition is UNKNOWN, never OK, if
-the consumer does not fetch. If the consumer fetches, a tolerated lag is OK. A greater lag makes the state UNKNOWN if
-the consumer does not consume, if the partition is paused, or if the window has fewer than three samples of the lag.
+A consumer that no longer fetches does not know its lag: an old Scala consumer with a full queue keeps reporting 0. The
+first rule that applies gives a partition's state:
 
-In all other cases the trend of the lag decides. The state is WARN if the lag climbs steadily (by its Theil–Sen slope)
-and exceeds what the client consumes from one partition in ten seconds; otherwise the state is OK.
+1. UNKNOWN if the consumer does not fetch
+2. OK if the lag is tolerated
+3. UNKNOWN if the consumer consumes nothing, the partition is paused, or the window has under three samples of the lag
+4. WARN if the lag climbs steadily (Theil–Sen slope), and exceeds what the client consumes per partition in ten seconds
+5. OK in all other cases
 """
 
 from __future__ import annotations
@@ -135,7 +136,6 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
     state = np.full(len(lag.point), "OK", np.object_)
     state[lag.blind | (~fine & (stuck[lag.window] | lag.paused | ~measured))] = "UNKNOWN"
     for at in np.flatnonzero(~fine & (state == "OK") & (lag.records > backlog[lag.window])).tolist():
-        # The partition's newest points in the window, at most ten: time (s) and lag.
         first, newest = w.lo[lag.window[at]], lag.point[at]
         seen: list[tuple[float, float]] = []
         while newest >= 0 and p.row[newest] >= first and len(seen) < COMMITS:
