@@ -1,4 +1,4 @@
-"""Tables of named columns, and a type of column with queries (first, last, count) over many spans of rows at once."""
+"""Tables of named columns, and a column that answers queries (first, last, count) for many spans of rows at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 @dataclass
 class Table:
-    """Rows with integer columns (-1: no value) and several floats per row (`values`, NaN: unknown).
+    """A table of rows: integers in named columns (-1: no value) and floats in `values` (NaN: unknown).
 
     Subclasses name the integer columns.
     """
@@ -29,17 +29,17 @@ class Table:
 
     @classmethod
     def head(cls) -> int:
-        """Return the number of integer columns; the columns of floats come after them."""
+        """Return the number of integer columns."""
         return len(fields(cls)) - 1
 
     @classmethod
     def of(cls, data: bytes, width: int) -> Self:
-        """Return a read-only table made of `data`. A row has the integer columns, then `width` floats, 8 bytes each."""
+        """Return a read-only table made of `data`. Each row has its integers, then `width` floats, 8 bytes each."""
         words = np.frombuffer(data, np.int64).reshape(-1, cls.head() + width)
         return cls(words[:, cls.head() :].view(np.float64), *words[:, : cls.head()].T)
 
     def data(self) -> bytes:
-        """Return the table as bytes, from which the class method `of` makes the table again."""
+        """Return the table as bytes, for the class method `of`."""
         values, *columns = self._arrays()
         return np.column_stack([*columns, values.view(np.int64)]).tobytes()
 
@@ -47,14 +47,14 @@ class Table:
     def of_matrix(cls, matrix: Floats, head: int) -> Self:
         """Return the table made from a float matrix: first `head` integer columns, then the values.
 
-        NaN in an integer column becomes -1. If an earlier release made the matrix, missing integer columns become 0.
+        NaN in an integer column becomes -1. Columns that an earlier release did not write become 0.
         """
         columns = np.zeros((cls.head(), len(matrix)))
         columns[:head] = matrix[:, : min(head, cls.head())].T
         return cls(matrix[:, head:], *np.fmax(columns, -1.0).astype(np.int64))
 
     def matrix(self) -> Floats:
-        """Return the table as a float matrix with contiguous columns; `of_matrix` makes the table again."""
+        """Return the table as a float matrix with contiguous columns, for `of_matrix`."""
         values, *columns = self._arrays()
         return np.vstack([*columns, values.T]).T
 
@@ -72,15 +72,14 @@ class Table:
 
     @classmethod
     def joined(cls, tables: Iterable[Self]) -> Self:
-        """Concatenate tables row-wise, in the order given."""
+        """Return a table with the rows of all `tables`, in the order given."""
         columns = zip(*map(cls._arrays, tables), strict=True)
         return cls(*(np.concatenate([part.T for part in parts], axis=-1).T for parts in columns))
 
     def merged(self, starts: Ints) -> Self:
-        """Merge the rows from each of `starts` up to the next start into one row.
+        """Merge each group of adjacent rows into one row. `starts`: the groups' first rows in order, beginning with 0.
 
-        `starts`: row numbers in ascending order; the first is 0. In each column, a merged row has the first known value
-        of the rows that it replaces (-1: unknown).
+        In each column, a merged row has its group's first known value (≥ 0).
         """
 
         def known_first(columns: NDArray[Any]) -> NDArray[Any]:
@@ -138,7 +137,7 @@ class Column:
         return counted(~self._unknown)
 
     def bounds(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
-        """Translate ranges [lo, hi) of rows into ranges of positions in the list of the column's known values."""
+        """Translate spans [lo, hi) of rows into spans of positions in the list of known values."""
         if not self.reported:
             return np.zeros_like(lo), np.zeros_like(lo)
         return (lo, hi) if self.whole else (self._before[lo], self._before[hi])

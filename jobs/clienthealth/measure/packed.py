@@ -25,7 +25,7 @@ METRICS_MAX = max(map(len, CLIENT_METRICS.values()))
 
 @dataclass
 class Readings(Table):
-    """Samples as rows. `values`: the metrics of the client's kind in the order of CLIENT_METRICS, padded with NaN.
+    """Samples of clients, one per row. `values`: metrics in the order of CLIENT_METRICS, padded with NaN.
 
     ts                        epoch ms
     topic, partition, offset  where the input record is; `topic` is a position in `Chunk.names`
@@ -48,7 +48,7 @@ class Readings(Table):
 
 @dataclass
 class Parts(Table):
-    """Values of samples by topic, partition and thread, as rows; `values`: in the order of TOPIC_METRICS.
+    """Values of samples by topic, partition or thread, one per row. `values`: metrics in the order of TOPIC_METRICS.
 
     row            number of the sample's row in `Readings`
     topic, thread  positions in `Chunk.names`; `thread` is -1 for values of a whole topic or partition
@@ -148,14 +148,14 @@ class GroupReading(msgspec.Struct, array_like=True):
 
 
 class Chunk(msgspec.Struct, array_like=True):
-    """The data that one task decoded for one bucket.
+    """The data that one task decoded for one bucket (set of processes).
 
     `configs`: the different sets of client options (name → value). `rows`, `parts`: the tables `readings` and
     `topic_parts` as bytes. `last_seen`: for each of `all_clients`, the time (epoch ms) of its newest sample. If the
-    client's own clock is wrong, this time is taken from neighbouring records. `names`: names of topics and
-    threads, to which `rows` and `parts` refer by position. `clocks`: the task's watermark (epoch ms), and the number of
-    clients from which it was computed; set in one chunk per task, empty in the others. `left_out`: number of events
-    that the task dropped because of `[monitor] max_events_per_process`.
+    client's own clock is wrong, this time is taken from neighbouring records. `names`: names of topics and threads, to
+    which `rows` and `parts` refer by position. `clocks`: the task's watermark (epoch ms), and the number of clients
+    from which it was computed. Only one chunk of a task has `clocks`. `left_out`: number of events that the task
+    dropped because of `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []
@@ -176,7 +176,7 @@ class Chunk(msgspec.Struct, array_like=True):
 
     @property
     def topic_parts(self) -> Parts:
-        """The values by topic of the chunk's samples, decoded from `parts`. Column `row`: row numbers of `readings`."""
+        """The values by topic of the chunk's samples, decoded from `parts`."""
         return Parts.of(self.parts, len(TOPIC_METRICS))
 
 
@@ -185,13 +185,10 @@ decode = msgspec.msgpack.Decoder(Chunk).decode
 
 
 def bucket_of(client: Client, buckets: int) -> int:
-    """Return the bucket (0 to `buckets` − 1) of a client or consumer group.
-
-    Log lines and dumps of a client's process belong to the same bucket as the client.
-    """
+    """Return the bucket (0 to `buckets` − 1) of a client or consumer group. A client's process has the same bucket."""
     return bucket_of_process(*client.home, buckets)
 
 
 def bucket_of_process(service: str, host: str, buckets: int) -> int:
-    """Return the bucket (0 to `buckets` − 1) of a process, for the log lines and dumps of the process."""
+    """Return the bucket (0 to `buckets` − 1) of a process, for its log lines and dumps."""
     return zlib.crc32(f"{service}\0{host}".encode("utf-8", "surrogatepass")) % buckets

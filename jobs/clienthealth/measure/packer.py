@@ -39,13 +39,13 @@ NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
 def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
-    """Return two arrays with one element per record: the time (epoch ms) and the duration (ms) of the record's block.
+    """Return the time (epoch ms) and the duration (ms) of each record's block: two arrays, one element per record.
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
     least NEIGHBOURS (64) consecutive records; if there are fewer records, they are one block. The time of a block is
-    the median of its clients' newest times in this block, but at least the previous block's time. The duration of a
-    block is its time minus the time by which a third of its clients have a record in it; a negative duration becomes 0.
-    So a record counts as late only if it is earlier than its block's time by more than this duration.
+    the median of its clients' newest times, but at least the previous block's time. The duration runs until this time,
+    from the time by which a third of the clients have a record in the block. A record counts as late only if it
+    precedes its block's time by more than the duration.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -54,8 +54,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # Take the lower median of an even number of clients' times: the higher median could move the watermark so far ahead
-    # that a client that still reports counts as departed.
+    # Of an even number of times, take the lower median. The higher one could move the watermark so far ahead that a
+    # client that still reports counts as departed.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
@@ -116,7 +116,7 @@ class Packer:
         self.clock: tuple[int, int] | None = None
 
     def slot(self, client: Client) -> Slot:
-        """Return the client's `Slot`, which `reading` needs. The first call for a client creates the slot."""
+        """Return the client's `Slot`, which the first call for the client creates."""
         if (slot := self._slots.get(client)) is None:
             slot = self._slots[client] = Slot(client, bucket_of(client, self._buckets), *_packing(client.kind))
         return slot
@@ -191,8 +191,7 @@ class Packer:
         dump: ThreadDump | None = None,
         repeats: int = 1,
     ) -> None:
-        """Add a log event or a dump of a process. Keep only the first of equal entries in a burst (see
-        `bursts.is_new`).
+        """Add a log event or a dump of a process. Of equal entries in a burst, only the first is kept.
 
         `process`: (service, host, instance) as in `LogEntry`. `repeats`: number of equal records, this one included.
         """
@@ -249,8 +248,6 @@ _part = struct.Struct(f"={Parts.head()}q{len(TOPIC_METRICS)}d").pack
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A chunk of decoded data that is still being filled."""
-
     rows: list[bytes] = field(default_factory=list)
     parts: list[bytes] = field(default_factory=list)
     all_clients: list[Client] = field(default_factory=list)

@@ -119,11 +119,7 @@ class Windows:
         return selected
 
     def alone(self, at: int) -> Windows:
-        """Return window `at` with a table of only its own samples; row r is the window's r-th sample (from 0).
-
-        Results that `once` cached for all windows are reused, except arrays of row numbers, and objects without a
-        method `alone`.
-        """
+        """Return window `at` with a table of only its own samples; row r is the window's r-th sample (from 0)."""
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))
         rows = Rows(self.ts[lo:hi], self.values[lo:hi], replace(parts, row=parts.row - lo), self.names)
@@ -156,6 +152,7 @@ class Windows:
         whole, at = self._whole
         known = whole._of_windows.get(name)
         if isinstance(known, np.ndarray):
+            # Integers may be row numbers, which differ in the table of a single window.
             return None if known.dtype == np.int64 else known[at : at + 1]
         return known.alone(at, int(whole.lo[at])) if hasattr(known, "alone") else None
 
