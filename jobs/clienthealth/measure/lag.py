@@ -34,10 +34,7 @@ class Point(NamedTuple):
 
 
 def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
-    """Keep only the first and last point of each stretch over which the end offset is constant.
-
-    `points`: (end offset, time), in order of time.
-    """
+    """Drop points between two others with the same end offset. `points`: (end offset, time), in order of time."""
     seen = list(points)
     neighbours = zip(seen, seen[1:], seen[2:], strict=False)
     inner = [p for before, p, after in neighbours if before[0] < p[0] or p[0] < after[0]]
@@ -66,11 +63,11 @@ def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] 
 def seconds_behind(
     history: Sequence[Point], offset: int, now_ms: float, max_extrapolation_seconds: float
 ) -> tuple[float | None, Quality]:
-    """Return (seconds from the first unread record's production to `now_ms`, quality). Unknown seconds are None.
+    """Return the age (s) at `now_ms` of the first unread record, None if unknown, and how the age was found.
 
     `offset`: offset of the first unread record. `history`: end offsets in order of time (epoch ms); they never fall. An
-    extrapolated time of production is at most `max_extrapolation_seconds` before the first point. If every record
-    is read, the result is (0, exact).
+    extrapolated time of production is at most `max_extrapolation_seconds` before the first point. If every record is
+    read, the result is (0, exact).
     """
     if history and offset >= history[-1].offset:
         return 0.0, "exact"
@@ -148,7 +145,7 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """Return the partition's lag at the end of `history`. `known`: its fields `lag` and `idle` are ignored."""
+    """Return the partition's lag at the end of `history`. The fields `lag` and `idle` of `known` are ignored."""
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)

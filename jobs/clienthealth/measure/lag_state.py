@@ -1,7 +1,7 @@
 """Judge the state of a consumer on one partition from its last commits.
 
 The rules are those of LinkedIn's Burrow, in the same order (STOP, REWIND, "was caught up", STALL, WARN). They apply
-only while the lag exceeds the tolerated lag, and differ from Burrow's where Burrow judged wrongly in tests:
+only while the lag exceeds the tolerated lag. Where Burrow judged wrongly in tests, the rules differ:
 
 - With fewer than three commits (`min_commits`) the state is UNKNOWN until half of `[lag] window_seconds` passes without
   a commit. Burrow reports STOP a millisecond after a single commit.
@@ -32,7 +32,7 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: A lag counts as climbing if at most this share of all pairs of commits shows a lower lag at the later commit. One
+#: A lag counts as climbing if at most FALLING_SHARE of all pairs of commits show a lower lag at the later commit. One
 #: outlier among ten commits is in a fifth of the pairs.
 FALLING_SHARE = 0.2
 
@@ -120,7 +120,7 @@ def rewound(commits: Sequence[Commit]) -> bool:
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
     """True if values rise steadily and by more than `dead_band` per second (Theil–Sen slope).
 
-    Steadily: the value falls or stays equal in at most the share FALLING_SHARE (a fifth) of all pairs of points.
+    Steadily: in at most a fifth (FALLING_SHARE) of all pairs of points, the later value is not the greater one.
     `points`: (time in s, value), in order of time.
     """
     apart = ((earlier, later) for earlier, later in combinations(points, 2) if later[0] > earlier[0])

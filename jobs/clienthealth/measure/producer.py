@@ -1,8 +1,7 @@
 """Measure how full producers' buffers are, and how long producers' callbacks take.
 
-A buffer's measurements are its used share, whether threads wait for room in it, and the time until it is full.
-librdkafka limits bytes and records, so the used share is the greater of the two used shares. kafka-python 3 has no
-limit, so its buffer is never full.
+librdkafka limits the bytes and the records in the buffer. The used share of its buffer is the greater of the two
+shares. kafka-python 3 has no limit, so its buffer is never full.
 
 Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client reports this
 time (`callback-time-*`: measured). For other Java clients, callback latency is derived from the time that the I/O
@@ -115,9 +114,10 @@ class Busy(NamedTuple):
 
 
 def io_thread_busy_ratio(w: Windows) -> Floats:
-    """Return the share of time (0 to 1; NaN: unknown) that the I/O thread spent outside Kafka's `Selector`, per window.
+    """Return, for each window, the share of time (0 to 1) that the I/O thread spent outside Kafka's `Selector`.
 
     The share is 1 if undelivered records waited and the I/O thread did not return to the selector in the whole window.
+    An unknown share is NaN.
     """
     return _busy(w).ratio
 
@@ -216,9 +216,7 @@ def answers(w: Windows) -> Column:
 
 
 def failed_since(w: Windows, since: Ints) -> Bools:
-    """Return one flag per window: True if the error rate was 0 at the sample in row `since`, and above 0 at the
-    window's end.
-    """
+    """Return one flag per window: True if the error rate was 0 at row `since`, and above 0 at the window's end."""
     rate, lo = w.column("record-error-rate"), np.clip(since, w.lo, w.hi)
     risen: Bools = (rate.first(lo, w.hi) == 0) & (rate.last(lo, w.hi) > 0)
     return risen
@@ -226,12 +224,11 @@ def failed_since(w: Windows, since: Ints) -> Bools:
 
 @per_windows
 def stalls(w: Windows) -> Stalls:
-    """Return, for each window, the row (sample) at which the number of deliveries reached its maximum, and the seconds
-    since that row.
+    """Return, for each window, the row (sample) of the latest delivery, and for how many seconds records waited since.
 
-    `Stalls.seconds` is 0 unless two conditions hold: records waited at every sample after that row, and the window has
-    at least MIN_READINGS samples from that row on. If a client has no counter of deliveries (kafka-python, Java before
-    1.0), the brokers' answers are counted instead (by `answers`).
+    The seconds are 0 unless two conditions hold: records waited at every sample after that row, and the window has at
+    least MIN_READINGS samples from that row on. For a client without a counter of deliveries (kafka-python, Java before
+    1.0), the brokers' answers are counted (by `answers`), and a first failed record also shows that records waited.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))

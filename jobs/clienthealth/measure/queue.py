@@ -79,10 +79,9 @@ def queues(w: Windows) -> Queues:
 
 
 def limits(w: Windows, option: str, windows: Ints) -> Floats:
-    """Return, for each window, the value of a client option that limits a queue.
+    """Return, for each window, the value of a client option that limits a queue. `option`: CHUNKS, RECORDS or KBYTES.
 
-    If the client's value is missing or not an integer, the option's default is returned. `option`: CHUNKS, RECORDS or
-    KBYTES.
+    The option's default replaces a missing value, or one that is not an integer.
     """
     configured = w.option(option, windows)
     return np.where(np.isnan(configured), QUEUE_DEFAULTS[option], configured)
