@@ -1,7 +1,7 @@
-"""Post-mortem: decode, pack and judge recorded data in this process, with the same code as the running monitor.
+"""Judge recorded data in this process (post-mortem), with the same code as the running monitor.
 
-The newest record gives the current time. At the end of the recorded data every client seems to disappear, so missing
-data alone makes a verdict at most `suspected`.
+The time of the newest record counts as the present time. Every client seems to disappear at the end of a recording. So
+missing data alone makes a verdict at most `suspected`.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
 _Logged = TypeVar("_Logged", LogEvent | None, ThreadDump | None)
-#: A record with a reject reason in HARMLESS has no evidence; all other reasons mean that evidence could not be read.
 NOTHING_KNOWN = "without any known words of a Kafka client"
+#: Reject reasons of records that contain no evidence. Any other reason means that evidence could not be read.
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
-#: How far (ms) a local time can be ahead of UTC: 14 hours.
+#: Maximum time (ms) by which a time zone is ahead of UTC: 14 hours.
 AHEAD_MS = 14 * 3_600_000
-#: A stop or a flush is unfinished if no line says that it ended, although the log goes on for UNFINISHED_MS (ms). Lines
-#: that report a close as still waiting belong to the same close if they are at most NEXT_MS (ms) apart.
+#: UNFINISHED_MS: a stop or flush counts as unfinished only if the log goes on for at least this time (ms). NEXT_MS:
+#: maximum time (ms) between two log lines about one close that still waits.
 UNFINISHED_MS, NEXT_MS = 30_000, 300_000
 
 
 class _Tally:
-    """Counts the records of each input that were used, were left out, or could not be read."""
+    """Counts, for each input, the records that were used, left out, or not readable."""
 
     def __init__(self, given: list[Input] | None) -> None:
         self._given = given is not None
@@ -62,7 +62,7 @@ class _Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """Return all inputs. Unused inputs without any other reason get the reason NOTHING_KNOWN."""
+        """Return all inputs. An unused input without a recorded reason gets the reason NOTHING_KNOWN."""
         for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}
@@ -98,13 +98,12 @@ class _Tally:
 def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input] | None = None) -> Diagnosis:
     """Judge all clients in the records.
 
-    `inputs`: the list that the reader of the attached files fills while it yields `records`; None to make one Input for
-    each file.
+    `inputs`: a list that is filled while `records` is read; None to make one Input per file.
     """
     packer, tally = Packer(1), _Tally(inputs)
     recognised, rejected = Counter[str](), Counter[str]()
     dumps: dict[Source, list[DumpedThread]] = {}
-    # A log's times without a time zone may be ahead of UTC, so times up to AHEAD_MS in the future are accepted.
+    # Local times in a log may be ahead of UTC. So times up to AHEAD_MS (14 hours) in the future are accepted.
     now_ms = int(time.time() * 1000) + AHEAD_MS
     decoders = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
     before: dict[tuple[str, str], _Before] = {}
@@ -123,7 +122,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
         if decoded.snapshots or decoded.lines:
             recognised[decoded.format or ""] += 1
         rejected.update({error.partition(":")[0] for error in decoded.errors})
-    # If the metrics of a process name only one host, the process's other attached files have this host, too.
+    # If all metrics of a process name the same service, host and instance, its log entries get these names, too.
     places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
     chunks = list(packer.chunks().values())
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
@@ -147,12 +146,13 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> None:
-    """Add to log lines how long an unfinished stop, flush or close has lasted.
+    """Add the duration of an unfinished stop, flush or close to the captures of its log line.
 
-    A line that begins a stop or a flush (its pattern captures `begun`) gets `lasts`: the seconds until the end of its
-    log. The line does not get `lasts` if a later line ends the stop or flush, or if the log ends less than
-    UNFINISHED_MS later. A line that says that a close still waits gets `minutes`: the minutes since the first such
-    line. `log_ends`: the time (epoch ms) at which each input ends.
+    lasts    for a line that begins a stop or flush: seconds until the log's end. Not added if a later line ends the
+             stop or flush, or if the log ends within UNFINISHED_MS (30 s)
+    minutes  for a line about a close that still waits: minutes since the first such line
+
+    `log_ends`: maps a log's name (`Source.topic`) to the time (epoch ms) at which the log ends.
     """
     known, waits = catalogue().by_id, dict[object, tuple[int, int]]()
     dated = sorted(((e, e.event) for e in log_entries if e.event is not None), key=lambda pair: pair[1].ts_ms)
@@ -174,7 +174,7 @@ def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> 
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """If some entries or metrics of an instance name one host and others none, replace the host by the instance."""
+    """Replace the host by the instance id where only some log entries or metrics of an instance name a host."""
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
     hosts = {place: {of for _, of in written.get(place[1], ())} - {place} for place in measured | nameless}
@@ -184,7 +184,7 @@ def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
 
 
 def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
-    """Convert local times to UTC, for each process with exactly one known time zone."""
+    """Convert the local times of each process to UTC, if exactly one time zone is known for the process."""
     zoned = {(one.process, one.zone_ms) for one in inputs if one.zone_ms is not None and one.process is not None}
     zones = grouped(zoned, lambda zone: zone[0])
     known: dict[tuple[str, str] | None, int] = {process: its[0][1] for process, its in zones.items() if len(its) == 1}
@@ -239,7 +239,7 @@ def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
     return client if len(logged) != 1 else msgspec.structs.replace(client, library="java", version=logged.pop())
 
 
-#: Inputs with at most this number of lines together count as an excerpt: a whole log is hardly ever so short.
+#: Inputs with at most this many lines in total count as an excerpt. A whole log is hardly ever so short.
 EXCERPT_LINES = 60
 
 
@@ -259,9 +259,9 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """True if a client without an id has a failure that no named client has.
+    """True if a client without an id has a failure that no client with an id has.
 
-    A named client has an id, and the process and kind of `client`. The result is also True if there is no named client.
+    Only clients of the same process and kind are compared. If there is no such client with an id, the result is True.
     """
     place = client.service, client.host, client.kind
     beside = [of for one, of in judged_clients if one.client_id and (one.service, one.host, one.kind) == place]
@@ -286,18 +286,18 @@ class _Before(NamedTuple):
 
 
 NO_LINE = _Before("", "", 0)
-#: An exception that names no client belongs to the client of the previous line if that line is at most this time (ms)
-#: earlier.
+#: An exception that names no client belongs to the client of the previous line. This rule holds only if the previous
+#: line is at most JUST_BEFORE_MS (ms) earlier.
 JUST_BEFORE_MS = 1_000
-#: The (service, instance) that a file stands for; records in the file that name no process get it, too.
+#: (service, instance) of a file. Records in the file that name no process get these names.
 Place = tuple[str, str]
 
 
 def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, before: _Before = NO_LINE) -> _Before:
-    """Add a record's content to a packer. `repeats`: number of equal records, this one included.
+    """Add a record's content to a packer, and return the client that the record's last line names.
 
-    `before`: the client named by the line before this record. Returns the client named by the record's last line;
-    `before` if the record contains no line.
+    `repeats`: number of equal records, including this one. `before`: the client that the line before this record names;
+    it is returned if the record contains no line.
     """
     for snapshot in decoded.snapshots:
         packer.snapshot(snapshot, client_of(snapshot.client), source)
@@ -317,7 +317,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
 
 
 def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
-    """Return one bucket that contains the data of all chunks."""
+    """Return a bucket (the monitor's state for some clients) with the data of all chunks."""
     state, chunks = BucketState(), list(chunks)
     readings.take(state, chunks, settings.monitor, {})
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
@@ -328,10 +328,10 @@ def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
 
 
 def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Map the `client_key` of each client to (client, verdicts).
+    """Map the `client_key` of each client to (client, verdicts), with one verdict per failure mode.
 
-    A client has one verdict per mode, on the mode's worst incident. `undated`: names (`Input.topics`) of the inputs
-    with lines that have no time of their own.
+    If a mode had several incidents, its verdict is on the worst. `undated`: names (`Input.topics`) of the inputs that
+    lack dates or times.
     """
     by_key: dict[str, tuple[Client, list[Verdict]]] = {}
     for client, over_time in client_verdicts.verdicts_over_time(bucket, 0):
@@ -340,15 +340,15 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     return by_key
 
 
-#: Evidence after a gap of more than this time (ms) is another incident. A failure that lasts all night may show only in
-#: a log in the evening and in a dump in the morning.
+#: Evidence after a gap of more than ANOTHER_MS (ms) is another incident. The limit is high, because a failure of a
+#: whole night may show only in an evening's log and in a morning's dump.
 ANOTHER_MS = 12 * 3_600_000
 
 
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
-    """Return the verdict on a mode's worst incident, or on the newest of several equally bad incidents.
+    """Return the verdict on a mode's worst incident; of equally bad incidents, the newest counts.
 
-    If evidence of a failure comes from an input in `undated`, incidents cannot be separated, so all are merged.
+    Evidence from an input in `undated` belongs to no known incident. So all incidents are then merged into one.
     """
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
@@ -367,7 +367,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Return `by_key` with verdicts changed by `suspected_by_text`, then by `adjust` (stages "moment" and "shown")."""
+    """Change the verdicts in `by_key` by `suspected_by_text`, then by `adjust`, and return the result."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     judged = {
         key: [suspected_by_text(verdict, known[of], inputs) for verdict in every] for key, (of, every) in by_key.items()
@@ -381,10 +381,10 @@ def settled(
 def add_ends(
     bucket: Bucket, by_key: dict[str, tuple[Client, list[Verdict]]], ended: frozenset[str] | None = None
 ) -> None:
-    """Add verdicts to `by_key`: on the ends of clients, and on clients that became silent (function `silence`).
+    """Add verdicts on the ends of clients, and on clients that stopped reporting, to `by_key`.
 
-    If a client reported again after a gap, only the samples after the last gap are judged. `ended`: the instance ids
-    of the ended processes; None: treat every process as ended, because no later data exists.
+    Only a client's samples after its last gap are judged. `ended`: instance ids of the ended processes; None to treat
+    every process as ended.
     """
     state = bucket.state
     for number, ref in enumerate(state.all_clients):
@@ -406,7 +406,7 @@ def add_ends(
 
 
 def _outlived(bucket: Bucket, number: int) -> bool:
-    """Return True if the client has stopped reporting: the bucket has much newer data than the client's last sample."""
+    """Return True if the client stopped reporting long before the bucket's newest data."""
     return bool(bucket.newest_ms - bucket.state.clients.last[number] > bucket.quiet[number])
 
 

@@ -17,11 +17,11 @@ from clienthealth.monitor.adjust import APART_MS
 from clienthealth.read.recordings import Recorded
 from clienthealth.settings import Settings
 
-#: Maximum size of a record (bytes), large because a dump of thousands of threads is one record.
+#: Maximum size of a record (bytes). A dump of thousands of threads is one record.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: If the time in an input's file name is further than this (ms) from the other data of its process, the input counts as
-#: undated.
+#: Maximum distance (ms) of the time in a file's name from the other data of its process. At a greater distance, the
+#: file's times count as unknown.
 NEAR_MS = 1_800_000
 Attached = tuple[tuple[str, str], Input]
 
@@ -71,8 +71,7 @@ def examine(
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
     """Add a date to the times of day in the records of an attachment (`identified`), and yield the records.
 
-    The date comes from the name of the attachment's file, else from the dated attachments (`dated`) of the process;
-    without either, the records stay undated.
+    The date comes from the file's name, else from the process's dated attachments (`dated`), else no date is added.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]
@@ -84,8 +83,8 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.dated = True
         attached.shift(shift)
         if attached.named and not first - NEAR_MS <= attached.span_ms[0] <= last + NEAR_MS:
-            # The time in the file's name may be in another time zone. So shift these records by APART_MS, so far that
-            # no window contains both them and dated records.
+            # The time in the file's name may be in another time zone. So move these records by APART_MS (ten days).
+            # They are then never judged together with dated records.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             attached.cannot_read("time in the file's name that is far from all other data")
@@ -99,6 +98,6 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
-    """Move an undated record to APART_MS (ten days) before all dated data of its process: no window contains both."""
+    """Move an undated record to ten days (APART_MS) before its process's dated data: no window contains both."""
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
     return replace(record, ts_ms=min(starts) - APART_MS) if starts and record.ts_ms else record

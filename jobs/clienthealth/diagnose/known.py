@@ -1,4 +1,4 @@
-"""Collect from attached data what `adjust` needs besides verdicts, and suspect failures that attached texts report."""
+"""Collect facts by which verdicts on attached data are adjusted, and suspect failures that attached texts report."""
 
 from __future__ import annotations
 
@@ -22,22 +22,21 @@ from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
-#: `Input.what` begins with one of these texts if a person copied the metrics. The end of such a copy does not show that
-#: the client ended.
+#: Beginnings of `Input.what` for data that a person copied. The end of a copy does not show that the client ended.
 PASTED = ("metrics (", "log", "JSON document")
-#: A client's samples are complete if the last sample is shortly before the end of the process's data: at most
-#: LATE_INTERVALS times the median gap between samples, plus LATE_MS (ms).
+#: Maximum time from a client's last sample to the end of its process's data: LATE_INTERVALS times the median gap
+#: between samples, plus LATE_MS (ms). After a longer time, the client's last samples count as missing.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Metrics of one client belong to one sample if their times differ by at most APART_MS milliseconds.
 APART_MS = 500
-#: Inputs with more than MOST_LINES lines count as a whole log. In a whole log single errors are normal, so a few lines
-#: raise no suspicion.
+#: Inputs with more than MOST_LINES lines in total count as a whole log. Single errors are normal there, and raise no
+#: suspicion.
 MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
 
 def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input]) -> dict[Client, Context]:
-    """Return, for each client, the facts about its data (`Attached`) by which `adjust` can change its verdicts."""
+    """Return the `Context` of each client: facts by which `adjust` may change the client's verdicts."""
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
@@ -85,14 +84,15 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
 
 
 def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict:
-    """Return a `suspected` verdict if lines or a thread's stack in a short input point to the verdict's mode.
+    """Return a `suspected` verdict if a short input points to the verdict's failure mode, otherwise `verdict`.
 
-    A short input may be a small part of a log, so `Meaning.enough` lines suffice. One stack in a frame where threads
-    wait (`Facts.places`) is enough if the same input states that something hangs. Lines quoted in a text that only
-    explains an error do not count. No line counts if a later line shows that the failure is over.
+    One of these is enough:
 
-    `verdict` is returned unchanged if it is already unhealthy, if the client has samples, or if the inputs have more
-    than MOST_LINES lines in total.
+    - at least `Meaning.enough` lines of a log event that raises a suspicion of the mode
+    - if an input states that something hangs: a thread in a frame where threads wait (`Facts.places`)
+
+    Lines do not count in a text that only explains an error, or before a line that shows that the failure is over.
+    Nothing is suspected if the client has samples, or if the inputs have more than MOST_LINES lines in total.
     """
     attached, mode = known.attached, modes()[verdict.mode]
     if attached is None or attached.samples or verdict.unhealthy or sum(one.read for one in inputs) > MOST_LINES:
@@ -121,7 +121,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
 def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> list[Fact]:
     """Return one fact per thread that waits in a frame of `Facts.places`, and one per unfinished stop or flush.
 
-    Only an input with a line that says that something hangs yields facts.
+    Only inputs that state that something hangs yield facts.
     """
     said = {e.source.topic: quoted(e.text) for e in left if e.source is not None and e in SELF_DESCRIBED["hangs"]}
     ended = [e.ts_ms for e in left if "ended" in e.captures or catalogue().by_id[e.signature].life == "closed"]
@@ -149,7 +149,7 @@ def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> li
 
 
 def undated_topics(inputs: Iterable[Input]) -> frozenset[str]:
-    """Return the names (`topics`) of inputs with lines, dumps or samples that lack a date or a time of their own."""
+    """Return the names (`Input.topics`) of the inputs that lack dates or times."""
     return _topics(inputs, lambda attached: not attached.clocked)
 
 

@@ -31,7 +31,7 @@ class Diagnosis:
 
     clients     each judged client with its verdicts
     inputs      one entry per attached file, part of an archive, or standard input
-    dumps       the threads of all thread dumps in a record, by the record's `Source`
+    dumps       maps the `Source` of a record to the threads in the record's dumps
     also_seen   known issues by client; includes clients that were not judged
     recognised  number of readable records by format
     rejected    number of unreadable records by reason
@@ -68,9 +68,8 @@ def json_lines(
     """Yield one JSON object per client.
 
     Keys: `client`, `verdicts`, `also_seen` (known issues), `version` (known bugs of the client library's version),
-    `inputs` and `skipped` (all unused inputs). `inputs` has the used inputs of the client's process, and the used
-    inputs of an unknown process. `of_instance`: maps the instance id of a process to key-value pairs that are added
-    to the objects of its clients.
+    `inputs` and `skipped` (all unused inputs). `inputs` has the used inputs of the client's process, and those of
+    unknown processes. `of_instance`: maps a process's instance id to more keys and values for its clients' objects.
     """
     used = [attached for attached in diagnosis.inputs if attached.used]
     skipped = [_input(attached) for attached in diagnosis.inputs if not attached.used]

@@ -87,7 +87,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Return the stories; a short report merges stories without findings that differ only in the client's name."""
+        """Return the stories. A short report merges stories without findings that differ only in the client's name."""
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose
@@ -98,7 +98,7 @@ class _Report:
         return [replace(group[0], name=self._some([story.name for story in group])) for group in groups]
 
     def _inputs(self, inputs: Sequence[Input]) -> Iterator[str]:
-        """Yield a line on each input; in a short report, completely read inputs of one kind share a line."""
+        """Yield a line on each input. A short report shows several fully read inputs of one kind in one line."""
 
         def alike(attached: Input) -> object:
             whole = attached.used and attached.timed and not attached.left_out and not attached.unread
@@ -121,7 +121,7 @@ class _Report:
         return every if self.verbose else some
 
     def _facts(self, finding: Finding) -> Sequence[ShownFact]:
-        """Return all facts in verbose mode, else at most FACTS facts: the first fact and the newest other facts."""
+        """Return all facts. A short report gets at most three (FACTS): the first fact and the newest."""
         facts = finding.facts
         return self._chosen(facts, facts if len(facts) <= FACTS else [facts[0], *facts[1 - FACTS :]])
 
@@ -163,9 +163,7 @@ class _Report:
 
 
 def html_report(diagnosis: Diagnosis) -> str:
-    """Return the report as one page for a ticket: in the status page's style, without scripts and external resources.
-    Log text can be hostile, so the template escapes all text from inputs.
-    """
+    """Return the report as one HTML page without scripts and external resources. The text of inputs is escaped."""
     listed, inputs = stories(diagnosis), diagnosis.inputs
     templates(_PACKAGE).filters["text"] = _text
     return rendered(

@@ -1,4 +1,4 @@
-"""Prepare the report's content: one `Story` per client, the worst first, for terminal and HTML page."""
+"""Prepare the content of the report of `diagnose`: one `Story` per client, the worst first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes; t
 
 
 def next_command(library: str, dumps: int) -> str:
-    """Return, in words, what to send next to make the verdict certain. `dumps`: number of thread dumps at hand."""
+    """Return what to send next to make a verdict certain, in words. `dumps`: number of thread dumps in the inputs."""
     if dumps > 1:
         return MORE_THAN_DUMPS
     of_library = (one["dump"] for one in _DUMPS["library"] if any(word in library.lower() for word in one["words"]))
@@ -61,10 +61,10 @@ class ShownFact:
 
 @dataclass(frozen=True)
 class Finding:
-    """A `suspected` or `confirmed` verdict, in words. `since`: its onset.
+    """A `suspected` or `confirmed` verdict, in words.
 
-    `facts`: the decisive facts, at most 6 (MOST_FACTS). `detail`: (name, value) of each shown key of `Verdict.detail`.
-    `remedy`: what to do.
+    `since`: when the failure began. `facts`: the decisive facts, at most 6 (MOST_FACTS). `detail`: (name, value) of
+    each shown key of `Verdict.detail`. `remedy`: what to do.
     """
 
     verdict: Verdict
@@ -91,9 +91,9 @@ class Story:
     """A client's part of the report: findings, healthy modes, modes that cannot be judged, and what to send next.
 
     status    the status of the worst finding; without findings `ok` if every mode was judged, else `unknown`
-    headline  the status in a word or two. For `unknown`: the number of judged modes; if no mode was judged, the titles
-              of the client's known issues
-    adjusted  (mode, adjustments with their reasons) for each verdict that adjustments changed
+    headline  the status in a word or two. If the status is `unknown`: the number of judged modes, else the titles of
+              known issues
+    adjusted  (mode, names and reasons of adjustments) for each verdict that adjustments changed
     version   known bugs of the client's version, as `version_lines` yields them
     """
 
@@ -114,17 +114,17 @@ _GRAVITY = list(BY_ID).index
 
 
 def stories(diagnosis: Diagnosis) -> list[Story]:
-    """Return one story per client (what happened to it, in sentences), the worst verdicts first."""
+    """Return one `Story` per client, the worst first."""
     teller = _Teller(diagnosis)
     all_stories = [teller.story(client, verdicts) for client, verdicts in diagnosis.every]
     return sorted(all_stories, key=lambda story: (-_ORDER.index(story.status), story.name))
 
 
 def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """Yield (text, flag) pairs: a summary of the known bugs of the client's version, then each bug.
+    """Yield (text, flag): first a summary of the known bugs of the client's version, then each bug.
 
-    The flag is True for the summary, and for a bug that causes or resembles one of the modes `found`. Yields nothing if
-    the version has no known bug.
+    The flag is True for the summary, and for bugs that cause or resemble a mode in `found`. Without known bugs, yield
+    nothing.
     """
     advice = advised(client.library, client.version, client.kind)
     if not advice.known:
@@ -267,7 +267,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def input_line(attached: Input) -> str:
-    """Return one line about an input: its kind, lines used, time range, and the lines left out with the reasons."""
+    """Return one line about an input: its kind, the lines that were used, their time range, and what was left out."""
     parts = [attached.what or "not known"]
     if attached.used or attached.read:
         unit = "readings" if attached.what == "metrics.jsonl" else "records" if "JSON doc" in attached.what else "lines"

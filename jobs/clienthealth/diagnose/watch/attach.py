@@ -1,7 +1,7 @@
-"""Attach a Jolokia agent to a JVM of this machine while it is watched: on loopback, with a password, read-only.
+"""Attach a Jolokia agent to a JVM of this machine while `watch` reads the JVM.
 
-The launcher in the agent's jar loads the agent through Java's attach interface. The agent allows only reads of MBeans
-and thread dumps, and only with the agent's password.
+The launcher in the agent's jar loads the agent through Java's attach interface. The agent listens only on loopback, and
+needs a password. It allows only reads of MBeans and thread dumps.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Agent(NamedTuple):
 def runtime_of(pid: int) -> Literal["java", "python"]:
     """Return the runtime of a process. Without /proc/self/ns (not Linux), every process counts as Java.
 
-    Raises InputError if there is no such process, if it runs in a container, if it belongs to another user (root may
-    read every Python process), or if it is neither a Java nor a Python process.
+    Raises InputError if the process does not exist, runs in a container, belongs to another user, or is neither a Java
+    nor a Python process. Root may read the Python processes of all users.
     """
     process, own = _PROC / str(pid), _PROC / "self"
     try:
@@ -111,11 +111,13 @@ def agent_jar(given: Path | None) -> Path:
 
 @contextmanager
 def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent]:
-    """Yield an agent in the JVM. An agent attached here is removed at the end; an agent that the JVM had before stays.
+    """Yield the address of a Jolokia agent in the JVM. Attach an agent if the JVM has none.
 
-    An agent that a killed `watch` left in the JVM is replaced. `with_password`: True if the settings have a password
-    for agents. Raises InputError if no agent can be attached to the process, or if the process's agent needs an unknown
-    password; ServiceError if the launcher does not end in time; DependencyError if there is no Java with jdk.attach.
+    An agent attached here is removed at the end. An agent that a killed `watch` left behind is replaced.
+    `with_password`: True if the settings have a password for agents.
+
+    InputError: no agent can be attached, or the JVM's agent needs an unknown password. ServiceError: the launcher does
+    not end in time. DependencyError: there is no Java with jdk.attach.
     """
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         policy, config, password = (Path(folder, name) for name in ("policy.xml", "agent.properties", "password"))
@@ -188,10 +190,7 @@ def _is_abandoned(password: Path) -> bool:
 
 
 def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run a command in its own session, so that Ctrl-C reaches only `watch`. `seconds`: time limit.
-
-    Raises subprocess.TimeoutExpired.
-    """
+    """Run a command in its own session, so that Ctrl-C reaches only `watch`. Raises TimeoutExpired after `seconds`."""
     return subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -205,7 +204,7 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 
 
 def _launch(jar: Path, *arguments: str) -> str:
-    """Return the launcher's output; ignore the exit code, because the launcher fails if the agent answers late."""
+    """Run the launcher and return its output. Ignore its exit code: the launcher fails if the agent answers late."""
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:
         done = output_of(command, LAUNCH_SECONDS)

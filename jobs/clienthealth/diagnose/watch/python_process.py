@@ -1,4 +1,4 @@
-"""Read the state of a Python process: its stacks (py-spy reads them from outside), and its statistics page, if any."""
+"""Read the state of a Python process: its stacks, with py-spy, and its statistics page if it has one."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Page:
             return False
 
     def publish(self) -> None:
-        """Give `watch`'s session the statistics page. Raises ServiceError if the page's server does not answer."""
+        """Read the statistics page and pass it to the session. Raises ServiceError if its server does not answer."""
         self._session.take(self._read())
 
     def _read(self) -> RawRecord:

@@ -25,12 +25,12 @@ FACTS = 3
 #: The format of a row of the table. With these widths, the longest verdict fits into 80 columns.
 ROW = "{:<32.32} {:<8.8} {}"
 HANGING = " " * 12
-#: Maximum numbers of threads with a stack per process, of frames per stack, and of threads in the live table.
+#: Maximum numbers: of threads per process, of frames per stack, and of threads per process in the live table.
 THREADS, FRAMES, IN_TABLE = 4, 4, 2
 
 
 class Screen:
-    """Writes a table that is redrawn, or a line per change if the stream is not a terminal."""
+    """Writes a line per change and, if the stream is a terminal, a table that is redrawn."""
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
         self._stream = stream
@@ -45,7 +45,7 @@ class Screen:
         self.write(line for change in changes for line in _lines_on(change))
 
     def write(self, lines: Iterable[str]) -> None:
-        """Write lines below those that were written before, wrapped on a terminal."""
+        """Write lines below all earlier lines. On a terminal, wrap them at its width."""
         for line in lines:
             # Break lines only for a terminal, because a program that reads a pipe wants one line per fact.
             wrapped = (textwrap.wrap(line, _columns(), subsequent_indent=HANGING) or [""]) if self._live else [line]
@@ -69,7 +69,7 @@ class Screen:
         self.table(lines, colours)
 
     def table(self, lines: Sequence[str], colours: Sequence[str] = ()) -> None:
-        """Show `lines` in place of the present table, cut to the terminal's size; without a terminal do nothing.
+        """Replace the table on the terminal by `lines`, cut to the terminal's size. Without a terminal, do nothing.
 
         `colours`: the ANSI colour code of each line, '' for none.
         """
@@ -90,7 +90,7 @@ class Screen:
         self._stream.flush()
 
     def clear(self) -> None:
-        """Remove the table."""
+        """Remove the table from the terminal."""
         if self._drawn:
             self._stream.write(f"\x1b[{self._drawn}A\x1b[J")
             self._drawn = 0

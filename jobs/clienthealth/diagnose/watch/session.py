@@ -1,4 +1,4 @@
-"""Hold the data of watched clients (samples and dumps), and decode, pack and judge it as the monitor does."""
+"""Judge watched clients by their samples and dumps, with the monitor's own steps: decode, pack, judge."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ _ODD = re.compile(r"[^\w.-]+")
 
 
 class Recorder:
-    """Writes one folder per service, with `metrics.jsonl` and a `jstack-*.txt` per dump, for `diagnose` to read.
+    """Writes the watched data, without secrets, to files that `diagnose` can read.
 
-    Secrets are removed. Raises InputError if a file or folder cannot be written.
+    Each service gets a folder with `metrics.jsonl`, and a `jstack-*.txt` per dump. InputError: a file cannot be
+    written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -106,11 +107,11 @@ class Stand(NamedTuple):
 
 
 class Session:
-    """Takes records that would go to topics (`send`, from any thread), and judges them in `step`.
+    """Judges watched clients. `send` and `take` accept records from any thread, and `step` judges them.
 
     newest  the state of each client as the monitor would publish it, by the client's key
-    found   the worst verdict on each failure so far, by the client's key and the mode; a verdict that is withdrawn, or
-            moved to another client, is removed
+    found   the worst verdict so far, by the client's key and the failure mode. A verdict that is withdrawn, or moved to
+            another client, is removed
     dumps   the threads in the KEPT_DUMPS (20) newest records with dumps, by the `Source` of the record
     stands  a `Stand` for each thread of the application, by the instance id of its process, then by the thread's name
     faults  the texts of the errors that kept data or clients from being judged
@@ -138,9 +139,9 @@ class Session:
         self._inbox.put((record, None))
 
     def step(self, now_ms: int) -> list[Transition]:
-        """Judge the input that has come since the last step. `now_ms`: the present time (epoch ms).
+        """Judge the records since the last step. `now_ms`: the present time (epoch ms). Return the changes of findings.
 
-        Return changes of findings: opened, confirmed, closed (over), withdrawn (never true), moved to another client.
+        A finding is opened, confirmed, closed (it is over), withdrawn (it was never true) or moved to another client.
         """
         packer = Packer(1)
         for _ in range(self._inbox.qsize()):
@@ -187,10 +188,9 @@ class Session:
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
-        """Map the instance id of each process to a JSON object.
+        """Map the instance id of each process to a JSON object, which lacks unknown fields.
 
-        `threads`: the application's threads in the newest dump. `ended`: the time of the process's end (epoch ms),
-        copied from the argument `ended`. A field is absent if it is unknown.
+        `threads`: the application's threads in the newest dump. `ended`: the time of the process's end (epoch ms).
         """
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:

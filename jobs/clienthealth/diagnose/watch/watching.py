@@ -84,10 +84,10 @@ class Watched:
 
 
 def watched(text: str, jar: Path | None, settings: Settings, session: Session, agents: ExitStack) -> Watched:
-    """Return the process named by `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`, once its data has been read for
-    the first time.
+    """Connect to a process, read its data for the first time, and return it.
 
-    `jar`: the agent's jar, None for the default. An agent attached here is removed when `agents` is closed.
+    `text`: `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`. `jar`: the agent's jar, None for the default. An agent
+    attached here is removed when `agents` is closed.
 
     InputError: `text` names no process, or no agent can be attached to it. SettingsError: the URL is invalid.
     ServiceError: the process does not answer. DependencyError: a tool is missing.
@@ -122,7 +122,7 @@ def watch(
 ) -> None:
     """Read and judge the processes until `stop` is set, `seconds` are over, or all have ended.
 
-    `show` is called after each step with the changes of the clients' incidents.
+    `show` is called after each judgement with the changes of the clients' incidents.
     """
     due = time.monotonic()
     end = due + (math.inf if seconds is None else seconds)
@@ -173,7 +173,7 @@ def watch_group(
 
 
 def exit_code(record: HealthRecord) -> int:
-    """Return the exit code as `diagnose` does: 0 if the lag is fine, 1 if it is not, 3 if it is unknown."""
+    """Return the exit code: 0 if the group's lag is fine, 1 if it is not, 3 if it is unknown."""
     state = record.text("group", "status")
     return HEALTHY if state in FINE else NOT_JUDGED if state in (None, "UNKNOWN") else UNHEALTHY
 
