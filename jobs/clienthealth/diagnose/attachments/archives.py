@@ -1,10 +1,7 @@
-"""Unpack files: unpack streams while they are read, and archives into a folder.
+"""Unpack streams while they are read, and unpack archives into a folder.
 
 An archive is not trusted. The names of its members are made harmless, and links are left out. The unpacked size is
 limited to a multiple of the packed size, so that a few bytes cannot fill the disk.
-
-The first bytes of a file show whether the file is packed. The first bytes or the name show whether the file cannot be
-evidence (an image, a Java class).
 """
 
 from __future__ import annotations
@@ -37,8 +34,7 @@ Packing = Literal["gz", "bz2", "xz", "zst", "zip", "tar", "eml"]
 _TAR_MAGIC, _TAR_AT = b"ustar", 257
 #: The header fields of a saved mail (RFC 5322).
 _MAIL = re.compile(rb"(?:[\w-]{1,80}:[^\n]*\n(?:[ \t][^\n]*\n)*){2,200}\r?\n")
-#: Signs (first bytes, names, endings) of packed files, of files that cannot be evidence, and of archives that cannot be
-#: opened.
+#: Signs (first bytes, names, endings) of packed files, of files without evidence, and of unsupported archives.
 _FILES: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_suffix(".toml"))
 _BY_ENDING = {ending: what for what, endings in _FILES["endings"].items() for ending in endings}
 
@@ -121,8 +117,8 @@ class Unpacked:
 class _Zstd:
     """A reader of zstd that raises EOFError for data that is cut off, unlike zstandard's own reader."""
 
-    #: Number of compressed bytes per call of the decompressor. It is small, because few bytes of a zip bomb unpack to
-    #: very many.
+    #: Number of compressed bytes per call of the decompressor: small, because few bytes of a zip bomb unpack to very
+    #: many.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:
@@ -162,8 +158,10 @@ def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterat
     """Unpack a zip, a tar or a mail into an empty folder. `limit`: maximum number of unpacked bytes of all members.
 
     Yields (name, reason, True if the member may be evidence) for each member that is left out. A zip that is itself a
-    document (an Office file, a jar) is left out as a whole, with the name ''. Raises UnreadableError if the archive is
-    damaged, has more than MAX_MEMBERS members or exceeds `limit`; files that are already unpacked stay.
+    document (an Office file, a jar) is left out as a whole, with the name ''.
+
+    Raises UnreadableError if the archive is damaged, has more than MAX_MEMBERS members or exceeds `limit`. Files that
+    are already unpacked stay.
     """
     try:
         yield from {"zip": _zip, "eml": _mail}.get(packing, _tar)(raw, folder, limit)

@@ -1,9 +1,10 @@
-"""Split a log into entries, and yield only entries that contain a Kafka text: a text that only Kafka's clients log.
+"""Split a log into entries, and yield only entries with a Kafka text: a text that only Kafka's clients log.
 
-The log is read in blocks of whole lines. A block without Kafka texts is not parsed; its lines are only counted. The
-lines around each Kafka text are parsed: a log shipper's prefix is removed, and a line begins an entry or continues the
-entry above (a stack trace, a configuration). If several writers (pods, containers, programs) share a log, each line's
-prefix names its writer, and each writer's lines are collected separately. A thread dump in the log is one entry.
+The log is read in blocks of whole lines. Only lines near a Kafka text are parsed; the others are only counted. A line
+begins an entry, or continues the entry above it (a stack trace, a configuration). A thread dump is one entry.
+
+Several writers (pods, containers, programs) may share a log. The prefix of each line then names its writer, and each
+writer's lines are collected separately.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ MAX_PART = 1 << 22
 #: Once an entry has MAX_ENTRY_LINES lines, the next unindented line begins a new entry. For an entry that contains a
 #: thread dump, the only limit is MAX_DUMP (bytes).
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
-#: The zone of a local time is known if the time differs from the log shipper's time by a multiple of QUARTER_MS (±
-#: ZONE_EXACT_MS), and by at most MOST_QUARTERS * QUARTER_MS.
+#: A local time's zone is known if the time differs from the log shipper's time by a multiple of QUARTER_MS (a quarter
+#: of an hour, ± ZONE_EXACT_MS). The difference must be at most MOST_QUARTERS quarters.
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 _REMEMBERED = 20_000
 
@@ -109,15 +110,15 @@ class _Open:
 
 
 class Splitter:
-    """Takes the blocks of one file, and yields its entries that contain a text which only Kafka's clients log.
+    """Takes the blocks of one file, and yields the entries with a text that only Kafka's clients log (a Kafka text).
 
     lines    number of lines read so far
     first_ms, last_ms  time range of these lines
     telling  number of parsed lines with a Kafka text
     glued    number of `telling` lines that name a level, but were added to the entry above: a sign of an unknown layout
 
-    An entry of one line that repeats another entry (same writer and text, same tenth of a second) is not yielded
-    itself. Instead, one further entry is yielded for all these repetitions, with their number in `repeats`.
+    Repetitions of a one-line entry (same writer, text and tenth of a second) are merged. One further entry stands for
+    all of them; its `repeats` is their number.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -132,7 +133,7 @@ class Splitter:
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
         #: Entries already yielded; `repeats` counts their repetitions. A key is a whole line, or the tuple (writer,
-        #: text without the time, time in tenths of a second). A line with a key in this map is a repetition.
+        #: text without the time, time in tenths of a second).
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""
@@ -301,8 +302,8 @@ class Splitter:
                 # The shipper's time has a zone, so its difference from the line's local time shows the line's zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # If the difference between the shipper's time and the line's time fits no zone, the shipper was late,
-                # and the line's time is taken as UTC.
+                # A time difference that fits no zone means that the log shipper was late. The line's time then counts
+                # as UTC.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)
@@ -355,13 +356,12 @@ _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 
 class Scanner:
-    """Finds many texts in a block of bytes, as fast as memory can be read.
+    """Finds many texts in a block of bytes, faster than by a search for each text or by a regular expression.
 
-    The rarest seven consecutive bytes of a text contain four pieces of four bytes, which begin at bytes 0, 1, 2 and 3.
-    Wherever the block contains the text, one of these pieces begins at a multiple of four. So numpy reads the four
-    bytes at every fourth place of the block, and compares them with the pieces of all texts. Each hit is then compared
-    in full. Searching forty texts one by one, or by one regular expression, is fifty times slower. Texts of less than
-    seven bytes are searched one by one, so there should be few of them.
+    Seven consecutive bytes contain four pieces of four bytes. Wherever a block contains a text, one of these pieces of
+    the text begins at a multiple of four. So numpy compares only every fourth place of the block with the pieces of all
+    texts. Each hit is then compared in full. For forty texts, this is fifty times faster. Texts of less than seven
+    bytes are searched for one by one, so there should be few of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

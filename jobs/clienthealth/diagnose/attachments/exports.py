@@ -1,7 +1,7 @@
-"""Read the log messages in JSON (such as the result of a search in Kibana, Loki or Splunk), in tables and in XML.
+"""Read log messages from exports of log tools (Kibana, Loki, Splunk) in JSON, tables and XML.
 
-A row has a message and a time, under names that differ by tool. Rows become lines of text, the oldest first if all rows
-have a time. A line begins with the row's time if the time is known.
+A row has a message and a time, under names that differ by tool. Rows become lines of text, which begin with the row's
+time if it is known. If all rows have a time, the oldest row comes first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Kafka Connect writes an error into `trace`, Kafka's REST proxy into `error`, and Sentry into `value`.
+#: Names of message fields: `trace` is Kafka Connect's, `error` is Kafka REST Proxy's, and `value` is Sentry's.
 _MESSAGES = (
     *("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE"),
     *("trace", "error", "value"),
@@ -33,7 +33,7 @@ _TIMES = (
 _EVENT = re.compile(rb"<((?:log4j:)?(?:[eE]vent|record))[\s>]")
 _COLUMNS = {name.lower() for name in _MESSAGES} | {"jsonpayload.message", "event.original", "log.message", "logline"}
 _TIME_COLUMNS = {name.lower() for name in _TIMES} | {"date (utc)", "timestamp (utc)", "ingestiontime"}
-# A cell may hold a whole thread dump; Python's own limit is 128 KiB.
+# A cell may contain a whole thread dump; Python's own limit is 128 KiB.
 csv.field_size_limit(1 << 30)
 
 
@@ -126,7 +126,7 @@ def _lines(rows: Sequence[Row]) -> bytes:
         return b""
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
     if len(timed) == len(rows):
-        # Reverse rows that come newest first before sorting, because `sorted` keeps the order of rows with equal times.
+        # `sorted` keeps the order of rows with equal times. So first reverse the rows if the newest comes first.
         in_turn = rows if timed[0] <= timed[-1] else reversed(rows)
         rows = sorted(in_turn, key=lambda row: row.ts_ms or 0)
     return "".join(map(_line, rows)).encode("utf-8", "replace")

@@ -1,11 +1,13 @@
-"""Make snapshots of clients from pasted metrics, whatever the form of the paste.
+"""Make snapshots of clients from pasted metrics, in any of these forms:
 
-Three forms have one value per line: a Prometheus exposition, scraped once or often; `attribute = value`, which JMX
-shells print after or below the name of an MBean; and `group:name:{tags} : value`, which Kafka's tools print. JmxTool's
-CSV has one sample per line. A listing of a consumer group, as `kafka-consumer-groups --describe` prints it, has one
-partition per line. Three forms occur within a line of a log: librdkafka's statistics, answers of Jolokia, and
-`print(producer.metrics())` of kafka-python. A sample ends where one of its series occurs again, at the next timestamp,
-or at the heading of the next listing.
+- a Prometheus exposition, scraped once or several times
+- `attribute = value`, which JMX shells print after or below the name of an MBean
+- `group:name:{tags} : value`, which Kafka's tools print
+- JmxTool's CSV, with one sample per line
+- a consumer group's listing by `kafka-consumer-groups --describe`, with one partition per line
+- within a log line: librdkafka's statistics, answers of Jolokia, `print(producer.metrics())` of kafka-python
+
+A sample ends where one of its series occurs again, at the next timestamp, or at the heading of the next listing.
 """
 
 from __future__ import annotations
@@ -41,9 +43,9 @@ _LINES = tuple(find for name, find in _RE.items() if name.startswith("line_"))
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: The search for JSON in a text of n characters ends when failed attempts to parse have cost more than _ATTEMPTS * n.
-#: An attempt costs the number of characters from its beginning to its error, plus 1/_COUNTED of the error's position in
-#: the text, because the parser counts all line ends before the error.
+#: The search for JSON in a text of n characters ends when failed attempts have cost more than _ATTEMPTS * n. A failed
+#: attempt costs the number of characters it read. It also costs 1/_COUNTED of the error's position in the text, because
+#: the parser counts all line ends before the error.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -80,7 +82,7 @@ def _of_client(sample: re.Match[str] | None) -> bool:
 
 
 def _columns(line: str) -> list[str]:
-    """Return our names of the columns if the line is the heading of a consumer group's listing, else []."""
+    """Return our names of the columns if the line is the heading of a consumer group's listing; else []."""
     heading = line.upper().replace("CURRENT OFFSET", "CURRENT-OFFSET").replace("LOG END OFFSET", "LOG-END-OFFSET")
     names = [_TABLES["columns"].get(cell, "") for cell in _RE["cell"].findall(heading)] if "TOPIC" in heading else []
     return names if {"topic", "partition", *_OFFSETS[:2]}.issubset(names) else []
@@ -142,10 +144,7 @@ class _Table:
 
 
 class _Pile:
-    """Collects metrics, line by line, into a sample.
-
-    A new sample begins where a metric occurs again, or at a line with a time.
-    """
+    """Collects metrics line by line. A new sample begins where a metric occurs again, or at a line with a time."""
 
     def __init__(self, jvm: ClientProcess, file_ms: int) -> None:
         self.jvm, self.file_ms = jvm, file_ms
@@ -199,7 +198,7 @@ class _Pile:
         self.mbeans.setdefault(mbean, {})[name] = value
 
     def _partition(self, count: int, row: Mapping[str, str]) -> Iterator[Reading]:
-        """Add a row of a group's listing to the sample; without member columns, the partition counts as assigned."""
+        """Add a row of a consumer group's listing. Without columns on members, the partition counts as assigned."""
         group, partition = row.get("group") or self.group or UNNAMED, integer(row["partition"])
         metrics = {name: value for name in _OFFSETS if (value := number(row.get(name))) is not None}
         if partition is None or "end-offset" not in metrics:
@@ -260,8 +259,8 @@ class Document(NamedTuple):
 def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Document]:
     """Yield the JSON objects and lists in a text.
 
-    Each of them must begin at a match of `begins` (by default at the beginning of a line), or follow another object or
-    list after only blanks and commas. `Document.lines` counts from 0.
+    Each must begin at a match of `begins` (by default at the beginning of a line), or follow another object or list.
+    Only blanks and commas may be between them. `Document.lines` counts from 0.
     """
     decoder, line, counted, at, left = json.JSONDecoder(), 0, 0, 0, _ATTEMPTS * len(text)
     while left >= 0 and (opened := begins.search(text, at)):
@@ -312,9 +311,7 @@ def _is_reading(value: Any) -> bool:
 
 
 def _printed(text: str) -> dict[str, dict[str, Any]] | None:
-    """Return the first Python dict in the text that looks like the result of a client's `metrics()`; None without
-    one.
-    """
+    """Return the first Python dict in the text that looks like a client's `metrics()`; None if there is none."""
     at = text.find("{'")
     for _ in range(_BRACES):
         end = _closing(text, at) if at >= 0 else 0

@@ -1,12 +1,12 @@
 """Open the inputs of `diagnose` as named streams of bytes: files, folders, archives (also nested), standard input.
 
-Files that are given together belong to one process if they are in one folder, and so do all files of a given folder or
-archive. An inner folder is a separate process, unless the inner folder's name only sorts files (`logs/`, `dumps/`).
+Rules by which an input belongs to a process:
 
-Names can separate processes, too. If there is a file `X-metrics.jsonl`, this file and `X.log` belong to a process X.
-Each of several logs (`worker-1.log`, `worker-2.log`) is a process of its own if the name of every other file begins or
-ends with the name of a log (`worker-1-dump.txt`). If the prefixes of a log's lines name several pods or programs, each
-of these is a separate process, too.
+- Given files of one folder, and all files of a given folder or archive, belong to one process.
+- An inner folder is a separate process, unless its name only sorts files (`logs/`, `dumps/`).
+- If there is a file `X-metrics.jsonl`, this file and `X.log` belong to a process X.
+- Several logs (`worker-1.log`) are separate processes, if all other files are named after them (`worker-1-dump.txt`).
+- If prefixes of a log's lines name several pods or programs, each of these is a separate process.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Input:
     end_ms     time of the last used item
     dated      False if the items have a time of day but no date
     named      'day' if the items get date and time from the file name, 'clock' if only a time of day, else ''
-    local      True if the items' times name no zone, so that these times are read as UTC
+    local      True if the items' times name no zone; they are then read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
-    emptied    number of records without a client since the last record with a client; 0 before the first such record
+    emptied    number of records without client metrics since the last record with some; 0 if no record has any
     timed      False if the items' times are made up: the order is known, but durations are not
     left_out   number of lines that were left out, by reason; lines that are not about Kafka are not counted
     unread     number of lines that may be evidence but could not be read, by reason
     process    the process that wrote the input: (service, instance or host); None if unknown
-    topics     names of the input in evidence: `Source.topic` is one of these names there, not a Kafka topic
+    topics     names by which evidence refers to the input (`Source.topic`); they are no Kafka topics
     names_client  True if any line names a Kafka client, or a class of a client's library
     """
 
@@ -81,7 +81,7 @@ class Input:
         return None if self.start_ms is None or self.end_ms is None else (self.start_ms, self.end_ms)
 
     def span(self, *times: int | None) -> None:
-        """Extend the input's time range to these times, epoch ms."""
+        """Extend the input's time range so that it contains these times (epoch ms)."""
         if known := [time for time in (self.start_ms, self.end_ms, *times) if time is not None]:
             self.start_ms, self.end_ms = min(known), max(known)
 
@@ -99,7 +99,7 @@ class Input:
         self.unread[why] = self.unread.get(why, 0) + count
 
 
-#: Words in file names that describe content or part of a file, and so name no process.
+#: Words in file names that describe a file's content. They name no process.
 _GENERAL = re.compile(
     r"app|application|audit|client|console|csv|debug|dump|dumps|err|error|gc|info|json|"
     r"jsonl|kafka|log|logs|main|messages|metrics|ndjson|out|output|root|server|stack|stacks|"
@@ -113,8 +113,8 @@ _ROLLED = re.compile(r"\.log\.\d+\b|\d{4}[-_.]?\d\d[-_.]?\d\d(?:[-_.T]?\d+)*", r
 def own_processes(names: Sequence[str]) -> dict[str, str]:
     """Map each file's name to its process: `worker-1` for `worker-1.log` and `worker-1-dump.txt`.
 
-    Returns {} if there is only one log, if a log has a general name (`app.log`), or if the name of another file neither
-    begins nor ends with the name of a log.
+    Returns {} if there is only one log, or if a log has a general name (`app.log`). Returns {} also if another file's
+    name neither begins nor ends with the name of a log.
     """
     words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
     logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}
@@ -138,8 +138,8 @@ def _words(name: str) -> tuple[str, ...]:
 def named(writer: str) -> tuple[str, str]:
     """Return (service, instance) of the `writer` (pod, container, program) that a log line's prefix names.
 
-    The instance is `writer`. The service is `writer` without host, process id, container, and the suffix of a pod or
-    replica: `web` for `web-1` and `pod/web-7d9f8c6b54-x2x4z/app`, `app` for `host app[12]`.
+    The instance is `writer`. The service lacks host, process id, container, and the suffix of a pod or replica. It is
+    `web` for `web-1` and `pod/web-7d9f8c6b54-x2x4z/app`, and `app` for `host app[12]`.
     """
     last = writer.split(" ")[-1] if " " in writer else writer
     name = re.sub(r"\[\d+\]$", "", last)
@@ -169,7 +169,7 @@ _SORTING = re.compile(
 class Stream:
     """A file to read.
 
-    process  (service, instance) as known without the content, which may name another process
+    process  (service, instance) according to the file's name and folder; the file's content may name another process
     file     the file's path in the folder or archive of its process
     head     the beginning of the file's content
     read     a function that returns the rest of the file's content
@@ -201,7 +201,7 @@ class _Parent:
 
 
 class Opener(ExitStack):
-    """Opens the user's inputs, one stream after the other. `inputs`: all of them in order, even if not read."""
+    """Opens the user's inputs one after the other. `inputs`: all inputs in order, also those that cannot be read."""
 
     def __init__(self, stdin: IO[bytes] | None = None) -> None:
         super().__init__()
@@ -363,7 +363,7 @@ class _Joined:
 
 
 def _head(read: Read) -> bytes:
-    """Return enough bytes to recognise a file's kind; raise UnreadableError only if no byte can be read."""
+    """Return the first bytes of a file, which show its kind. Raise UnreadableError only if no byte can be read."""
     head = b""
     try:
         while len(head) < HEAD and (chunk := read(HEAD - len(head))):

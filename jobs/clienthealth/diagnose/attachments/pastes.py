@@ -1,8 +1,7 @@
 """Undo what mail programs, issue trackers, chats and browsers do to a pasted text, before the text is read.
 
 These programs add quoting, HTML, escaped line ends, backticks, and prefixes before stack frames (numbers, bullets, a
-logger's prefix). These programs also put stacks on one line, and wrap lines. A text without such changes is returned
-unchanged.
+logger's prefix). They also put stacks on one line, and wrap lines.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ Context = Literal["logged", "quoted", "explained"]
 MOST = 1 << 22
 #: In a text of at most this size (bytes), two successive lines are also examined as one wrapped line.
 _EXCERPT = 1 << 16
-#: A prefix is removed if at least _ALIKE stack frames begin with it; fewer frames may be a coincidence. A line with at
-#: least _ON_ONE_LINE frames is a stack that lost its line ends.
+#: A prefix is removed if at least _ALIKE stack frames begin with it. A line with at least _ON_ONE_LINE frames is a
+#: stack that lost its line ends.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: A tool may have wrapped a text if no line is wider than _WIDEST characters, and at least _SHARE of the lines would,
-#: with the next line's first word, be wider than the widest line.
+#: A tool may have wrapped a text if no line is wider than _WIDEST characters. At least _SHARE of the lines must also be
+#: so wide that the next line's first word would make them wider than the widest line.
 _WIDEST, _SHARE = 200, 0.8
 #: Two lines that begin with this many equal characters were written as separate lines: no tool wrapped them.
 _SAME = 12
@@ -48,11 +47,11 @@ _WEIGHTS = {"": 1, "-strongly": 3}
 #: line to _AFTER lines after it.
 _PAGE = 1 << 18
 _BEFORE, _AFTER = 30, 20
-#: If fewer than _PROSE bytes of words are near a line, its `Context` is `explained` only if the explaining words have a
-#: total weight of at least _EXPLAINS: a single explaining word may be a label.
+#: A single explaining word ("cause") may be a label. So if fewer than _PROSE bytes of words are near a line, its
+#: `Context` is `explained` only if the explaining words have a total weight of at least _EXPLAINS.
 _PROSE, _EXPLAINS = 80, 2
-#: If a program's output is at most _BESIDE lines from a line, _OUTPUT is added to the weight of the words near the line
-#: that report a failure.
+#: A program's output at most _BESIDE lines from a line suggests that a person reports a failure. Then _OUTPUT is added
+#: to the weight of the words that report a failure.
 _BESIDE, _OUTPUT = 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
@@ -87,9 +86,10 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> Callable[[int], Context]:
     """Return a function from a line's number to the line's context. `content`: a pasted text, cleaned by `restored`.
 
-    Only a text with Markdown, or in Chinese, Japanese or Korean, can have `explained` lines. A line is `explained` if
-    the lines around it explain ("usually") at least as much as they report ("crashed"). Other lines are `quoted` if no
-    line near them has a time, else `logged`. In a text of more than _PAGE bytes (256 KiB) all lines are `logged`.
+    explained  the words around the line explain ("usually") at least as much as they report ("crashed"); only in a text
+               with Markdown, or in Chinese, Japanese or Korean
+    quoted     no line near the line has a time
+    logged     all other lines; all lines of a text of more than 256 KiB (_PAGE)
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
@@ -100,9 +100,7 @@ def context(content: bytes) -> Callable[[int], Context]:
 
     @cache
     def weights(number: int) -> tuple[int, ...]:
-        """Return a line's (weight of words that explain an error, weight of words that report a failure, bytes, number
-        of English words).
-        """
+        """Return a line's weights of explaining and of reporting words, its bytes, and its number of English words."""
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):
             return _RE["command"].match(line) is not None, 0, 0, 0

@@ -1,8 +1,8 @@
 """Turn a stream of bytes into records: recognise its kind, and find what may be about a Kafka client.
 
-The kinds of streams are OTLP protobuf, samples of a recording (`metrics.jsonl`), JSON (a document, or one per line),
-InfluxDB's line protocol, exports of log searches (Kibana), pasted metrics, and thread dumps of any shape. Everything
-else is a log. Texts of moderate size are examined as a whole, larger ones in blocks.
+A stream is OTLP protobuf, samples of a recording (`metrics.jsonl`), JSON, InfluxDB's line protocol, an export of a log
+search (Kibana), pasted metrics, thread dumps, or a log. A text of at most 16 MiB (WHOLE) is examined as a whole, a
+larger text in blocks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SAMPLE = 1 << 16
 _MARKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-producer-network LOG-END-OFFSET".split()
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
-#: Matches a time or a stack frame: either is a sign that a program wrote a log entry, and that no person quotes it.
+#: Matches a time or a stack frame. Both show that a program wrote the log entry, not a person who quotes it.
 _LOGGED = re.compile(r"\d\d:\d\d:\d\d|\|\d{10}\.\d|^\s+at |^\s+File \"|^#\d", re.MULTILINE)
 _LIBRARY = re.compile(LIBRARIES.encode(), re.IGNORECASE)
 
@@ -49,11 +49,11 @@ Progress = Callable[[str, int, int | None], None]
 
 
 class Reader:
-    """Reads one stream. `progress`: called after each read with the stream's name, bytes read, and size (or None).
+    """Reads the records of one stream.
 
-    `now_ms`: the present time (epoch ms); replaces a file's time of modification that is missing or not credible.
-    `undated`: maps a process (service, instance) to the time (epoch ms) given to its lines, dumps and samples that have
-    no time. All readers of an examination share this mapping and add to it.
+    progress  called after each read with the stream's name, the number of bytes read, and the stream's size (or None)
+    now_ms    the present time (epoch ms), used if a file's time of modification is missing or not credible
+    undated   maps a process (service, instance) to the time (epoch ms) of its data without times; readers share it
     """
 
     def __init__(
@@ -172,8 +172,7 @@ class Reader:
         rows, what = exports.exported(content, lines, self._is_recognised)
         if rows:
             self.input.what, self._cut = what, self._cut and what != exports.DOCUMENT
-        # Leave a log tool's export unchanged: `restored`, which undoes changes by a paste, may remove quotation marks
-        # of JSON.
+        # Do not undo changes by pasting (`restored`) in a log tool's export: this might remove quotation marks of JSON.
         content = content if rows else restored(content)
         self._context, self._narrated = context(b"" if rows else content), narrated(b"" if rows else content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
@@ -385,7 +384,7 @@ class Reader:
         if splitter.first_ms is not None and (self._logs or not self._found):
             self.input.span(splitter.first_ms, splitter.last_ms)
             if layout.times.zoned:
-                # The zone in the log's times is the machine's zone, unless it is UTC: any machine may log in UTC.
+                # The zone in a log's times is the machine's zone. An exception is UTC: any machine may log in UTC.
                 self.input.zone_ms = -layout.times.ahead_ms or None
             elif splitter.zone_ms is not None:
                 self.input.zone_ms = splitter.zone_ms
@@ -468,10 +467,7 @@ def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
 
 
 def _is_reading(line: bytes) -> bool:
-    """Return True if the line is a sample in the format of our recordings:
-
-    JSON with metrics that have names like `MBean/attribute`.
-    """
+    """Return True if the line is a sample of a recording: JSON with metrics that are named `MBean/attribute`."""
     document = mapping(parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None)
     values = document.get("metrics")
     if not isinstance(document.get("ts"), int) or not isinstance(values, dict):
@@ -482,7 +478,6 @@ def _is_reading(line: bytes) -> bool:
 def _is_by_line(lines: Sequence[bytes]) -> bool:
     """Return True if at least 3/4 of the lines begin like JSON, and at least half of all lines are valid JSON."""
     begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
-    # Check the first characters before parsing: this check is quick, and few log lines begin with a brace or a bracket.
     if not begun or len(lines) < (len(lines) - len(begun)) * 4:
         return False
     return sum(isinstance(parsed(line), dict | list) for line in begun) * 2 >= len(lines)

@@ -1,8 +1,8 @@
-"""Turn a file's bytes into UTF-8 text in blocks of whole lines, and find the envelope of its lines.
+"""Turn a file's bytes into blocks of UTF-8 text, and find the envelope of its lines.
 
 The envelope is what programs add to the original lines: an encoding, colours, JSON around each line, prefixes.
-Container runtimes, orchestrators and syslog write *prefixes*, up to three in a row, for example if the output of
-`docker compose logs --timestamps` went through syslog. A prefix may name the time and the writer of the line.
+Container runtimes, orchestrators and syslog write prefixes, up to three in a row. A prefix may name the time and the
+writer of its line.
 
 Every block ends with a line end, except perhaps the last block of a file. At most one block and one line are in memory.
 """
@@ -38,9 +38,7 @@ Read = Callable[[int], bytes]
 
 
 def encoding_of(head: bytes) -> tuple[str, int] | None:
-    """Return the encoding that a file's first bytes show, and the length of the byte order mark; None if the file is no
-    text.
-    """
+    """Return (encoding, length of the byte order mark) by a file's first bytes; None if the file is no text."""
     for mark, name in _BOMS:
         if head.startswith(mark):
             return name, len(mark)
@@ -97,10 +95,7 @@ Fields = Mapping[str, object]
 
 
 def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
-    """Return the kind of object that wraps each line, and a function that unwraps all lines of blocks.
-
-    None if the lines are not wrapped.
-    """
+    """Return (kind of wrapper, function that unwraps the lines in blocks); None if the file's lines are not wrapped."""
     first = plain(head).lstrip(b"\xef\xbb\xbf\n ").partition(b"\n")[0]
     if first.startswith(b"{"):
         wrapped = mapping(parsed(first))
@@ -116,7 +111,7 @@ def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
 
 def _unwrapped(line_of: Callable[[Fields], bytes | None], blocks: Iterator[bytes]) -> Iterator[bytes]:
     def line(raw: bytes) -> bytes:
-        # Keep a line that cannot be unwrapped as it is, so that no line is lost.
+        # Keep a line that cannot be unwrapped, so that no line is lost.
         return (line_of(mapping(parsed(raw))) if raw.startswith(b"{") else None) or raw
 
     for block in blocks:
@@ -167,13 +162,13 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         if lines:
             yield b"\n".join(lines) + b"\n"
     if entry and (last := _journal(entry)):
-        # No empty line ends the last entry, so the export is cut off: yield the part of the entry that is present.
+        # No empty line ends the last entry, because the export is cut off. Yield the part of the entry that is present.
         yield last + (b"\n" if not rest else b"")
 
 
 _FITS = 0.5
 _SAMPLE = 2_000
-#: A line that belongs to the entry above: a frame, the value of an option, an exception.
+#: Matches a line that belongs to the entry above it: a frame, the value of an option, an exception.
 _BELOW = re.compile(rb"\t|\s+(?:at |[\w.]+ = )|at |Caused by|Suppressed|[\w.$]{1,300}(?:Exception|Error)\b")
 
 
@@ -191,8 +186,9 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        The application itself may write text that looks like a shipper's prefix. This text stays part of the lines if,
-        after its removal, less than half (_FITS) of the lines about Kafka can be parsed, and fewer of them than before.
+        An application may write text that looks like a shipper's prefix. This text counts as a prefix if at least half
+        (_FITS) of the lines about Kafka can be parsed without it. Otherwise, it counts as a prefix only if no more
+        lines can be parsed with it.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
@@ -225,7 +221,7 @@ class Layout:
         return utf8(self.shipped.parted(line).line).decode()
 
     def time_before(self, numbered: Mapping[int, bytes]) -> Callable[[int], int]:
-        """Return a function from a line's number to the time (epoch ms) of the nearest dated line above this line.
+        """Return a function from a line's number to the time (epoch ms) of the nearest dated line above it.
 
         The function returns 0 if none of the 500 lines above is dated. `numbered`: maps line numbers to the lines of
         one pod or program, without prefixes.
@@ -242,8 +238,8 @@ class Layout:
         return before
 
 
-#: A prefix is recognised if at least this share of the lines has it: a tool also writes lines of its own without the
-#: prefix, such as `-- Logs begin at …`.
+#: A prefix is recognised if at least this share of the lines has it. The prefixing tool's own lines lack the prefix,
+#: such as `-- Logs begin at …`.
 _PREFIX_SHARE = 0.8
 _MOST_PREFIXES = 3
 _PREFIX_SAMPLE = 400
@@ -253,7 +249,7 @@ _PREFIXES = {
     for name, pattern in table(Path(__file__).with_name("prefixes.toml")).items()
 }
 _TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
-#: A line that begins with a time or a level, which the application or a shipper wrote.
+#: Matches a line that begins with a time or a level.
 _TIMED_OR_LEVELLED = re.compile(_TIMED_REST.pattern + rb"|[A-Z]{4,16}[ :]|[A-Z][a-z]{2}\.? [ \d]\d")
 #: Matches further lines of a stack trace or a list of options. An application writes no time before these lines.
 _GOES_ON = re.compile(rb"\t|\}|[ ]+(?:at |\.\.\. \d|[\w.]+ = )|Caused by: |Suppressed: ")
@@ -273,7 +269,7 @@ class Stripped(NamedTuple):
 
 
 class Prefixes:
-    """Prefixes of lines: their kinds (`names`, outermost first), and the pods or programs they name (`keys`)."""
+    """The prefixes of a file's lines. `names`: their kinds, the outermost first; `keys`: pods or programs in them."""
 
     def __init__(self, sample: Sequence[bytes]) -> None:
         self.names: list[str] = []
@@ -331,7 +327,7 @@ def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
     """Return True if `docker compose` wrote the prefixes.
 
-    Some versions of docker compose pad all names to one width; others write one blank after a name.
+    Some of its versions pad all names to one width; others write one blank after a name.
     """
     keys = {match["key"].upper() for match in matches}
     levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}
@@ -354,10 +350,9 @@ def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
     return len(numbers) > 1 and all(0 < high - low <= most for low, high in pairwise(numbers))
 
 
-#: Prefixes that a tool or the application may have written; a function for each prefix decides whether a tool wrote it.
+#: For each prefix that an application may write, too: a function that decides whether a tool wrote it.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
-    # An application writes a time only before an entry's first line; a tool writes it also before the lines of a stack
-    # trace.
+    # An application writes a time only before an entry's first line. A tool writes it also before the lines of a stack.
     "timestamps": lambda found: _count(_GOES_ON, found) > 0 or 2 * _count(_TIMED_REST, found) > len(found),
     "syslog": _is_syslog,
     "compose": _is_compose,
