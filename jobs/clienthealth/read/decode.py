@@ -1,7 +1,7 @@
 r"""Decode an input record into client snapshots, log lines, and the reasons why parts of it cannot be used.
 
-The header `format` names a record's format. Without that header, the record's content shows its format. Fields of the
-client's identity that are missing from the payload are taken from the record's headers, then from its Kafka key:
+The header `format` names a record's format. Without that header, the record's content shows its format. The payload may
+lack fields of the client's identity. These come from the record's headers, or else from its Kafka key:
 `service|instance|client_id`, with `|` and `\` in a part escaped by `\`. For KIP-714 pushes through our broker plugin,
 headers identify the client (`formats/_pushed.py`), and the broker's clock gives the snapshot's time. A push without
 metrics of a producer or consumer is no error, because since Kafka 4.0 admin clients push, too.
@@ -91,7 +91,7 @@ class Decoded(msgspec.Struct):
 
 
 class _Parsed(msgspec.Struct):
-    """A parsed record. Its `content` still lacks the fields that the record's headers and key contain."""
+    """A parsed record, before missing fields are filled in from its headers and key."""
 
     result: Decoded
     record: Record = Record(text="")
@@ -248,7 +248,7 @@ def _wrong(mistake: Exception) -> str:
 
 
 def _unreadable(record: Record) -> str | None:
-    """Return why a record's text is damaged: binary, truncated-json or malformed-json; None if it is not damaged."""
+    """Return why a record's text is damaged: binary, truncated-json or malformed-json. None if it is not damaged."""
     text = record.text
     if _CONTROL.search(text):
         return "binary"
@@ -319,7 +319,7 @@ def _foreign(client: Identity, topic: str, settings: Settings) -> str | None:
 
 
 def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str | None:
-    """Fill in the snapshot's missing fields; return the reject reason, or None if the snapshot is usable."""
+    """Fill in the snapshot's missing fields. Return the reject reason, or None if the snapshot is usable."""
     client = _identified(snapshot.client, record)
     if not client.service or not client.instance:
         instance = client.instance or client.host or ""
@@ -334,7 +334,7 @@ def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str |
 
 
 def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
-    """Fill in the line's missing fields; return the reject reason, or None if the line is usable."""
+    """Fill in the line's missing fields. Return the reject reason, or None if the line is usable."""
     line.client = client = _identified(line.client, record)
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms

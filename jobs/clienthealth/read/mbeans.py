@@ -26,14 +26,13 @@ GROUP_OPTION = "group.id"
 RUNTIME = "java.lang:type=Runtime"
 _PROPERTY = re.compile(r'(?:^|,)\s*+([^=,]++)=("(?:[^"\\]|\\.)*"|[^,]*)')
 _ESCAPED = re.compile(r"\\(.)")
-#: Consumers up to 1.0 have topic and partition in the name of the lag's attribute, not in the MBean's name.
+#: Consumers up to 1.0 report a partition's lag in an attribute that has topic and partition in its name.
 _LAG = ".records-lag"
 _LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
 #: Since Kafka 2.4, consumers without a client.id are named after their group.
 _NAMED_BY_GROUP = re.compile(r"consumer-(?P<group>.+)-\d+")
 
-#: MBean attributes that contain a client's version, as `type/attribute` or `type/name/attribute` (`AppInfo`: the Scala
-#: client).
+#: The MBean attributes that contain a client's version. `AppInfo` is an MBean of the Scala client.
 VERSIONS = frozenset({"app-info/version", "app-info/Version", "AppInfo/Version/Value"})
 
 _KINDS = metric_names.kinds()
@@ -47,8 +46,7 @@ class MBean(NamedTuple):
     path     the MBean's `type`, or `type/name` if it has both properties
     subject  the measured client, topic, partition or broker; `subject.kind` is None if the MBean measures
              no Kafka client
-    group    the client's consumer group, from the Scala consumer's MBeans, or from a Java consumer's default client id,
-             which contains it; None if unknown
+    group    the consumer group in a Scala consumer's MBean, or in a Java consumer's default client id; else None
     names    maps the MBean's attributes to our names of metrics
     """
 
@@ -77,7 +75,7 @@ NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
-#: Patterns of MBeans to request, with attributes (empty: all); reading an attribute takes CPU time in the JVM.
+#: Maps a pattern of MBeans to the attributes to request (empty: all). Each attribute takes CPU time in the JVM.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
     # Request all attributes, because consumers up to 1.0 have an attribute for the lag of each partition.
@@ -106,7 +104,7 @@ def object_name(name: str) -> tuple[str, dict[str, str]]:
 
 @lru_cache(maxsize=16_384)
 def parts(mbean: str) -> MBean:
-    """Parse an MBean's name.
+    """Return the meaning of an MBean's name.
 
     The client id is the property `client-id`. Scala clients have their id in the property `clientId`; old Java clients
     have it in the property `id` of `app-info`.

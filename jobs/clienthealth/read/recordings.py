@@ -1,10 +1,10 @@
 """Read recordings and other files as records, as if the records came from topics.
 
-Each folder is read as the data of one process. But a file `X-metrics.jsonl`, with `X.log`, belongs to a second process,
-named X. `metrics.jsonl` has one sample per line. A file `*.log` or `*.txt` (such as `jstack-*.txt`) contains either one
-thread dump or log entries. A stack trace belongs to the log line above the trace. Any other file has records in any
-known format: one record per line, or a single record if the file is binary, a JSON document or a page in Prometheus's
-text format.
+Each folder is one process. But a file `X-metrics.jsonl`, with `X.log`, belongs to a second process, named X.
+
+metrics.jsonl  one sample per line
+*.log, *.txt   one thread dump, or log entries; a stack trace belongs to the log line above it
+other files    records in any known format, one per line; a binary file, JSON document or Prometheus page is one record
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
         kind = "metrics"
         process = ClientProcess(service, instance, instance)
         numbered = ((n, line, readings(line, process)) for n, line in enumerate(data.splitlines()))
-        # A line of a recording may contain several clients.
+        # One line may contain several clients. Each client becomes a record.
         values = (
             (n, value)
             for n, line, content in numbered
