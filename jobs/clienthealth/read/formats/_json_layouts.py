@@ -150,9 +150,7 @@ def parsed(text: str | bytes) -> Any:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a JSON value as text; a value that is not a text becomes its JSON text. Returns None for null, and for a
-    value that Python cannot write as JSON.
-    """
+    """Return a text unchanged, and another JSON value as JSON text; None for null and unwritable values."""
     if value is None or isinstance(value, str):
         return value
     try:

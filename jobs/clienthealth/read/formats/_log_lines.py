@@ -1,7 +1,7 @@
 """Parse a log line that is the message within a log shipper's record.
 
-If the fields of the shipper's record contain no level and no logger, the message is parsed as the line that the
-application wrote: text in any layout, or JSON. A field of the line wins over the same field of the shipper's record.
+The message is the line that the application wrote: text in any layout, or JSON. It is parsed unless the shipper's
+record has a level or a logger. A field of the line wins over the same field of the shipper's record.
 """
 
 from __future__ import annotations
@@ -58,17 +58,14 @@ def _texts(values: list[Any]) -> list[str]:
     return [text for text in map(as_text, values) if text is not None]
 
 
-#: If a line's time has no zone and differs from the shipper's time by more than this (ms), the shipper's time is used.
+#: A line's time without a zone is used only if it is within BELIEVED_MS (ms) of the time in the shipper's record.
 BELIEVED_MS = 600_000
 #: The text before a JSON line from stern (pod and container) or Docker Compose (service and a bar).
 _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")
 
 
 def opened(line: LogLine) -> LogLine:
-    """Return the line with its message parsed. Fields in the message win over the fields of the shipper's record.
-
-    Never raises.
-    """
+    """Return a log shipper's line with its message parsed. Never raises."""
     message = line.message
     if message is None or line.dumps:
         return named(line)
@@ -108,7 +105,7 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
 
 
 def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
-    """Merge the line in a shipper's message with the shipper's record (`below`), so that the message's fields win."""
+    """Merge the line in a shipper's message with the shipper's record (`below`). The message's fields win."""
     client = Identity(**_above(line.client, below.client, Identity.__struct_fields__))
     fields = _above(line, below, ("level", "logger", "thread", "message", "stack"))
     return msgspec.structs.replace(below, ts_ms=ts_ms, client=client, **fields)
