@@ -1,12 +1,13 @@
 """Interpret OTLP data of Kafka clients, in JSON or protobuf.
 
-The client's name is looked up in the attributes of the data point (OpenTelemetry's Java agent puts `client-id` there),
-then of the resource. Sums may be deltas; in KIP-714 pushes sums always are deltas. The time span of the deltas becomes
-the reporting interval. Each client of a resource gets one snapshot, at the time of the resource's newest data point.
+The client's name is looked up in the attributes of the data point, where OpenTelemetry's Java agent puts `client-id`,
+then in those of the resource. Sums may be deltas; in KIP-714 pushes sums always are deltas. The time span of the deltas
+becomes the reporting interval. Each client of a resource gets one snapshot, at the time of the resource's newest data
+point.
 
-The Java agent reports some metrics only per topic or partition, and a KIP-714 subscription may leave out the client's
-own value of a metric. Then the value is computed from the client's topics: a sum for the metrics in `metrics.SUMMED`, a
-maximum for those in `samples.LARGEST`.
+A client's own value of a metric may be missing. The Java agent reports some metrics only per topic or partition, and a
+KIP-714 subscription may leave metrics out. Then the value is computed from the client's topics: a sum for the metrics
+in `metrics.SUMMED`, a maximum for those in `samples.LARGEST`.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class Points(Samples):
             self.ts_ms = moment_ms
 
     def counts_since(self, moment_ms: int | None) -> None:
-        """Note from when (epoch ms) a delta counts; None if unknown.
+        """Note the start time (epoch ms, None if unknown) of a delta.
 
         The reporting interval of the snapshots begins at the earliest of these times.
         """
@@ -130,13 +131,10 @@ class Points(Samples):
             self._since = moment_ms
 
     def snapshots(self, rolled_up: bool = True, whole: bool = True) -> list[Snapshot]:
-        """Return one snapshot per client.
+        """Return one snapshot per client, as `Samples.snapshots` does.
 
-        `rolled_up`: True to compute a client's missing values from its topics. `whole`: True if the values of all the
-        client's brokers are known.
-
-        The snapshots' interval is the time span that the deltas cover. Without deltas, the interval is five minutes for
-        a KIP-714 push and one minute for other data.
+        The reporting interval is the time span that the deltas cover. Without deltas, it is five minutes for a KIP-714
+        push and one minute for other data.
         """
         span = self.ts_ms - self._since if self.ts_ms is not None and self._since is not None else None
         self.interval_ms = interval(span, KIP714_INTERVAL_MS if self.pushed else AGENT_INTERVAL_MS)

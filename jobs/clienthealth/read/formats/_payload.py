@@ -36,9 +36,9 @@ class PayloadError(ValueError):
 def fill(record: Record, value: bytes | memoryview, settings: Settings) -> None:
     """Unpack `value` (the Kafka record's value) and set the fields `text`, `document`, `data` and `signal` of `record`.
 
-    Raises PayloadError if `value` cannot be unpacked. For a value with a schema, also raises ServiceError if the
-    registry does not answer or rejects the login, DependencyError if fastavro is missing, and SettingsError if a file
-    named in [registry] cannot be read.
+    Raises PayloadError if `value` cannot be unpacked. A value with a schema can also raise ServiceError (the registry
+    does not answer or rejects the login), DependencyError (fastavro is missing), and SettingsError (a file named in
+    [registry] cannot be read).
     """
     data = unpacked(value, settings.monitor.max_record_bytes)
     if frame := framed(data):
@@ -69,7 +69,7 @@ def _fill(record: Record, data: bytes | memoryview) -> None:
 
 
 def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
-    """Decode `data` into `record`; unless `data` is JSON, request schema `number` from the schema registry."""
+    """Decode `data` into `record`. Unless `data` is JSON, request schema `number` from the schema registry."""
     if data[0] in b"{[":
         with suppress(PayloadError):
             _fill(record, data)
@@ -124,8 +124,8 @@ def _unwrap(record: Record) -> None:
 def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
     """Return `data` decompressed; return it unchanged if it is not compressed with gzip or zstd.
 
-    Raises PayloadError if the compressed data is broken, if more than `most` bytes result, or if zstd data needs the
-    package `zstandard` and the package is missing.
+    Raises PayloadError if the compressed data is broken, if more than `most` bytes result, or if zstd data comes
+    without the package `zstandard` installed.
     """
     head = bytes(data[:4])
     broken: type[Exception]

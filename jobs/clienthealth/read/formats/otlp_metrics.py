@@ -1,7 +1,7 @@
 """OTLP metrics as JSON: KIP-714 pushes through a broker's plugin, and the OpenTelemetry Java agent.
 
-`_otlp.py` defines the meaning of names and attributes. Numbers may be strings. Histograms and summaries are skipped, as
-are resources without Kafka metrics.
+`_otlp.py` defines the meaning of names and attributes. Numbers may be strings. Histograms, summaries, and resources
+without Kafka metrics are skipped.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _subject(kind: str, attributes: Attributes, ids: tuple[str, ...]) -> Subject
 def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
     """Add data points of the metrics in `scopes` to `into`; `ids`: the attributes that name a client."""
     own: dict[str, dict[str, float]] = {}
-    # Most data points of a record have the same times.
+    # Convert a time only if it differs from the previous point's: most points of a record have the same times.
     last_end: Any = None
     last_begin: Any = None
     for metrics in scopes:

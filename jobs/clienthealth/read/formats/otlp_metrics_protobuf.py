@@ -91,7 +91,7 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The positions of the numbers in a scope's bytes. `meanings`: the bytes between the numbers → their meaning."""
+    """The positions of the numbers in a scope's bytes. `meanings`: the other bytes → what the numbers mean."""
 
     def __init__(self, form: str) -> None:
         self.unpack = struct.Struct(form).unpack
@@ -99,9 +99,9 @@ class _Shape:
 
 
 class Shapes:
-    """A cache of the shapes of instrumentation scopes. If a scope has a cached shape, only its numbers are read.
+    """A cache of the shapes of instrumentation scopes. A shape is the positions of the numbers in a scope's bytes.
 
-    A scope is compared only with the shapes of earlier scopes of the same size in bytes.
+    A scope is compared only with earlier scopes of the same size. If its shape is cached, only its numbers are read.
     """
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Shapes:
         try:
             form, meaning = _laid_out(scope, listed)
         except ValueError:
-            # Do not cache a scope with fields in an unusual order.
+            # `_laid_out` raises ValueError for a scope with fields in an unusual order: do not cache it.
             return
         self._remembered += len(scope)
         if self._remembered > REMEMBERED_BYTES:
@@ -145,9 +145,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add the data points of an instrumentation scope to `into` and return True; return False if one of their times is
-    invalid.
-    """
+    """Add a scope's data points to `into` and return True. If one of their times is invalid, return False."""
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
         if len(times) == _START_AND_END.size:
@@ -212,7 +210,7 @@ def _subject(kind: str, pairs: tuple[bytes, ...], ids: Ids) -> Subject:
 
 
 def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
-    """Return (`struct` format of a scope, its meaning); raise ValueError for fields in an unusual order."""
+    """Return (`struct` format of a scope, its meaning). Raise ValueError for fields in an unusual order."""
     form, behind, items = ["<"], 0, 0
     values: dict[Subject, list[tuple[int, str]]] = {}
     deltas: list[int] = []
