@@ -1,8 +1,8 @@
 """Turn the value of an input record into client snapshots or log lines: one file per wire format.
 
 `formats` imports all files of this folder. A new format is one new file with a `FORMAT`; a new format of JSON logs is a
-table of `_json_layouts.toml`. For each record, `decode.py` unpacks the bytes, the format decodes the record, and
-`decode.py` fills in missing fields of the client's identity.
+table of `_json_layouts.toml`. For each record, `decode.py` unpacks the bytes, calls the format, and fills in missing
+fields of the client's identity.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from clienthealth.model.telemetry import LogLine, Snapshot, Stream
 from clienthealth.settings import IdentitySettings
 
-#: One object for all records, because making a new one takes longer than decoding a record.
+#: All records share these default settings, because making new ones takes longer than decoding a record.
 _IDENTITY = IdentitySettings()
 
 
@@ -52,13 +52,12 @@ class Format:
     name         the value of the record header `format` for this format
     order        formats are tried in ascending order; the first format that recognises a record decodes the record
     recognise    returns True if the record has this format; never raises
-    decode       returns the snapshots (stream metrics) or log lines (stream logs) in a record: None if essential parts
-                 of the record have the wrong type, [] if the record contains no client (or line). Fields of the
-                 identity that the record lacks stay None; `decode.py` fills them in. Never raises
+    decode       returns the snapshots (stream metrics) or log lines (stream logs) in a record; never raises. The result
+                 is None if essential parts of the record have the wrong type, [] if the record has no client or line.
+                 Missing fields of the identity stay None: `decode.py` fills them in
     interval_ms  the reporting interval (ms) that is assumed if a record does not contain the client's interval
     groups       True if records in this format may describe consumer groups
-    binary       True if the format is binary. Only such formats get records with a binary value (`Record.data`), and
-                 they get no other records
+    binary       True for a binary format. Binary formats get exactly the records with a binary value (`Record.data`)
     text         True for a text format of metrics. Without `text` and `binary`, a format of metrics gets only JSON
                  records
     about        a description in one line, if the format has no file of its own with a docstring

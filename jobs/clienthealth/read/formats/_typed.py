@@ -107,7 +107,7 @@ class Fast(msgspec.Struct, gc=False):
     interval_ms: int
 
     def snapshot(self) -> Snapshot:
-        """Return this record as a Snapshot, like `decode_metrics`, but only with the metrics of the client's kind."""
+        """Return this record as a `Snapshot`, with only the metrics of the client's kind."""
         identity = self.client.identity
         topics = [
             TopicMetrics(t.topic, t.partition, t.thread, t.member, _named(TOPIC_METRICS, t.values)) for t in self.topics
@@ -194,5 +194,5 @@ def _filled(values: Iterable[float | None]) -> Values:
 
 
 def _named(names: Iterable[str], values: Values) -> dict[str, float]:
-    """Return the known values by name; an unknown value is NaN or negative."""
+    """Return the known values by name. An unknown value is NaN or negative."""
     return {name: value for name, value in zip(names, values, strict=True) if value >= 0}

@@ -1,11 +1,11 @@
 """kafka-python's `metrics()` as JSON: `{group: {name: value}}`, alone or in an envelope that names the client.
 
 Broker node and topic are part of a group's name (`producer-topic-metrics.orders.v2`). If nothing was measured, the
-average `X-avg` is 0 and the maximum `X-max` is -Infinity (invalid JSON, but json.dumps writes it; other encoders write
-null). If `X-max` is not a number, `X-avg` is read as unknown.
+average `X-avg` is 0 and the maximum `X-max` is -Infinity. JSON does not allow -Infinity, but json.dumps writes it;
+other encoders write null.
 
 Queue times are documented as milliseconds but are seconds (sender.py, all versions). Only a number above 3,600 is read
-as milliseconds: as seconds it would mean that a record waited for more than an hour, which no delivery timeout allows.
+as milliseconds: no delivery timeout lets a record wait for more than an hour.
 
 The envelope has `client_id`, `client_type`, `host`, `service`, `instance`, `library_version`, `ts_ms`, `metrics`.
 Without an envelope, identity comes from headers or key, and the time from the Kafka record.

@@ -1,11 +1,14 @@
 """librdkafka's statistics (described in its STATISTICS.md), as the application's stats callback forwards them.
 
-Pitfalls: `ts` is a monotonic clock, and `time` is the wall clock in seconds. Latencies are in µs, and ages in ms. An
-offset of -1001 means no offset, and a lag of -1 means unknown. A producer's messages without a partition (because the
-topic's metadata is missing) wait in partition -1. If this partition has messages, its values count as values of the
-whole topic; else the partition is skipped. `client_id` is "rdkafka" unless the application sets it. The statistics name
-no host or process, so the record's headers or key must distinguish an application's replicas. `committed_offset` also
-has an older, misspelt name. metric_names.LIBRDKAFKA maps librdkafka's names of metrics to ours.
+Pitfalls:
+
+- `ts` is a monotonic clock; `time` is the wall clock in seconds. Latencies are in µs, and ages in ms.
+- An offset of -1001 means no offset, and a lag of -1 means unknown.
+- A producer's messages wait in partition -1 while the topic's metadata is missing. If partition -1 has messages, its
+  values count as values of the whole topic; else the partition is skipped.
+- `client_id` is "rdkafka" unless the application sets it. The statistics name no host or process, so the record's
+  headers or key must distinguish an application's replicas.
+- `committed_offset` also has an older, misspelt name.
 """
 
 from __future__ import annotations
@@ -101,10 +104,7 @@ def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None
 
 
 def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]:
-    """Return (average, maximum) of the statistic `name` over all `parents` (brokers or topics).
-
-    In the average, each parent's average is weighted by its number of values (`cnt`).
-    """
+    """Return (average, maximum) of the statistic `name` over all `parents`. Each average is weighted by its `cnt`."""
     weights = weighted = 0.0
     maxima = []
     for parent in parents:
