@@ -1,7 +1,7 @@
 """Write a finished batch to the topics and the history. Writes are idempotent, because a crash may repeat a batch.
 
-Records on topics have keys, so a repeated record replaces the first one. Rows of a repeated batch are added to the
-history only if the history's newest commits do not name the batch.
+Records on topics have keys, so a repeated record replaces the first one. Commits to the history name their batch, so
+the rows of a repeated batch are not added twice.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: While no input arrives, a batch at this interval (s) lets the monitor notice clients that have stopped sending data.
+#: IDLE_SECONDS: interval (s) of batches without input. Such a batch finds clients that have stopped sending data.
 IDLE_SECONDS = 15.0
-#: If a batch has at most this number of rows, a single task writes all of them, into one file per table.
+#: SMALL: a single task writes a batch of at most this number of rows, into one file per table.
 SMALL = 10_000
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
 @dataclass(eq=False)
 class Batch:
-    """Write the results of each batch of the query.
+    """Write the results of each batch of the query, and pause after a small batch.
 
-    `opened`: the incidents that a new checkpoint takes over from the history. `restored`: keeps repeated rows from
-    being counted twice. `pending`: number of the batch that a previous process planned and did not commit, so that
-    Spark repeats it; None if there is none. `before`: called before a batch is read.
+    pending  the batch that a previous process planned but did not commit; Spark repeats it. None if there is none
+    before   called before a batch is read
+    waiting  returns True if the topics have unread records
 
-    If a batch has less than half of `max_offsets_per_trigger` records, the next batch begins `trigger_seconds` after
-    the beginning of this batch. If a batch is empty, the next one begins IDLE_SECONDS (15 s) after the beginning of
-    this batch, or once `waiting` reports unread records. All waits end when `stop` is set.
+    After a batch with less than half of `max_offsets_per_trigger` records, the next batch begins `trigger_seconds`
+    after this one began. After an empty batch, the next one begins after 15 s (IDLE_SECONDS), or once `waiting` returns
+    True. All pauses end when `stop` is set.
     """
 
     settings: Settings

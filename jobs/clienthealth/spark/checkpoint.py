@@ -1,8 +1,7 @@
 """The checkpoint of the monitor's Spark query: planned and committed batches, and files that the monitor adds.
 
 Spark writes `offsets/<n>` when it has planned batch n, and `commits/<n>` when all results of the batch are written. If
-a batch was planned but not committed, the next start of the query repeats the batch with the same end offsets. A part
-(`Part`) is one partition of a topic in a source: (index of the source in the query, topic, partition).
+a batch was planned but not committed, the next start of the query repeats the batch with the same end offsets.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from clienthealth.spark.files import Files
 
 #: The next offsets that one source will read, by topic and partition. Partitions are texts, as all keys in JSON are.
 Offsets = dict[str, dict[str, int]]
+#: One partition of a topic in a source: (index of the source in the query, topic, partition).
 Part = tuple[int, str, int]
 #: Spark stores the number of shuffle partitions with each batch, and keeps the stored number after a restart.
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -38,7 +38,7 @@ class Pending:
 
     @property
     def sizes(self) -> Mapping[Part, int]:
-        """Maps each part (source, topic, partition) that the batch reads to its number of offsets."""
+        """The number of offsets that the batch reads from each part (source, topic, partition)."""
         sizes = {part: end - self.begin.get(part, 0) for part, end in self.end.items()}
         return {part: size for part, size in sizes.items() if size > 0}
 
@@ -52,8 +52,8 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Write `form`, the version in which the state will be saved (`state.VERSION`), into the checkpoint's folder.
 
-        Raises StateError, before any change, if the checkpoint is from a later release, or from an earlier release with
-        fewer sources in its query.
+        Raises StateError, before any change, if the checkpoint is from a later release. A checkpoint of an earlier
+        release raises StateError only if its query had fewer sources.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
@@ -83,7 +83,7 @@ class Checkpoint(Files):
             self.write(f"sources/{TICKS}/0", f"v1\n{now_ms - counted_ms}")
 
     def pending(self) -> Pending | None:
-        """Return the batch that Spark will repeat; None if there is no planned batch that is not committed."""
+        """Return the batch that was planned but not committed, which Spark will repeat; None if there is none."""
         batch = self.newest
         if batch is None or batch == self._newest("commits"):
             return None
@@ -114,8 +114,8 @@ class Checkpoint(Files):
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
-        """Give the pending batch new end offsets. The batch reads nothing from parts (source, topic, partition)
-        that `end` does not contain.
+        """Give the pending batch new end offsets. It reads nothing from parts (source, topic, partition) that `end`
+        lacks.
 
         Call this method only if no result of the batch has been written.
         """

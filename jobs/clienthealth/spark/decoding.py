@@ -34,7 +34,7 @@ REJECTS = -2
 #: A worker passes its chunks on after this number of records, samples or events, which bounds its memory.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
-#: Maximum number of literals per regular expression: with all 841 in one, RE2 is a hundred times slower.
+#: Maximum number of literals per regular expression: with all literals in one, RE2 is a hundred times slower.
 MOST = 250
 
 #: In batches with at least BURST lines, at most READ similar lines are decoded; the others are only counted.
@@ -260,7 +260,7 @@ class _Task:
         good = np.ones(len(arrived), bool)
         good[[at for at, _ in reasons]] = False
         accepted = [(np.flatnonzero(good & (minutes == minute)), None) for minute in np.unique(minutes[good])]
-        # A rejected record may have its topic's newest time, so rejected records, too, update the newest time.
+        # Rejected records also update the newest time of their topic, because one of them may be the newest record.
         for rows, reason in (*((np.array([at]), reason) for at, reason in reasons), *accepted):
             key = int(minutes[rows[0]]), records.topic, reason
             count, of_groups = self.counts.setdefault(key, Count(*key)), records.of_groups[rows]
@@ -318,9 +318,7 @@ class _Records:
         return Reject(error, *where, self.key(at), None if value is None else bytes(value), self.headers[at])
 
     def lines_to_decode(self, patterns: Sequence[str]) -> list[tuple[int, np.ndarray]]:
-        """Return, for each log record to decode, its index and the indexes of all records with a similar line, which
-        are not decoded.
-        """
+        """Choose the log records to decode, and return the result of `to_read`."""
         worth = np.flatnonzero(self.worth_decoding(patterns))
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
@@ -345,12 +343,13 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Choose the log records to decode. For each, return (its index, the indexes of all records that it represents).
+    """Choose the log records to decode. Return (index, indexes of all records that it represents) for each.
 
     Lines of one process (named by the Kafka key) that differ only in digits are similar. Lines without a key are
-    similar if they differ only in times, because other digits may distinguish hosts. At most READ (50) similar lines
-    are decoded, but all are counted. All lines of thread dumps are decoded, because a dump needs all of them. `values`,
-    `keys`: binary columns; `worth`: indexes of the records to choose from.
+    similar if they differ only in times, because other digits may distinguish hosts. At most 50 similar lines (READ)
+    are decoded, but all are counted. All lines of thread dumps are decoded, because a dump needs all of them.
+
+    `values`, `keys`: binary columns. `worth`: indexes of the records to choose from.
     """
     alone = [(at, np.array([at])) for at in worth.tolist()]
     if len(worth) < BURST:

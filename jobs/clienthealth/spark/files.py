@@ -59,10 +59,9 @@ class Files:
 
 
 def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> Path:
-    """Return a local folder with the files of `location`: `location` itself if it is local.
+    """Return a local folder with the files `names`: `location` itself, or `scratch` if `location` is a URL.
 
-    If `location` is a URL, copy the files `names` to `scratch` and return `scratch`. A file that is missing at the URL
-    is copied from the folder above the URL, if the file exists there.
+    From a URL, the files are copied to `scratch`. A file that is missing at the URL is copied from the folder above it.
     """
     if not is_url(location):
         return Path(location)
@@ -75,7 +74,7 @@ def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> P
 
 
 def put(spark: SparkSession, files: Sequence[Path], location: str) -> None:
-    """Copy files to `location` if it is a URL. For a local folder do nothing."""
+    """Copy files to `location` if it is a URL."""
     if is_url(location):
         folder = Files(spark, location)
         for file in files:

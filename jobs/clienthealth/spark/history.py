@@ -1,11 +1,12 @@
 """The history: three Delta tables, partitioned by day, from which the reviews are made. All times are UTC.
 
-`minutes` has one final row per client and minute. `verdicts` has one row per change of an incident. `quality` has the
-counts of the monitor's input: in a minute without a row in `quality`, the monitor read nothing.
+minutes   one final row per client and minute
+verdicts  one row per change of an incident
+quality   counts of the monitor's input; in a minute without a row, the monitor read nothing
 
 Each commit to a table names the streaming query and the batch that made it. Only the first batch after a start can
 already be in a table, so the monitor searches the newest commits for this batch only. If a checkpoint is older than the
-history, rows may come again in batches with other numbers, and are compared with the table (`ReplayGuard`).
+history, rows may come again in batches with other numbers. Such rows are compared with the table (`ReplayGuard`).
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 
 
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
-    """Return whether nothing was ever written to the table. File names show this without a query."""
+    """True if nothing was ever written to the table."""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
     # Delta created the table (0.json), but nothing was written to it: the first write adds 1.json, and only later
     # writes make Delta delete 0.json.
@@ -296,7 +297,7 @@ _WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), 
 def append_quality(
     spark: SparkSession, root: str, minutes: Sequence[Quality], origin: Origin, again: ReplayGuard | None = None
 ) -> None:
-    """Append one row per element of `minutes` (the counts of one topic in one minute), with the function `append`."""
+    """Append the counts in `minutes`, one row per topic and minute, to the table `quality`."""
     if not minutes:
         return
     rows = [
@@ -334,9 +335,7 @@ def _utc(epoch_ms: int) -> datetime:
     return datetime.fromtimestamp(epoch_ms / 1000, UTC)
 
 
-# On S3 only one program may write a table, unless Delta has a log store for several programs (`LOG_STORE`).
-
-#: Delta's default log store on S3 coordinates only writers in the same program.
+#: Spark option with Delta's log store on S3. The default log store coordinates only writers in the same program.
 LOG_STORE = "spark.delta.logStore.s3a.impl"
 
 
@@ -361,10 +360,10 @@ def maintain(
 ) -> Iterator[Maintained]:
     """Maintain the tables one by one, and yield a report on each. `alone`: True if no monitor writes the tables.
 
-    Rows of days more than `retention_days` before `today` (UTC) are deleted.
+    Rows are deleted if their day is more than `retention_days` before `today` (UTC). A deleted or replaced file stays
+    on disk for a day, because a review may still read it.
 
     Raises InputError if there are no tables. Raises SettingsError on S3 if several programs might write the tables.
-    A deleted or replaced file stays on disk for a day, because a review may still read it.
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(

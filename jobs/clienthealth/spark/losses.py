@@ -1,7 +1,7 @@
-"""Compare what the query has read with what the brokers still have, and count losses in the monitor's own metrics.
+"""Count records that Kafka deleted before the query read them, in the monitor's own metrics.
 
-Losses are records that Kafka deleted before the query read them. Losses do not stop the monitor: the source skips gaps.
-The Java client queries the brokers, because it supports every security option of Spark's own clients.
+Such a loss does not stop the monitor, because Spark's source skips gaps. The Java client queries the brokers, because
+it supports every security option of Spark's own clients.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ ABSENT = (
 
 
 class Losses:
-    """Compare the offset from which the query reads on in each partition with the first and last offsets on the
-    brokers.
+    """Compares the offsets that the query has reached with the first and last offsets on the brokers.
 
-    Records that brokers deleted before the query read them are counted once, as lost.
+    Each lost record is counted once.
     """
 
     def __init__(self, spark: SparkSession, settings: Settings, metrics: SelfMetrics) -> None:
@@ -68,7 +67,7 @@ class Losses:
     def look(self, positions: Positions, after: float = 0.0) -> None:
         """Count lost records, unless they were counted less than `after` seconds ago.
 
-        This call also sets the metric of missing topics and, until a first batch has ended, that of unread records.
+        The call also updates the metric `input_topic_present` and, until a first batch has ended, `input_lag_records`.
         """
         with self._lock:
             if time.monotonic() - self._looked < after:
@@ -105,7 +104,7 @@ class Losses:
             self._looked = time.monotonic()
 
     def deleted(self, positions: Positions) -> dict[str, int]:
-        """Return topic → number of deleted records at or after these positions; topics without deletions are left out.
+        """Return topic → number of deleted records at or after these positions. Topics without deletions are left out.
 
         The result is empty if the brokers do not answer.
         """
@@ -116,9 +115,7 @@ class Losses:
         return +gone
 
     def waiting(self, positions: Positions) -> bool:
-        """True if there are records at or after these positions; False if there are none, or if the brokers do not
-        answer.
-        """
+        """True if the brokers have records at or after these positions; False if the brokers do not answer."""
         try:
             with self._lock:
                 ends = self._offsets(positions, self._spec.latest())

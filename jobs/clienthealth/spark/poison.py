@@ -1,25 +1,22 @@
 """Find a record that ends the monitor whenever it is read. Skip this record, publish it as a reject, read all others.
 
 After a crash Spark repeats a planned batch with the same records. So a record that exhausts the heap would end every
-process that reads it, for ever. Therefore each process writes notes beside the checkpoint (the class `Run`): that it
-runs, that it reads the batch which ended the previous process, which batch it is about to write, and Spark's message on
-a failure. From these notes the next process concludes how the previous process ended:
+process that reads it, for ever. Therefore each process keeps notes beside the checkpoint (the class `Run`). From these
+notes the next process concludes how the previous process ended:
 
 - By a fault of a record: Spark's message shows such a fault, or the heap was exhausted. After three such ends in one
-  batch, only a sixteenth of the batch is read at a time: the batch is narrowed. A single end is enough if the heap was
+  batch, the batch is narrowed: only a sixteenth of it is read at a time. A single end is enough if the heap was
   certainly exhausted. If this part ends the monitor too, a sixteenth of the part is read, and so on down to one record.
-  A batch is not narrowed if some of its results may have been written.
 - By a fault of a record that was read alone: this record is skipped, and its batch runs without any record. If this
   batch succeeds, the record was the cause. Only then is the record published as a reject, with its position.
 - From outside: without a sign of a record's fault, the batch is not narrowed. But if a whole container runs out of
-  memory, no process is left to note the cause. So a batch is also narrowed if KILLS (20) processes in a row end while
-  they read it.
+  memory, no process is left to note the cause. So a batch is also narrowed after 20 such ends in a row (KILLS).
 
 Once a record is skipped, all other records are read at full speed again. If the heap was exhausted and no single record
-is the cause, batches stay small until CALM (20) of them have succeeded.
+is the cause, batches stay small until 20 of them have succeeded (CALM).
 
-Apart from the skipped record nothing is lost, and nothing is read twice, because a batch is shortened only before
-any of its results is written.
+A batch is narrowed only before any of its results is written, so nothing is read twice. Only the skipped record is
+lost.
 """
 
 from __future__ import annotations
@@ -38,12 +35,10 @@ from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: A batch counts as faulty if it has ended the monitor DEATHS times with a sign of a record's fault, or KILLS times
-#: without such a sign (for example by kill -9). A narrowed batch counts as faulty if it has ended the monitor once with
-#: a sign, or DEATHS times without a sign.
+#: A batch is narrowed after it has ended the monitor DEATHS times with a sign of a record's fault, or KILLS times
+#: without a sign (for example by kill -9). For a batch that is narrowed already, 1 and DEATHS times are enough.
 DEATHS, KILLS = 3, 20
-#: After a fault, the monitor reads a SHARE-th of the batch. After CALM good batches it reads SHARE times as many
-#: records.
+#: To narrow a batch, the monitor reads a SHARE-th of it. After CALM good batches it reads SHARE times as many records.
 SHARE, CALM = 16, 20
 #: Parts of Spark's messages. OF_RECORDS: signs of a faulty record; NOT_OF_RECORDS: signs of another cause.
 OF_RECORDS = (
@@ -65,8 +60,7 @@ class Run(msgspec.Struct):
     fault    True if Spark's message on the query's failure shows a fault of a record
     limit    maximum number of records of each kind (metrics, logs) in a batch; 0: the limit in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
-    until    end offsets that the batch which last ended the monitor had before it was made smaller: (topic, partition,
-             offset)
+    until    (topic, partition, end offset) of the batch that last ended the monitor, before the batch was made smaller
     heap     True if the heap was exhausted
     owner    the id of this process
     """
@@ -122,7 +116,7 @@ class Guard:
         self._write()
 
     def reads(self, batch: int) -> None:
-        """If this batch may have ended the previous process, note that this process is about to read the batch."""
+        """Note that this process is about to read a batch, if this batch may have ended the previous process."""
         if batch == self._run.batch and not self._run.reading:
             self._run.reading = True
             self._note()
@@ -224,10 +218,9 @@ class Guard:
 
 
 def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int]:
-    """Return how many records to read of each part (topic and partition): a sixteenth of the part's records, but at
-    least one.
+    """Return how many records to read of each part (topic and partition): a sixteenth, but at least one.
 
-    If each part has only one record, read half of the parts. `choose`: selects this half at random.
+    If each part has only one record, half of the parts are read. `choose` selects them at random.
     """
     if max(sizes.values()) > 1:
         return {part: max(1, size // SHARE) for part, size in sizes.items()}

@@ -41,7 +41,7 @@ STOP_SECONDS = 60
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 #: Interval (s) at which the query's positions are compared with Kafka's offsets while no batch ends.
 LOOK_SECONDS = 10
-#: Number of batches after which a monitor begins to make the JVM's class data archive, with which JVMs start faster.
+#: After this number of batches, a monitor makes the JVM's class data archive, with which later JVMs start faster.
 ARCHIVE_AFTER = 10
 #: The JVM's classes are archived this long (s) after the query's start, when most classes are loaded.
 STARTED_SECONDS = 10
@@ -52,10 +52,10 @@ FIXED = (
 
 
 def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> None:
-    """Run until SIGTERM or SIGINT. `heap_ran_out`: True if the previous process ended because its heap was exhausted.
+    """Run the monitor until SIGTERM or SIGINT. `heap_ran_out`: True if the previous process exhausted its heap.
 
-    Raises ServiceError if the query fails (HeapError for lack of memory), and StateError or DependencyError for faults
-    that a restart does not repair.
+    Raises ServiceError if the query fails, and HeapError if it fails for lack of memory. Raises StateError or
+    DependencyError for faults that a restart does not repair.
     """
     for lacking in missing_driver_options(spark, settings) if submitted() else ():
         log.warning(
@@ -169,8 +169,8 @@ class _Run:
 
 
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
-    """Wait at most STOP_SECONDS for the end of the current batch, which a restart would otherwise repeat; then stop the
-    query.
+    """Stop the query once the current batch has ended, or after 60 s (STOP_SECONDS). A restart repeats an unfinished
+    batch.
     """
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:

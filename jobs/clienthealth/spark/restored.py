@@ -1,6 +1,6 @@
 """Handle a history and a checkpoint of different age, after one of them was restored from a backup or created anew.
 
-If the history is ahead of the checkpoint, the query reads records again, and rows that the history already has are not
+If the history is ahead of the checkpoint, the query reads records again. Rows that the history already has are not
 added again. If the history is behind the checkpoint, verdicts after the history's end are missing.
 """
 
@@ -32,7 +32,7 @@ OPENED = "opened"
 #: For LASTING_MS (ms) after the history's newest event time, the monitor adds a row only if the history does not
 #: contain the row yet.
 LASTING_MS = 2 * 86_400_000
-#: The records of the last MORE_SECONDS before the history's end are read again: the history may lack their minutes,
+#: Records from the last MORE_SECONDS before the history's end should be read again. Their minutes may be missing,
 #: because a minute is written only after its windows close.
 MORE_SECONDS = 600
 
@@ -41,9 +41,10 @@ MORE_SECONDS = 600
 class Compared:
     """The result of comparing the history with the checkpoint.
 
-    `ends`: newest event time in the history; None if the history is empty, or if neither `ahead` nor `behind` is True.
-    `ahead`: True if the history has newer data than the checkpoint. `behind`: True if the history lacks data that the
-    checkpoint has read. `newest_commit_ms`: time of the history's newest commit (epoch ms); 0 without commits.
+    ends              newest event time in the history; None if it is empty, or if neither `ahead` nor `behind` is True
+    ahead             True if the history has newer data than the checkpoint
+    behind            True if the history lacks data that the checkpoint has read
+    newest_commit_ms  time of the history's newest commit (epoch ms); 0 without commits
     """
 
     ends: datetime | None
@@ -53,9 +54,7 @@ class Compared:
 
 
 def compared(spark: SparkSession, root: str, checkpoint: Checkpoint) -> Compared:
-    """Compare the batch numbers in the history's newest commits with the checkpoint's, to find out which of the two is
-    ahead.
-    """
+    """Compare the history with the checkpoint, by the batch numbers in the history's newest commits."""
     query, newest, written = checkpoint.query, checkpoint.newest, checkpoint.read(WRITTEN)
     if not history.there(spark, root):
         return Compared(None, behind=written is not None)
@@ -98,7 +97,7 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
 class Restored:
     """Count each row once, although the monitor computes some rows of the history again.
 
-    `again`: describes the rows that may be computed again; None if there are no such rows.
+    `again`: the rows that may be computed again; None if there are none.
     """
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:

@@ -1,7 +1,6 @@
 """The monitor's metrics about itself, for example the number of unread input records and the duration of a batch.
 
-The monitor serves these metrics, and two probes, on its own port, because they must be available when everything else
-fails.
+The monitor serves the metrics and two probes on a port of its own, so that they work when everything else fails.
 
 /metrics    Prometheus text format
 /healthz    200, but 503 if no batch ended within HUNG_SECONDS, so that a platform restarts the monitor

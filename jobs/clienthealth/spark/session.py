@@ -33,13 +33,13 @@ _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 #: Spark options that do not depend on the settings, grouped by where they apply.
 OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
 _JVM = OPTIONS["jvm"]
-#: Memory beside the heap for threads, code, RocksDB and Python: without it, the cluster manager kills the process.
+#: Memory for threads, code, RocksDB and Python, beside the heap. Without it, the cluster manager kills the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def session(name: str, settings: Settings) -> SparkSession:
-    """Return the Spark session of this process; start the session if necessary. `name`: the program's name in Spark.
+    """Return the Spark session of this process, and start it if necessary. `name`: the program's name in Spark.
 
     Raises DependencyError if Java or the jars are missing and cannot be fetched.
     """
@@ -89,10 +89,7 @@ def archive_classes(spark: SparkSession, draft: Path) -> None:
 
 @contextmanager
 def configured(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
-    """Set options of the running session for the duration of the block.
-
-    Each option must already have a value, which is restored at the end.
-    """
+    """Set options of the running session for the duration of the block. Each option must already have a value."""
     before = {name: str(spark.conf.get(name)) for name in options}
     for name, value in options.items():
         spark.conf.set(name, value)
@@ -104,7 +101,7 @@ def configured(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None
 
 
 def submitted() -> bool:
-    """True if spark-submit started this program, so that a JVM and its configuration exist already."""
+    """True if spark-submit started this program."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -187,10 +184,7 @@ class Together:
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
-        """Run the jobs at the same time until all have ended.
-
-        Then raise the error of the first failed job in `jobs`.
-        """
+        """Run the jobs until all have ended. Then raise the error of the first job in `jobs` that failed."""
         # `inheritable_thread_target` gives the thread the query's Spark properties, so that stopping the query also
         # stops the job.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]

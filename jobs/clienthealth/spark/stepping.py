@@ -153,12 +153,12 @@ def advance(
 ) -> tuple[tuple[Published, list[Row], Summary] | None, list[Fault]]:
     """Run the step on a bucket's chunks and state, and store the new state in `kept`.
 
-    Return (result, one Fault per process that was left out because its data made the step fail). If the bucket has a
-    state, the step runs even without chunks, because verdicts also depend on the present time.
+    Return (result, faults), with one Fault for each process that was left out because its data made the step fail. The
+    result is None if there is no state, data or open incident. It is also None if the step fails and no single process
+    is the cause.
 
-    The result is None if there is no state, data or open incident, or if the step fails and no single process is the
-    cause. `packed`: the encoded chunks. `kept`: the bucket's state as Spark stores it. `opened`: maps a bucket to its
-    packed open incidents. `now_ms`: this machine's clock.
+    `packed`: the encoded chunks. Without chunks, the step still runs on a state, because verdicts also depend on the
+    present time. `kept`: the bucket's state as Spark stores it. `opened`: maps a bucket to its packed open incidents.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated

@@ -25,16 +25,15 @@ def connection(settings: Settings) -> Mapping[str, str]:
 
 
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
-    """Return the topics as a stream that begins at the checkpoint, or `start_seconds_back` before now if there is none.
+    """Return a stream of the topics' records. Without a checkpoint, the stream begins `start_seconds_back` before now.
 
-    A missing topic is read once it exists. Records that were deleted before they were read are skipped and
-    counted (`losses.py`). A batch has at most `max_offsets_per_trigger` records, or `limit` records if `limit` is
-    smaller and not 0.
+    A missing topic is read once it exists. Records that Kafka deleted before they were read are skipped (see
+    `losses.py`). A batch has at most `max_offsets_per_trigger` records, or `limit` if that is fewer and not 0.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # Without this limit, a poll would also unpack records after the batch. A damaged record among these would fail the
-    # batch, but `poison` searches only the batch for damaged records.
+    # Without `max.poll.records`, a poll would also unpack records after the batch. A damaged record among these would
+    # fail the batch, but `poison` searches only the batch for damaged records.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -58,13 +57,13 @@ def ticks(spark: SparkSession) -> DataFrame:
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
-#: Without this maximum age (s) of ticks, a start after a pause of hours would bring thousands of rows.
+#: TICKS_SECONDS: maximum age (s) of ticks. Without it, a start after a pause of hours would bring thousands of rows.
 TICKS_SECONDS = 30
-#: Replaces `current_timestamp()`, for which Spark would compile the code of each batch anew.
+#: _CLOCK: the time now. With `current_timestamp()`, Spark would compile the code of each batch anew.
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
-#: Maximum number of records per poll. Spark seeks before each poll, so small polls fetch many records again.
+#: POLLED: maximum number of records per poll. Spark seeks before each poll, so small polls fetch many records again.
 POLLED = 2000
 
 #: Compress records: uncompressed, the record of a group with 10,000 partitions exceeds the default limits of producers
