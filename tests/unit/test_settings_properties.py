@@ -141,7 +141,7 @@ def test_no_file_makes_a_traceback(text: str) -> None:
         (
             "[prometheus]\nttl_seconds = 10",
             "[prometheus] ttl_seconds (10) must be longer than [jvm] interval_seconds (10) and [monitor] "
-            "publish_seconds (15): otherwise series would vanish between two records",
+            "publish_seconds (15) together: otherwise series would vanish between two records",
         ),
         (
             "[groups]\ninterval_seconds = 600\n[prometheus]\nttl_seconds = 3600",

@@ -1,8 +1,8 @@
 """Load the settings in force from a TOML file and the environment, and format them without secrets.
 
 The file is `--config` or $KAFKA_HEALTH_CONFIG. The environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides the file. An
-unknown key is an error in the file and in the environment. No error message contains a rejected value, because that
-value may be a secret. Paths in the settings may be relative to the current folder; after loading they are absolute.
+unknown key is an error in both. No error message contains a rejected text, because the text may be a secret. Relative
+paths start at the current folder; after loading they are absolute.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable
 
 
 def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
-    """Return `kind(**values)`. If values contradict each other, raise SettingsError with `where` before its text."""
+    """Return `kind(**values)`. The text of a SettingsError begins with `where`."""
     try:
         return kind(**values)
     except SettingsError as error:

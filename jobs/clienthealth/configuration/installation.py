@@ -1,7 +1,4 @@
-"""Compute the labels that all series and rules of an installation have, and the URLs to which its alerts link.
-
-A hash of a client's key gives the exporter (shard) that serves the client.
-"""
+"""Compute the labels that all series and rules of an installation have, and the URLs to which its alerts link."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ _TAKEN = frozenset({
 def fixed_labels(settings: Settings) -> Mapping[str, str]:
     """Return the labels (name → value) that every series of this installation has.
 
-    Raises SettingsError if one of these names, or a name in `keep_labels`, is invalid or one of _TAKEN.
+    Raises SettingsError if a label's name, or a name in `keep_labels`, is invalid or already in use (_TAKEN).
     """
     labels = {"cluster": settings.monitor.cluster, **settings.prometheus.labels}
     for name in (*labels, *settings.prometheus.keep_labels):
@@ -45,8 +42,7 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
 def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
     """Return the base URL of the runbooks without a trailing slash: by default a path below the status page's URL.
 
-    `status_page`: the URL of the status page, by default the configured one. '.' gives links relative to the status
-    page.
+    `status_page`: URL of the status page, by default the configured one. '.' gives relative links.
     """
     page = settings.status_page if status_page is None else status_page
     return settings.runbooks.rstrip("/") or f"{page.rstrip('/')}{RUNBOOKS}"
@@ -100,7 +96,7 @@ def own_page(settings: Settings, shard: str = "1") -> str:
 def kept_labels(settings: Settings) -> tuple[str, ...]:
     """Return the names of the labels by which rules and panels distinguish installations.
 
-    Raises SettingsError if there are none, or if a name is not permitted.
+    Raises SettingsError if there are no such labels, or if a name is not permitted.
     """
     labels = tuple(dict.fromkeys((*settings.prometheus.keep_labels, *fixed_labels(settings))))
     if not labels:
@@ -113,5 +109,5 @@ def listed(labels: Sequence[str]) -> str:
     return ", ".join(labels)
 
 
-#: The templates of rules, routes and panels contain these default labels, which the labels in force replace.
+#: KEPT: default labels, which the templates of rules, routes and panels contain. The labels in force replace them.
 KEPT = kept_labels(Settings())

@@ -1,8 +1,8 @@
 """Find the owner of a service (team, tier, pager, SLO target) in the files that `[owners] files` lists.
 
 The files may be our own TOML (`[[owner]]`), Backstage's `catalog-info.yaml`, or CODEOWNERS. The files are searched in
-order, and the first entry that matches the service names its owner. Within a CODEOWNERS file, the last matching line
-names the owner, as that format defines.
+order, and the first entry that matches the service names its owner. In a CODEOWNERS file, the last matching line names
+the owner, as that format defines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clienthealth.model.errors import DependencyError, SettingsError
 from clienthealth.platform.locations import written
 
 OWNER_LABELS = ("team", "tier", "pager")
-#: Maximum number of cached services and groups, because names that change at every start must not fill the memory.
+#: Maximum number of cached services and groups. A limit is needed, because names may change at every start.
 _REMEMBERED = 50_000
 #: An owner's team, tier and pager become values of alerts' labels, so each must be a single line.
 _Word = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -51,9 +51,9 @@ class Owner:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the owners' file: globs, and the owner (None: no owner) of the services and groups that match them.
+    """An entry in a file of owners: the owner of all services and groups that match its globs.
 
-    `place`: file and line.
+    `owner`: None if nobody owns them. `place`: file and line.
     """
 
     owner: Owner | None
@@ -72,7 +72,7 @@ class _OwnerTable(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Owners:
-    """The rows of all files, in order. The first row that matches a service or group determines its owner."""
+    """The rows of all files, in order. The first row that matches a service or group determines the owner."""
 
     def __init__(self, rows: Sequence[Row] = ()) -> None:
         self.rows = rows
@@ -150,7 +150,7 @@ def _plain(error: str) -> tuple[str, str]:
 
 
 def _backstage(file: str, text: str) -> Iterator[Row]:
-    """Yield one row per Component: its team is `spec.owner` without kind and namespace.
+    """Yield one row per Component. The row's team is `spec.owner` without kind and namespace.
 
     https://backstage.io/docs/features/software-catalog/descriptor-format
     """

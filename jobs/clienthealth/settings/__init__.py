@@ -34,9 +34,7 @@ class TopicSettings(Stated, of=STATED["topics"]):
     services: tuple[str, ...] = DEFAULT
 
     def contradictions(self) -> Iterator[str]:
-        """Yield an error if the output topics are equal, if one of them is an input topic, or if `services` names a
-        topic that is no input topic.
-        """
+        """Yield an error for each contradiction, for example an output topic that is also an input topic."""
         if self.health == self.rejects or {self.health, self.rejects} & {*self.metrics, *self.logs}:
             yield "the topics health and rejects must differ from each other and from the input topics"
         for topic in sorted({rule.partition("=")[0] for rule in self.services} - {*self.metrics, *self.logs}):
@@ -220,7 +218,7 @@ class Settings:
     links: LinkSettings = field(default_factory=LinkSettings)
     owners: OwnerSettings = field(default_factory=OwnerSettings)
     review: ReviewSettings = field(default_factory=ReviewSettings)
-    #: Thresholds that are set to other values than their defaults, by failure mode and name.
+    #: modes: thresholds that are set to other values than their defaults, by failure mode and name.
     modes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -229,8 +227,8 @@ class Settings:
             if self.prometheus.ttl_seconds <= interval + self.monitor.publish_seconds:
                 raise SettingsError(
                     f"[prometheus] ttl_seconds ({self.prometheus.ttl_seconds}) must be longer than [{section}] "
-                    f"interval_seconds ({interval:g}) and [monitor] publish_seconds ({self.monitor.publish_seconds}): "
-                    "otherwise series would vanish between two records"
+                    f"interval_seconds ({interval:g}) and [monitor] publish_seconds ({self.monitor.publish_seconds}) "
+                    "together: otherwise series would vanish between two records"
                 )
         if self.lag.window_seconds < self.lag.min_commits * self.groups.interval_seconds:
             raise SettingsError(

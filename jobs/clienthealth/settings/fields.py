@@ -38,7 +38,7 @@ class Form:
     test: Callable[[str], object] = lambda _: True
 
     def fits(self, text: str) -> bool:
-        """True if a text has the form that this object describes."""
+        """True if a text has this form."""
         try:
             like_it = not self.pattern or re.fullmatch(self.pattern, text) is not None
             return like_it and self.test(text) is not False
@@ -50,7 +50,7 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A setting as a TOML file defines it. `reason`: a line on its purpose, or on why a threshold has its value.
 
     default            the value if the user sets none; a text may be set to '' only if its default is ''
-    at_least, at_most  the bounds: a number, or another setting of the same section that has the bound as its value
+    at_least, at_most  the bounds: a number, or the name of another setting of the same section
     one_of             the allowed texts
     form               the form of the text, or of each text in a list: a name in FORMS, such as `url`
     needs              another setting of the same section, which must be set if this setting is set
@@ -80,10 +80,9 @@ class Section:
         self.settings = {name: converted(row, Setting, f"{where}.{name}") for name, row in rows.items()}
 
     def check(self, names: Set[str]) -> None:
-        """Check that the settings class has exactly the settings of this section, and that every setting named by
-        another one exists.
+        """Raise CatalogueError unless `names` (the fields of the settings class) are exactly this section's settings.
 
-        `names`: the fields of the settings class. Raises CatalogueError if the check fails.
+        The same error is raised if a setting names another setting, or a form, that does not exist.
         """
         if wrong := names ^ self.settings.keys():
             raise CatalogueError(f"{self.where}.{min(wrong)} is missing either in this file or in its Python class")
@@ -98,8 +97,7 @@ class Section:
                 raise CatalogueError(f"{self.where}.{name}: unknown form {setting.form}; known are {', '.join(FORMS)}")
 
 
-#: Stands for the default of a field. The default itself is in the TOML table that the settings class names, for example
-#: by `of="monitor"`.
+#: DEFAULT: stands for the default of a field. The default itself is in the TOML table of the settings class.
 DEFAULT: Any = None
 
 

@@ -81,9 +81,9 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
             until = f"ends on {state.ends:%Y-%m-%d at %H:%M} UTC"
             back = f"= {int((now - state.ends).total_seconds()) + MORE_SECONDS}"
         return (
-            f"the history in {root} {until}, before what the checkpoint in {checkpoint} has read: reviews lack the "
-            "verdicts in between, and failures that ended in between look open; to judge again the data that the "
-            "topics still have, set [monitor] checkpoint to a new folder, and set [monitor] start_seconds_back "
+            f"the history in {root} {until}, before what the checkpoint in {checkpoint} has read. Reviews lack the "
+            "verdicts in between, and failures that ended in between look open. The monitor can judge the data in the "
+            "topics again: set [monitor] checkpoint to a new folder, and set [monitor] start_seconds_back "
             f"{back}: nothing is counted twice"
         )
     if state.ahead:
