@@ -17,7 +17,7 @@ from clienthealth.model.tables import table
 from clienthealth.read.logs.times import number
 from clienthealth.read.logs.wordings import Meaning, meanings
 
-#: Prefix of the names of a client's own measurements; options and measurements share one mapping.
+#: Prefix of the names of a client's measurements, in the mapping that also contains its options.
 MEASURED = "measured."
 
 
@@ -27,7 +27,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     option  the option's name; names that begin with `measured.` are the client's own measurements
     one_of  `is` in TOML: the texts that the value may equal, in lower case; the value's case does not matter
     like    regular expression; the condition also holds if the expression matches the whole value
-    of      name of another option: `below` and `above` are multiples of its value; '' if they are plain numbers
+    of      name of another option; `below` and `above` are then multiples of that option's value. '' for plain numbers
     """
 
     option: str
@@ -38,7 +38,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     of: str = ""
 
     def holds(self, options: Mapping[str, str]) -> bool:
-        """True if the condition holds. False if the client does not report an option in the condition."""
+        """True if the condition holds. False if the client does not report the option."""
         text, measured = options.get(self.option), number(options.get(self.option))
         if text is not None and (self.one_of or self.like):
             return text.lower() in self.one_of or bool(self.like and re.fullmatch(self.like, text))
@@ -143,8 +143,8 @@ TROUBLES = tuple(BY_ID.values())
 def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
     """Return (known issue, text) for each issue that a client's options or measurements show.
 
-    The text lists the options that show the issue: `name = value, …`. `options`: options by name, and measurements by
-    name with the prefix `measured.`. Issues that measurements show come first.
+    The text lists the options that show the issue: `name = value, …`. Issues that measurements show come first.
+    `options`: options by name, and measurements by name with the prefix `measured.`.
     """
     found = []
     for trouble in TROUBLES if options else ():

@@ -1,7 +1,7 @@
-"""Limit bursts of log lines in three steps: skip similar lines, merge equal entries, limit the entries per process.
+"""Limit bursts of log lines in three steps.
 
-`to_read` in `spark/decoding.py` skips similar lines, `is_new` merges equal entries, and `of_each_process` limits the
-entries per process.
+`to_read` in `spark/decoding.py` skips similar lines. `is_new` merges equal entries. `of_each_process` limits the number
+of entries per process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clienthealth.read.logs.dumps import DUMP_LINE
 SAMPLING_MS = 100
 #: A log file consists of blocks of SLOT_BYTES bytes, numbered modulo SLOTS. Equal lines of thread dumps are merged if
 #: their blocks have equal numbers, and if their times are in one interval of LINE_SAMPLING_MS (ms). So a dump of up to
-#: 256 KiB loses hardly any frame, while copies of a stack trace are limited.
+#: 256 KiB loses hardly any frame, but copies of a stack trace are limited.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")
@@ -48,8 +48,7 @@ E = TypeVar("E", bound=Entry)
 def sample_key(event: LogEvent) -> tuple[str, ...]:
     """Return a key that is equal for all events of a process that are merged into one event.
 
-    Events that report `0 attempts left` are merged even if their addresses differ. A restart of the monitor does not
-    change the key.
+    Events that report `0 attempts left` are merged even if their addresses differ. The key is the same after a restart.
     """
     named = (event.captures.get(name, "") for name in ("address", "goroutine", "minutes"))
     detail = "given up" if event.captures.get("left") == "0" else "".join(named)
@@ -64,7 +63,7 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
 def is_new(kept: dict[Hashable, E], entry: E) -> bool:
     """Add an entry to `kept` and return True, unless `kept` has an entry with an equal `sample`.
 
-    If `kept` has such an entry, add the new entry's `repeats` to the kept entry's `repeats`, and return False.
+    If there is one, add the new entry's `repeats` to the `repeats` of that entry, and return False.
     """
     first = kept.setdefault(entry.sample, entry)
     if first is not entry:
@@ -86,9 +85,8 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
     """Return at most `most` items: of the most frequent keys only the newest items, of the other keys all items.
 
-    `sort` returns the key of an item. At least one item per key is kept, even if the result then has more than `most`
-    items. `items` are in order of time. If items are left out, the result is grouped by key, and in order of time
-    within a group.
+    `items` are in order of time. `sort` returns the key of an item. At least one item per key is kept, even if the
+    result then has more than `most` items. If items are left out, the result is grouped by key.
     """
     if len(items) <= most:
         return list(items)

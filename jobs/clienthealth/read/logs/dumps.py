@@ -1,6 +1,6 @@
 """Prepare thread dumps for the failure modes, rejoin dumps that arrive line by line, and name the clients in a dump.
 
-`dump_formats` reads whole dumps. On SIGQUIT a JVM writes a dump to its log, and a shipper then sends it line by line.
+A JVM writes a dump to its log on SIGQUIT. A log shipper then sends it line by line.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
     """Return the first 64 dumps of a log record in the form that failure modes read. `source`: place of the log record.
 
-    Each dump gets the log record's time. If dumps contain times of their own, a later dump gets the log record's time
-    plus the time that passed since the first dump.
+    Each dump gets the log record's time. If the dumps contain times, the time since the first dump is added.
     """
     first = line.dumps[0].ts_ms if line.dumps else None
     return [
@@ -58,8 +57,8 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    The result for a frame is True only if the frame contains a text of _TELLING, for which failure modes look. A frame
-    of an exception's stack trace is treated like a frame of a dump, because both may look alike.
+    A frame counts only if it contains a text for which failure modes look (_TELLING). Frames of an exception's stack
+    trace count, too, because they look like frames of a dump.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -107,7 +106,7 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 #: Parts of frames that show the kind of a client, in the order in which kinds are tried.
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
-#: These parts of frames show that a framework's thread polls a consumer and calls the application's handler.
+#: Parts of frames that show that a framework's thread polls a consumer and calls the application's handler.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
 #: (pattern of a thread's name, pattern of the framework's client ids, client id of the consumer that the thread polls).
 _POLLERS = (
@@ -133,9 +132,10 @@ def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     """Yield (client id, kind) of each client with threads in a dump. The id is None if the dump does not show the id.
 
     A thread that waits for metadata inside send() belongs to the only producer that the dump names. If the dump names
-    several producers, the thread may wait in any of them, so (None, producer) is yielded in addition. A dump rarely
-    names a Java consumer of 0.9 or newer. So such a consumer is yielded only if a framework's thread polls it, or if
-    there is no other client.
+    several producers, the thread may wait in any of them. Then (None, producer) is yielded in addition.
+
+    A dump rarely names a Java consumer of 0.9 or newer. So such a consumer is yielded only if a framework's thread
+    polls it, or if there is no other client.
     """
     named = dict.fromkeys(
         name for thread in dump.threads if (name := thread.name.removeprefix(PRODUCER_THREAD)) != thread.name

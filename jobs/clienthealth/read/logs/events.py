@@ -1,7 +1,7 @@
 """Turn log records into log events (lines that match a log pattern) and thread dumps. All other lines are dropped.
 
-Nearly every line of a log is dropped, so the cheapest test comes first: the search for a pattern's literal text. The
-pattern's regular expression is tried only in lines with this text. Client names are looked for only in lines that are
+Nearly every line of a log is dropped, so the cheapest test comes first: a search for the literal texts of patterns. A
+pattern's regular expression is tried only in lines with its text. Client names are looked for only in lines that are
 kept.
 """
 
@@ -33,7 +33,7 @@ OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
 #: If a line's offset in its file is unknown, it is estimated as the record's Kafka offset times this size (bytes).
 BYTES_PER_LINE = 64
 
-#: The first packages of a library's logger may be shortened (`o.a.k`).
+#: Names of client libraries and of their loggers. A logger's first packages may be shortened (`o.a.k`).
 LIBRARIES = r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|confluent|sarama|\[thrd:|\b(?:kgo|franz-go|brod|faust|redpanda)\b"
 _LIBRARY = re.compile(LIBRARIES, re.ASCII | re.IGNORECASE)
 #: librdkafka's own prefix. If a message with a logger or level contains this prefix, another program's line was copied.
@@ -43,13 +43,13 @@ _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _RE = {name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__).with_name("quotations.toml")).items()}
 #: Maximum number of characters before a match that are searched for an exception's name or the log layout's fields.
 MAX_BEFORE = 500
-#: Two times that are more than 26 hours (ms) apart cannot be one moment in two time zones.
+#: Two local times that are more than FAR_MS (26 hours) apart cannot mean the same time in two time zones.
 FAR_MS = 26 * 3_600_000
-#: An event's text is the line that the log pattern matched. If the match ends more than MAX_SHOWN characters after the
-#: line's beginning, the text begins MAX_LEFT characters before the match.
+#: An event's text is the line that the log pattern matched. A long line is cut on the left: if the match ends after
+#: MAX_SHOWN characters, the text begins MAX_LEFT characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
-#: Raw records can be searched for these texts, because JSON encoders escape only the tabs in them.
+#: Texts of thread dumps. Raw records can be searched for them, because JSON encoders escape only the tabs in them.
 _OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "JNI global", DEADLOCK, HOLDER)
 
 
@@ -64,10 +64,11 @@ def events_and_dumps(
 ) -> tuple[list[LogEvent], list[ThreadDump]]:
     """Return (events, dumps) of a valid log line with a time: one event per matching log pattern.
 
-    `source`: the input record. `attached`: True for a line of an attached file. Patterns that match lines of any
-    program (`Wording.loose`) are tried only in attached files, because a monitored log has such lines on healthy days,
-    too. A match in a line of source code gives no event. A line in a text that explains an error (`LogLine.explained`)
-    gives only events of known issues. If a dump was sent line by line, each line becomes an event DUMP_LINE.
+    `source`: the input record. `attached`: True for a line of an attached file. Only attached files are searched for
+    patterns that match lines of any program (`Wording.loose`): a monitored log has such lines on healthy days, too.
+
+    A match in source code gives no event. A line in a text that explains an error (`LogLine.explained`) gives only
+    events of known issues. If a dump was sent line by line, each line becomes an event DUMP_LINE.
     """
     events, reported = [], set()
     body = body_of(line)
@@ -102,9 +103,7 @@ def events_and_dumps(
 
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
-    """Return whether the logging program's own client wrote this line (False: the line quotes another program); None
-    for a line of source code.
-    """
+    """Return True if a client of the program wrote the line, False if it is a quotation, None if it is source code."""
     logger = line.logger or ""
     bare = _is_bare(line)
     unlogged = bare and (_RE["asked"].match(after) or _RE["no_line"].match(before[:MAX_BEFORE]))
@@ -149,7 +148,7 @@ def _is_bare(line: LogLine) -> bool:
 
 
 def _of_another_time(before: str, ts_ms: int) -> bool:
-    """Return True if the text before a match contains a time far from `ts_ms`, which shows that the line is a copy."""
+    """Return True if the text before a match contains a time far from `ts_ms`: then the line is a copy."""
     stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode())
     return stamp is not None and stamp.ts_ms is not None and abs(stamp.ts_ms - ts_ms) > FAR_MS
 

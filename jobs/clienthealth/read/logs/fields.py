@@ -21,13 +21,13 @@ THREAD_PREFIXES = (PRODUCER_THREAD, ADMIN_THREAD)
 #: Maximum number of characters that are searched in a line with its stack trace, because log text can be hostile.
 MAX_BODY = 65_536
 
-_POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # Letters and digits of Kubernetes' random suffixes.
+_POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # _POD_HASH: the characters of Kubernetes' random suffixes.
 _POD_SUFFIX = re.compile(rf"(?:-{_POD_HASH}{{6,10}}-{_POD_HASH}{{5}}|-\d{{1,4}})\Z", re.ASCII)
 _SYSLOG = dict(zip("01234567", ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INFO", "INFO", "DEBUG"), strict=True))
 _BUNYAN = {"10": "TRACE", "20": "DEBUG", "30": "INFO", "40": "WARN", "50": "ERROR", "60": "FATAL"}
 _NUMBERED = {**_SYSLOG, **_BUNYAN}
 
-#: Group 1, the client id, may contain commas and brackets, so this group ends at the next field or the prefix's end.
+#: Group 1 is the client id. It may contain commas and brackets, so it ends at the next field or at the prefix's end.
 KAFKA_PREFIX = re.compile(
     r"\[\w{1,40} (?:[^\[\]\n]{0,400}?, )?clientId="
     r"([^,\]\n]{1,400}(?:[^\n]{0,400}?(?=, [a-zA-Z]{2,30}=|\](?:[ :]|$)))?+)",

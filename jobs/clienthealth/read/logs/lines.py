@@ -1,8 +1,8 @@
 """Parse log lines in the usual layouts of log4j, logback, Spring Boot, Storm, Python, Kafka's tools and librdkafka.
 
-One regular expression reads the first line of an entry. If that expression finds no level, the fields (level, thread,
-logger) are looked for in brackets and between bars or tabs. The lines below the first (a stack trace, the values of a
-configuration) are the entry's `stack`. If no layout fits, the whole first line is the message.
+One regular expression reads the first line of an entry. If it finds no level, the fields (level, thread, logger) are
+looked for in brackets, and between bars or tabs. If no layout fits, the whole first line is the message. The lines
+below the first (a stack trace, the values of a configuration) are the entry's `stack`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from clienthealth.model.telemetry import Identity, LogLine
 _MAX_FIRST_LINE = 32_768
 _DAY = r"\d{4}[-/]\d\d[-/]\d\d"
 _TIME = rf"(?:{_DAY}[ T])?\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?:Z|[+-]\d\d:?\d\d)?"
-_CONTAINER = r"(?:\S{20,40} std(?:out|err) [FP] )?"  # Prefix of lines that container runtimes write.
+_CONTAINER = r"(?:\S{20,40} std(?:out|err) [FP] )?"  # _CONTAINER: what a container runtime puts before each line.
 _LEVEL = r"(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|INFORMATION|WARNUNG|SCHWERWIEGEND)"
 _THREAD = r"\[ *+([^\]]{0,300})\]"
 _LOGGER = r"([^\s:]{1,300})"
@@ -54,7 +54,7 @@ for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}
     _GROUPS |= dict.fromkeys(_numbers.values(), _numbers)
 _LEVELS = _LEVEL[1:-1]
-#: A word counts as a logger only if it is in brackets, contains a package, or is followed by a colon, bar or hyphen.
+#: _TAIL: a word is a logger only if it is in brackets, contains a package, or is followed by a colon, bar or hyphen.
 _TAIL = (
     r"(?:(?=[\[({<]\s*[^\])}>\s]{0,300}\s*[\])}>]|[^\s\[({<]{1,300}(?<=[:|-])\s|[^\s\[({<]{1,300}\s+[-:|]+\s"
     r"|[\w$]{1,100}\.[\w.$]{1,200}\s)[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*)?(.*)"
@@ -71,7 +71,7 @@ _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(rf"[\[(<|]?\s*({_LEVELS})\b\s*[\])>|:]?\s*[-:|]?\s*(.*)"), ("level", "message")),
 )
 _COLUMNS = re.compile(r"[ ]*\t[ ]*")
-#: Between bars: level, thread (a Kafka thread's name may contain ` | `), logger and message.
+#: Fields between bars: level, thread (a Kafka thread's name may contain ` | `), logger and message.
 _BARS = re.compile(rf"({_LEVELS})\|((?:[^|\n]| \| ){{0,300}})\|([\w.$/-]{{1,300}})\|(.*)")
 _ONLY_LEVEL = re.compile(_LEVELS)
 #: A time of day in a date of any language, perhaps followed by the host and program that syslog writes.
@@ -83,7 +83,7 @@ _CLOCK = re.compile(
 _MAX_BEFORE = 120
 #: The first two lines of an entry of java.util.logging: time, class and method, then a level in the JVM's language.
 _JUL = re.compile(r"[^\n]{0,40}\d\d:\d\d(?: ?[AaPp][Mm])? ([\w.$]{1,300}) [\w$<>]{1,200}\n([^\s:]{2,20})[ \u00a0]?: ")
-#: Characters that may stand between a time and the fields after it.
+#: Characters that may stand between a line's time and the fields after it.
 _AFTER_TIME = "])>}\"' \t|:,;-"
 _HANDLE = re.compile(r"(.*)#(producer|consumer)-\d{1,9}", re.ASCII | re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")

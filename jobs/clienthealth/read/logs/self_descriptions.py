@@ -34,8 +34,7 @@ def options_in(text: str) -> dict[str, str]:
 def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
     """Return the client options among the captures of a log pattern, under the names that Kafka gives them.
 
-    A capture `requestTimeoutMs` becomes the option `request.timeout.ms`. The captures `address` and `client` are left
-    out.
+    Example: a capture `requestTimeoutMs` becomes `request.timeout.ms`. Captures `address` and `client` are left out.
     """
     return {
         "".join(f".{c.lower()}" if c.isupper() else c for c in name): text

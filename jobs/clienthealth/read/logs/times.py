@@ -1,8 +1,10 @@
 """Read times that are written as text, in the formats of the table `_FORMS`.
 
 `time_ms` reads a text that is nothing but a time, such as a record's field `timestamp`. `Times` reads the time at the
-beginning of a line. `Times` first learns from a file's lines which time formats they use, and the order of day, month
-and year in `11/12/26`. `time_in_name` reads the time in the name of a file. A time without a zone is read as UTC.
+beginning of a line, and `time_in_name` the time in the name of a file. A time without a zone is read as UTC.
+
+`Times` first learns from a file's lines which time formats they use, and the order of day, month and year in
+`11/12/26`.
 """
 
 from __future__ import annotations
@@ -54,12 +56,12 @@ _FORMS: Mapping[str, str] = {
     "time only": rf"{_CLOCK}{_ZONE}(?![\d:/])",
 }
 _AT_BEGIN = tuple((name, re.compile(f"{_LEAD}{form}".encode())) for name, form in _FORMS.items())
-#: Patterns of the formats that are unmistakably times, whatever words precede them in the line.
+#: Patterns of the formats that are unmistakably times, whatever words are before them in the line.
 _ANYWHERE = tuple(
     (name, re.compile(rf"(?P<lead>[^\n]{{0,120}}?{before}){_FORMS[name]}".encode()))
     for name, before in {**dict.fromkeys(("iso", "month day", "date"), r"(?<![\w.:/-])"), "epoch": r"%\d\|"}.items()
 )
-#: Patterns of a text that is nothing but a time, such as a record's field; seconds and leading zeros may be missing.
+#: Patterns of a text that is nothing but a time, such as a record's field. Seconds and leading zeros may be missing.
 _WHOLE = (
     re.compile(
         r"(?P<y>\d{4})[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T ](?P<h>\d\d?):(?P<mi>\d\d?)(?::(?P<s>\d\d?)(?:[.,](?P<f>\d*))?)?"
@@ -68,7 +70,7 @@ _WHOLE = (
     ),
     re.compile(_FORMS["compact"], re.ASCII),
 )
-#: A time of day in the name of a file: six digits together or separated, perhaps after a date.
+#: A time of day in a file's name: six digits, together or separated. A date may be before it.
 _IN_NAME = re.compile(
     r"(?<!\d)(?:(?P<y>20\d\d)-?(?P<m>\d\d)-?(?P<d>\d\d)[T_.-]?)?(?P<h>[01]\d|2[0-3])(?P<sep>[-_:.h]?)(?P<mi>[0-5]\d)"
     r"(?P=sep)(?P<s>[0-5]\d)(?!\d)",
@@ -90,10 +92,9 @@ def number(text: str | None) -> float | None:
 
 
 def time_ms(written: object) -> int | None:
-    """Return the time in a text as epoch milliseconds.
+    """Return the time in a text as epoch milliseconds; None if the text is no time, or an implausible one.
 
-    The text is a date and time, or a number of s, ms, µs or ns since 1970 (`values.epoch`). Returns None for any other
-    text or type, or for an implausible time.
+    The text is a date and time, or a number of s, ms, µs or ns since 1970 (`values.epoch`).
     """
     if not isinstance(written, str) or len(written) > _MAX_TIME:
         return None
@@ -113,16 +114,15 @@ ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) to add to a time without a zone, so that it becomes UTC; None if it cannot be inferred.
 
-    `written_ms`: the time, read as UTC. `there_ms`: the time (epoch ms) at which the text arrived. If the two differ by
-    a multiple of half an hour (± SOON_MS), the difference counts as the offset of the text's time zone, because a delay
-    is rarely a multiple of half an hour.
+    `written_ms`: the time, read as UTC. `there_ms`: the time (epoch ms) at which the text arrived. A difference of a
+    multiple of half an hour (± SOON_MS) counts as the time zone, because a delay is rarely such a multiple.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
     return zone if abs(away - zone) <= SOON_MS and abs(zone) <= MOST_ZONES * ZONE_MS else None
 
 
-@lru_cache(maxsize=4_096)  # lines of a burst have the same few times
+@lru_cache(maxsize=4_096)  # The lines of a burst have only a few different times.
 def _written(text: str) -> tuple[int | None, bool]:
     """Return (time in epoch ms, True if the text names a zone); the time is None if the text is not a time."""
     match = next((match for pattern in _WHOLE if (match := pattern.fullmatch(text))), None)
@@ -267,8 +267,8 @@ class Times:
         if "d" in parts:
             self.last = moment
             return moment
-        # A time of day more than half a day before the previous time belongs to the next day. This rule does not hold
-        # if the result is later than the file's last modification.
+        # A time of day more than half a day before the previous time belongs to the next day. It stays on the same day
+        # if the next day is later than the file's last modification.
         if self.last is not None and self.last - moment > _HALF_DAY and not self._is_late(moment + _DAY_LONG):
             moment += _DAY_LONG
         elif self.last is None and self._is_late(moment):
@@ -290,9 +290,7 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tuple[str, str, str]:
-    """Return the order of year, month and day by which a file's dates (`parts`) are closest to one another and to
-    `day`.
-    """
+    """Return the order of year, month and day in which a file's dates (`parts`) are closest together, and to `day`."""
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:
         numbers = [dict(zip(order, map(int, part), strict=True)) for part in parts]
@@ -317,9 +315,9 @@ class TimeInName(NamedTuple):
 
 
 def time_in_name(file: str, day_ms: int) -> TimeInName | None:
-    """Return the last time in a file's name, for files that contain no time; None if the name contains no time.
+    """Return the last time in a file's name; None if the name contains no time.
 
-    `day_ms`: if the name contains no date, the date of this time (epoch ms) is used.
+    `day_ms`: an epoch time (ms). Its date is used if the name contains no date.
     """
     day = datetime.fromtimestamp(day_ms / 1000, UTC).date()
     for match in reversed([*_IN_NAME.finditer(file.rpartition("/")[2])]):

@@ -3,7 +3,7 @@ r"""Log events of client libraries, and the log patterns that recognise each eve
 Patterns match only what a library itself logs, not what an application writes about the library's errors. The patterns
 are in TOML files: `mode.toml` of each failure mode, and `also_seen.toml` and `self_descriptions.toml` beside this file.
 
-Log text can be hostile. So every repetition in a pattern is bounded or cannot overlap what follows it, and no pattern
+Log text can be hostile. So every repetition in a pattern is bounded, or cannot overlap the text after it: no pattern
 backtracks catastrophically. Classes like `\d` match only ASCII.
 """
 
@@ -37,18 +37,18 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     """A log pattern.
 
     id         hyphenated, unique; stored as `LogEvent.signature`, also in the state on disk
-    source     maps a library to a text: the versions that log the line, and the place in the library's source. The
-               key `any` stands for programs that log the line in their own words
-    literal    a text that every match contains, except matches with one of the `or_literals`. The program
-               first searches for this text, because this is cheaper than `pattern`. Case matters
-    or_literals  texts that a match may contain instead of `literal`; here and in `literal`, `%name%` stands for all
-               texts of a list in the table `searches` of `dump_formats/shapes.toml`
-    pattern    regular expression for a part of the message, or of the exception below the message; named groups become
+    source     maps a library to the versions that log the line, and to the place in the library's source. The key `any`
+               stands for programs that log the line in their own words
+    literal    a text that every match contains, unless it contains one of `or_literals`. Case matters. It is searched
+               for before `pattern`, because this is cheaper
+    or_literals  texts that a match may contain instead of `literal`. Here and in `literal`, `%name%` stands for a list
+               in the table `searches` of `dump_formats/shapes.toml`
+    pattern    regular expression for a part of the message, or of the exception below the message. Named groups become
                `LogEvent.captures`; `%name%` stands for a part in `dump_formats/shapes.toml`
-    logger     the name of the line's logger must begin with this text; None for any logger. Not tested if the
-               logger's name contains no dot
-    also       id of the known issue in `also_seen.toml` that a match shows as well; '' if there is none. Only for
-               patterns of failure modes
+    logger     the name of the line's logger must begin with this text; None for any logger. Not tested if the logger's
+               name contains no dot
+    also       id of the known issue in `also_seen.toml` that a match shows, too; '' if there is none. Only for patterns
+               of failure modes
     narrated   True if the pattern counts only in texts in which a person reports a case (`LogLine.narrated`)
     examples   lines that the pattern must match
     """
@@ -86,13 +86,13 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     process   True if the event is about the whole process, and so about all clients of the process
     life      what the client does: it begins, it begins to close, it has closed, it ends although records are
               undelivered (`loses`), or its process is killed
-    counted   a counter of the Java client, or ''. If this counter does not rise at the event, its line is ignored
-    halted    a counter of the Java client, or ''. If this counter rises after the event, its line is ignored
+    counted   a counter of the Java client, or ''. A line of the event is ignored if this counter does not rise with it
+    halted    a counter of the Java client, or ''. A line of the event is ignored if this counter rises after it
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
     otherwise  True if the event is searched for only in lines that match no other pattern
-    suspects  maps a failure mode to its cause ('' for no cause). The event raises a suspicion of this mode, but only in
-              a text that a person attached, and only if no later line shows relief
+    suspects  maps a failure mode to its cause ('' for no cause). The event raises a suspicion of this mode only in a
+              text that a person attached, and only if no later line shows relief
     enough    the minimum number of lines that raise the suspicion in `suspects`
     """
 
@@ -181,8 +181,8 @@ class Catalogue:
         `with_loose`: if False, leave out general patterns, which may match a line of any program (`Wording.loose`).
         `narrated`: if False, leave out patterns for the sentences of a person (`Wording.narrated`).
 
-        A logger's name without dots may be any word, so it excludes no pattern. If the text is a goroutine dump, a
-        pattern's match is the goroutine that has waited longest; in any other text, it is the first match.
+        A logger's name without dots may be any word, so it excludes no pattern. In a goroutine dump, a pattern's match
+        is the goroutine that has waited longest. In any other text, it is the first match.
         """
         named = logger is not None and "." in logger
         matched: set[Meaning] = set()
@@ -200,10 +200,7 @@ class Catalogue:
 
 
 def _finder(pattern: re.Pattern[str]) -> _Find:
-    """Return a function that finds a text's first match.
-
-    If the pattern has a group `minutes`, the function finds the match with the most minutes.
-    """
+    """Return a function that finds a text's first match, or the match with most `minutes` if there is such a group."""
     if "minutes" not in pattern.groupindex:
         return pattern.search
     return lambda text: max(pattern.finditer(text), key=lambda match: int(match["minutes"] or 0), default=None)

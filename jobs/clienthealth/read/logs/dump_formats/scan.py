@@ -29,14 +29,14 @@ from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_TH
 from clienthealth.read.logs.times import time_ms
 
 LITERALS: tuple[str, ...] = tuple(TABLES["literals"]["amid_a_log"])
-#: Every dump in whatever format contains at least one of these texts, even if the dump is a string within JSON.
+#: Every dump of any format contains at least one of these texts, even if the dump is a string within JSON.
 SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TABLES["literals"]["shipped"])
 #: MAX_ABOVE: maximum number of a dump's lines above its first thread. MAX_DUMPS: maximum number of dumps in a text.
 MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
-#: A line of the surrounding log, or an exception. The frames below it do not belong to the thread above it.
+#: Matches a line of the surrounding log, or an exception. Frames below it do not belong to the thread above it.
 _ENTRY = pattern(TABLES["lines"]["entry"])
 
 
@@ -174,7 +174,7 @@ class _Scan:
         self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
 
     def _nameless(self, number: int, line: str) -> bool:
-        """Add a thread to the dump if the line has only a thread's quoted name or only its state; else return False."""
+        """Add a thread if the line contains only a thread's quoted name or only its state; otherwise return False."""
         if HOTSPOT not in self.shapes:
             return False
         after = next((below for below in self.lines[number + 1 : number + 4] if below.strip()), "")
@@ -226,7 +226,7 @@ class _Scan:
         return self.dump
 
     def _close(self) -> None:
-        # Drop a dump that has only names of threads, because it does not show what the threads do.
+        # Drop a dump with only the names of threads, because it does not show what the threads do.
         dump = self.dump
         if dump is not None and (
             dump.titled or len(dump.taken) > len(dump.blocks) or any(b.state for b in dump.blocks)
@@ -283,8 +283,8 @@ def may_begin_dump(text: str) -> bool:
 def dumps_in(text: str, alone: bool = True) -> list[Dump]:
     """Return all thread dumps in a text, in the order of the text.
 
-    `alone`: True for a file or a pasted text, False for text from a log. In a file or pasted text, frames without a
-    thread's header above them count as a dump of one thread; in a log they are the stack trace of an exception.
+    `alone`: True for a file or a pasted text, False for text from a log. Frames without a thread's header above them
+    are a dump of one thread in a file or paste. In a log, they are the stack trace of an exception.
     """
     start = text.lstrip("\ufeff \t\r\n")[:1]
     if start in ("{", "[") and is_dump_document(text):

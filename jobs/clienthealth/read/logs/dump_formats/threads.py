@@ -1,8 +1,8 @@
 """Build the threads of a dump line by line, recognise their frames, and read threads from JSON.
 
 The failure modes know only the Java client's methods. So a frame of kafka-python gets the name of the Java method from
-which its function was ported. For people, the frame keeps file, line and the function's own name (`Frame.place`).
-confluent-kafka is written in C, so a dump shows only the functions that call it, unless `py-spy --native` wrote it.
+which its function was ported. `Frame.place` keeps the file, line and name of the function for people. confluent-kafka
+is written in C. A dump shows only the functions that call it, unless `py-spy --native` wrote the dump.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _short(file: str) -> str:
 
 
 MAX_FRAMES = 1_024
-#: KAFKA: a method's name contains this text even if the Java client's packages were relocated (shaded).
+#: KAFKA: a method's name contains this text only if the Java client's packages were relocated (shaded).
 KAFKA = ".org.apache.kafka."
 MAX_THREADS = 256
 STATES = ("NEW", "RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "TERMINATED")
@@ -84,8 +84,8 @@ class Block:
     def add(self, method: str, place: str) -> None:
         """Add a frame: the caller of the frames that were added before. At most 1,024 frames are kept.
 
-        `method`: `package.Class.method`; if Kafka's packages were relocated, their new prefix is removed. `place`: file
-        and line, or ''.
+        `method`: `package.Class.method`; a prefix that comes from relocated packages is removed. `place`: file and
+        line, or ''.
         """
         if len(self.frames) < MAX_FRAMES:
             self.frames.append(Frame(method[method.find(KAFKA) + 1 :] if KAFKA in method else method, place))
