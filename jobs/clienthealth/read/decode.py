@@ -69,7 +69,7 @@ STREAMS: tuple[Stream, ...] = ("metrics", "logs")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
-#: Fields of a client's identity: _STATED may be in a record's headers; _IN_KEY are in the Kafka key, in this order.
+#: A client's identity: the fields _STATED may be in a record's headers, and the fields _IN_KEY in its Kafka key.
 _STATED = ("service", "host", "instance", "client_id", "library", "version")
 _IN_KEY = ("service", "instance", "client_id")
 
@@ -207,7 +207,6 @@ def _by_name(streams: tuple[Stream, ...]) -> Mapping[str, Format]:
 
 
 def _format(record: Record, streams: tuple[Stream, ...]) -> Format | None:
-    """Return the format that the header `format` names, else the first format that recognises the record."""
     by_name = _by_name(streams)
     named = by_name.get(record.headers.get("format", ""))
     if named is not None and _could_be(record, named):
@@ -274,7 +273,7 @@ def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> 
 
 
 def _drop_impossible(snapshot: Snapshot) -> list[str]:
-    """Drop impossible values and options, and topics with too long names; return each name, or `topics` for a topic."""
+    """Drop impossible values, options and topics from a snapshot. Return their names, `topics` for each topic."""
     long = [topic for topic in snapshot.topics if topic.is_too_long]
     if long:
         snapshot.topics = [topic for topic in snapshot.topics if not topic.is_too_long]
@@ -350,7 +349,6 @@ def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
 
 
 def _identified(client: Identity, record: Record) -> Identity:
-    """Return the identity with missing fields filled in from the record's headers, then from its Kafka key."""
     header = record.headers.get
     if header(_pushed.INSTANCE):
         # Headers from the broker win over the payload, because a client may write any identity into its payload.

@@ -178,7 +178,6 @@ def _mbean(key: str, domain: str) -> tuple[str, str]:
 
 
 def _entries(text: str) -> Iterator[tuple[int, bytes]]:
-    """Yield (number of the first line, text with the stack trace) of each log entry."""
     entry: list[str] = []
     start = 0
     for number, line in enumerate(text.splitlines()):

@@ -105,7 +105,6 @@ def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
 
 
 def _over(line: LogLine, below: LogLine, ts_ms: int | None) -> LogLine:
-    """Merge the line in a shipper's message with the shipper's record (`below`). The message's fields win."""
     client = Identity(**_above(line.client, below.client, Identity.__struct_fields__))
     fields = _above(line, below, ("level", "logger", "thread", "message", "stack"))
     return msgspec.structs.replace(below, ts_ms=ts_ms, client=client, **fields)

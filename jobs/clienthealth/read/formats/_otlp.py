@@ -1,9 +1,8 @@
 """Interpret OTLP data of Kafka clients, in JSON or protobuf.
 
-The client's name is looked up in the attributes of the data point, where OpenTelemetry's Java agent puts `client-id`,
-then in those of the resource. Sums may be deltas; in KIP-714 pushes sums always are deltas. The time span of the deltas
-becomes the reporting interval. Each client of a resource gets one snapshot, at the time of the resource's newest data
-point.
+The client's name is an attribute of the data point (`client-id` from OpenTelemetry's Java agent), or else of the
+resource. Sums may be deltas; in KIP-714 pushes sums always are deltas. The time span of the deltas becomes the
+reporting interval. Each client of a resource gets one snapshot, at the time of the resource's newest data point.
 
 A client's own value of a metric may be missing. The Java agent reports some metrics only per topic or partition, and a
 KIP-714 subscription may leave metrics out. Then the value is computed from the client's topics: a sum for the metrics

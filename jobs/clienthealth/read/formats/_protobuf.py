@@ -177,7 +177,6 @@ def _scalar(value: Any) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a protobuf `Value` to a Python value; None if the `Value` is empty."""
     kind = value.WhichOneof("value")
     if kind == "values":
         return [_plain(_message("Value", one)) for one in value.values.values]

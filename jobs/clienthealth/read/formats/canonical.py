@@ -1,8 +1,7 @@
 """Our own format: one JSON object per client and moment, with the Java client's metric names.
 
-Nearly all records have this format. A faster reader (`_typed.py`) reads those without errors. A metric with a value
-that is not a number ≥ 0 (NaN, infinite, negative, a text, null, an object) is unknown; the record's other metrics are
-used.
+Nearly all records have this format. A faster reader (`_typed.py`) reads those without errors. A metric is unknown if
+its value is not a number ≥ 0 (NaN, infinite, negative, a text, null, an object). The record's other metrics are used.
 """
 
 from __future__ import annotations

@@ -55,7 +55,6 @@ def _decode(record: Record) -> list[Snapshot]:
 
 @lru_cache(maxsize=16_384)
 def _key(head: str) -> tuple[str, Labels]:
-    """Return (name, tags) from the beginning of a line."""
     name, *_ = _COMMA.split(head, maxsplit=1)
     tags = tuple((_plain(match[1]), _plain(match[2])) for match in _TAG.finditer(head, len(name) + 1))
     return _plain(name), tags

@@ -1,9 +1,9 @@
 """jmxtrans's KafkaWriter: one MBean attribute per record; the field `keyspace` contains the attribute's full name.
 
-The parts of `keyspace`, joined by dots, are: host and port of the JVM (`checkout-1_9010`), MBean domain
-(`kafka_producer`), client id, perhaps topic and partition, MBean type, attribute. A dot within one of these parts is
-ambiguous. The Java consumer replaces the dots in a topic's name, so further dots in a consumer's keyspace belong to the
-client id. If the MBean type is `producer-topic-metrics`, the client id is assumed to contain no dots.
+`keyspace` has these parts, joined by dots: host and port of the JVM (`checkout-1_9010`), MBean domain
+(`kafka_producer`), client id, perhaps topic and partition, MBean type, attribute. A dot within a part is ambiguous. The
+Java consumer replaces the dots in a topic's name, so further dots in a consumer's keyspace belong to the client id. If
+the MBean type is `producer-topic-metrics`, the client id is assumed to contain no dots.
 """
 
 from __future__ import annotations

@@ -73,7 +73,6 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 
 def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics: Mapping[str, Any]) -> None:
-    """Add a group of metrics to `samples`; `names` maps kafka-python's metric names to ours."""
     times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
     # If a queue time exceeds LONGEST_QUEUE_SECONDS, all queue times in `metrics` are in ms, not in s.
     queue_factor = 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0

@@ -1,6 +1,6 @@
 """OpenTelemetry logs as OTLP JSON (`logs.encoding: otlp_json`): many resources and many log records in one message.
 
-OpenTelemetry's Java agent sends logger, level and exception as fields; the filelog receiver of OpenTelemetry's
+OpenTelemetry's Java agent sends logger, level and exception as fields. The filelog receiver of OpenTelemetry's
 collector puts the whole line into `body`. 64-bit numbers may be strings. The settings `[identity]` list the attributes
 that name the process.
 """

@@ -38,8 +38,8 @@ _OURS = b"kafka."
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
 #: Protobuf tags of a data point's fields: start time, end time, floating-point value, integer value.
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
-#: Unpacking a scope gives _ITEMS items per data point: the bytes before the point, the bytes of its times (position
-#: _TIMES), the tag of its value (_TAG), and the value (_VALUE).
+#: Unpacking a scope gives _ITEMS items per data point: the bytes before the point, its times (at _TIMES), the tag of
+#: its value (at _TAG), and the value (at _VALUE).
 _ITEMS = 4
 _TIMES, _TAG, _VALUE = 1, 2, 3
 
@@ -79,9 +79,8 @@ class _Metric(NamedTuple):
 class _Meaning(NamedTuple):
     """What the numbers in an instrumentation scope mean: which metric of which client each number is.
 
-    values   maps a subject (client, topic, …) to (position in the unpacked scope, our name of the metric) of each of
-             its numbers
-    deltas   for each data point that is a delta: the position of its times (start and end) in the unpacked scope
+    values   maps a subject (client, topic, …) to its numbers: (position in the unpacked scope, our name of the metric)
+    deltas   positions in the unpacked scope: the times (start and end) of the data points that are deltas
     kip714   True if any metric has a name that KIP-714 pushes use
     """
 

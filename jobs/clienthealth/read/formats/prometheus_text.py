@@ -54,7 +54,6 @@ def _decode(record: Record) -> list[Snapshot]:
 
 @lru_cache(maxsize=16_384)
 def _labels(written: str) -> Labels | None:
-    """Parse the text between the braces of a series into labels; None if the text is invalid."""
     labels = []
     at = 0
     while at < len(written):

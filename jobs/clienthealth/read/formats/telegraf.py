@@ -5,12 +5,12 @@ A Telegraf metric has a name, tags, fields and a time. This file defines what th
 reads the JVM's metrics (Jolokia or a page of Prometheus metrics). If the URL has a local address, the tag `host`
 replaces this address. Telegraf leaves out fields that are NaN.
 
-Metrics of inputs.jolokia2_agent: fields are MBean attributes. Client id, topic and partition are tags if the user
-listed them as tag keys.
+For inputs.jolokia2_agent, fields are MBean attributes. Client id, topic and partition are tags if the user listed them
+as tag keys.
 
-Metrics of inputs.prometheus, which scrapes the JMX exporter or Micrometer: with `metric_version = 2`, a series becomes
-a field with the name of the series. With `metric_version = 1`, a series becomes a metric with the name of the series,
-and its value is in a field named after the series' type, for example `gauge` or `counter`.
+For inputs.prometheus, which scrapes the JMX exporter or Micrometer, a series becomes a field of the same name if
+`metric_version` is 2. If it is 1, a series becomes a metric of the same name. The value is then in a field named after
+the series' type, for example `gauge` or `counter`.
 """
 
 from __future__ import annotations
