@@ -151,13 +151,11 @@ def _milliseconds(w: Windows, name: str) -> Mapping[str, Floats]:
 
 
 def _mappings(size: int, numbers: Mapping[str, Floats], **texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Return one mapping (column name → value) per window, without NaN values."""
     columns = {name: _numbers(values) for name, values in numbers.items()}
     return _rows(size, columns | {name: (values, None) for name, values in texts.items()})
 
 
 def _partly(size: int, numbers: Mapping[str, Floats]) -> Column:
-    """Return one mapping (name → number) per window; the mapping is unknown if all its numbers are NaN."""
     any_known: Bools = np.logical_or.reduce([~np.isnan(values) for values in numbers.values()])
     return _mappings(size, numbers), any_known
 

@@ -47,7 +47,7 @@ def buffer_used_ratio(w: Windows) -> Mapping[str, Floats]:
 
 
 def buffer(w: Windows) -> Mapping[str, Floats]:
-    """Return the last known state of the buffer: name of a published field → one value per window.
+    """Return the last known state of each window's buffer, by the names of the published fields.
 
     Fields: total_bytes, available_bytes, waiting_threads, wait_ratio (share of time in which threads waited for room),
     exhausted_records_total, queued_records, seconds_to_full.

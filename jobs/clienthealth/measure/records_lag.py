@@ -71,7 +71,7 @@ class Lags:
 
 @per_rows
 def points(w: Windows) -> Points:
-    """Return the reported lags of all samples in the windows' table."""
+    """Return the reported lags of all samples."""
     reported = np.flatnonzero((w.of_topics("records-lag") >= 0) & (w.parts.partition >= 0))
     parts = w.parts.at(reported)
     row, topic, partition = parts.row, parts.topic, parts.partition
@@ -147,7 +147,6 @@ def states(w: Windows, limits: LagSettings) -> NDArray[np.object_]:
 
 
 def _allowed(w: Windows, limits: LagSettings) -> Floats:
-    """Return the tolerated lag (records) for each row of `lags(w)`, in the same order."""
     lag, patterns = lags(w), tuple(limits.allowed_lag.items())
     if not patterns:
         return np.zeros(len(lag.point))

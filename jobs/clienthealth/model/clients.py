@@ -59,7 +59,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """(service, instance, client id, kind): the fields that stay the same for the life of a client."""
+        """(service, instance, client id, kind): the fields that never change for a client."""
         return self.service, self.instance, self.client_id, self.kind or ""
 
     @property

@@ -113,7 +113,7 @@ def worst(verdicts: Iterable[Verdict]) -> Status:
 
 
 class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schema", tag=SCHEMA):
-    """A record to write; times in epoch milliseconds.
+    """A record of the topic `client-health`, to be written. Times are in epoch milliseconds.
 
     client, verdicts  encoded JSON, from the functions `encoded` and `verdicts_json`
     window_*          the window that was judged; for a consumer group the window from which its lag was computed

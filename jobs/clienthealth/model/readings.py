@@ -51,9 +51,9 @@ class Reading:
 class LogEvent:
     """A log line that matches a log pattern. `signature`: the pattern's id; `captures`: the pattern's named groups.
 
-    `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line of the message
-    or of its exception in which the pattern's match begins; cut to 500 characters. `repeats`: the number of similar
-    lines merged into this event. `kind`: the kind of client, if a field of the record names the kind.
+    `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line in which the
+    match begins, cut to 500 characters; it may be a line of the stack trace. `repeats`: the number of similar lines
+    merged into this event. `kind`: the kind of client, if a field of the record names the kind.
 
     `own`: True if the line certainly comes from a client in the program that wrote the log; False, for example, if a
     text quotes the line. `copied`: True if an application's text precedes the client's name, which shows that an

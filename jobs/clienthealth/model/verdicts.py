@@ -66,7 +66,7 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 class Count:
     """The number of effects of a fault (such as lost records) in each half minute.
 
-    name        key in `Verdict.detail`, which holds the sum of `slots` and `settled`: the least possible number
+    name        key in `Verdict.detail`; the value there, the sum of `slots` and `settled`, is a lower bound
     kind        kind of the evidence; if two kinds count the same effect, the greater sum is used
     slots       maps the start of a half minute (epoch ms) to the number of effects in it
     settled     number of effects before `settled_ms`, which no longer changes
