@@ -54,7 +54,7 @@ def _clients_only(minutes: DataFrame) -> DataFrame:
 def statuses(minutes: DataFrame, periods: Sequence[Period], step: int) -> DataFrame:
     """Return the number of client-minutes (`count`) for each `service`, `period` (0: the oldest), `slot` and `status`.
 
-    A slot is a part of the last period with `step` minutes. Earlier periods have the single slot -1.
+    The last period is divided into slots of `step` minutes. Earlier periods have the single slot -1.
     """
     newest = periods[-1]
     rows = _clients_only(within(minutes, periods[0].start, newest.end))

@@ -23,8 +23,8 @@ FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 class Clusters:
     """Reviews of several clusters over the same period. The clusters' names differ.
 
-    Environments in which failures page people come before those with tickets only. Within an environment, the cluster
-    that spent the largest share of its error budget comes first.
+    Environments in which failures page people come before environments in which failures only open tickets. Within an
+    environment, the cluster that spent the largest share of its error budget comes first.
     """
 
     reviews: Sequence[Review]

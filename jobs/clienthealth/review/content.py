@@ -272,7 +272,7 @@ def describe_changes(review: Review) -> str:
 
 
 def list_silent(review: Review) -> list[str]:
-    """Return the ids of the failure modes with alerts that never fired, sorted."""
+    """Return the ids of the failure modes without a fired alert, sorted."""
     return sorted({mode for mode, _ in review.never_fired} - {alert.mode for alert in review.alerts})
 
 

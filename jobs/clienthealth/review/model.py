@@ -60,8 +60,8 @@ class Theme:
     """Incidents with the same mode, cause and culprit topic: one item of the review meeting.
 
     `seconds`: duration of all incidents inside the period, added up. `detect`: median seconds from an incident's onset
-    to its detection. `clear`: median seconds from detection to end. `lost_records`, `lost_bytes`: losses of all
-    incidents, added up; None if nothing was lost, or if a loss is unknown in this unit.
+    to its detection. `clear`: median seconds from detection to end. `lost_records`, `lost_bytes`: sum of all losses in
+    this unit; None if nothing was lost, or if a loss is unknown in this unit.
     """
 
     mode: str
@@ -196,7 +196,8 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class KnownBugs:
-    """A service's clients of one kind, if their library version has known bugs that cause or imitate failure modes.
+    """A service's clients of one kind and library version, if this version has bugs that cause or imitate failure
+    modes.
 
     `clients`: number of these clients. `bugs`: names of the bugs. `upgrade_to`: next release without known bugs, or ''.
     """
@@ -213,8 +214,7 @@ class KnownBugs:
 class Fleet:
     """New and vanished client ids of the fleet, library upgrades, and versions with known bugs.
 
-    `new`, `vanished` and `upgrades` have at most 20 entries each. The numbers `new_count` and `vanished_count` have no
-    limit.
+    `new`, `vanished` and `upgrades` have at most 20 entries. `new_count`, `vanished_count`: numbers before this limit.
     """
 
     new: tuple[FleetRow, ...] = ()
@@ -268,15 +268,13 @@ class ModeChange:
 
     @property
     def seen(self) -> bool:
-        """True if this or the previous period has any incident or unhealthy minute of the mode."""
+        """True if the mode has an incident or an unhealthy minute in this or the previous period."""
         return any((self.incidents, self.incidents_before, self.minutes, self.minutes_before))
 
 
 @dataclass(frozen=True)
 class AlsoSeen:
-    """A known issue of a service. `lines`, `lines_before`: log lines that show the issue, now and in the previous
-    period.
-    """
+    """A known issue of a service. `lines`, `lines_before`: log lines that show it, in this and the previous period."""
 
     what: str
     service: str
@@ -341,7 +339,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Minutes of clients (or groups) by class, such as a range of lag, in this period (`now`) and the previous one."""
+    """Numbers of minutes by class (such as a range of lag), in this period (`now`) and the previous one (`before`)."""
 
     classes: tuple[str, ...]
     now: tuple[int, ...]

@@ -216,8 +216,7 @@ def _length(count: int, most: int) -> float:
 
 
 def spark(slo: ServiceSlo, names: Sequence[str]) -> Markup:
-    """Return the trend of a service: for each period a bar, as high as the spent share of the error budget (1.5 at
-    most).
+    """Return the trend of a service: one bar per period, as high as the spent share of the error budget (at most 1.5).
 
     A hollow bar stands for a period without data. `names`: the names of the periods.
     """

@@ -1,4 +1,4 @@
-"""Compute how well objectives were met: healthy share of the observed time, rest of the error budget, records lost."""
+"""Compute how well objectives were met: healthy share of the observed time, remaining error budget, records lost."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class ServiceSlo:
 
     @property
     def trend(self) -> list[float | None]:
-        """The SLI of each period, oldest first."""
+        """The SLI (healthy share of the observed client-minutes) of each period, oldest first."""
         return [minutes.sli for minutes in self.periods]
 
     @property
@@ -235,7 +235,7 @@ def objectives(
     lost_target: int,
     owners: Owners = NOBODY,
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
-    """Return how well the objective was met, by all services together and by each service (the worst first).
+    """Return how well the services met their objectives: (all services together, each service with the worst first).
 
     rows         numbers of client-minutes, in the columns of `client_minutes.statuses`
     clients      number of clients by service

@@ -114,8 +114,8 @@ class Checkpoint(Files):
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
-        """Give the pending batch new end offsets. It reads nothing from parts (source, topic, partition) that `end`
-        lacks.
+        """Give the pending batch new end offsets. The batch reads no part (source, topic, partition) that is not in
+        `end`.
 
         Call this method only if no result of the batch has been written.
         """
@@ -188,7 +188,7 @@ _WORD = 0xFFFFFFFF
 
 
 def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
-    """Return a number for each bucket: the key under which Spark stores the bucket's state.
+    """Return a number for each bucket (a share of all processes): the key under which Spark stores the bucket's state.
 
     The numbers depend on `shuffle_partitions`. A checkpoint keeps the value with which it began, so its numbers never
     change.

@@ -1,4 +1,7 @@
-"""Decode raw Kafka records (in Arrow batches) into chunks of data per bucket, rejected records, and record counts."""
+"""Decode raw Kafka records, which arrive in Arrow batches.
+
+The results are chunks of data per bucket (a share of all processes), rejected records, and record counts.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,15 @@ if TYPE_CHECKING:
 
 DECODED = "bucket int, data binary"
 
-#: A record's headers are JSON, because even an empty array of structs would cost 15 µs per record. A record that is
-#: too large to decode has a `size` instead of a value.
+#: RAW: columns of the input. `headers` is JSON, because even an empty array of structs would cost 15 µs per record. A
+#: record that is too large to decode has a `size` instead of a `value`.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
 #: Buckets for data that belongs to no process. A task that reads partition n sends rejects to bucket REJECTS - n.
 COUNTS = -1
 REJECTS = -2
 
-#: A worker passes its chunks on after this number of records, samples or events, which bounds its memory.
+#: A worker passes its chunks on after this number of records, samples or events, to limit its memory.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
 #: Maximum number of literals per regular expression: with all literals in one, RE2 is a hundred times slower.
@@ -84,7 +87,7 @@ class Count(msgspec.Struct, array_like=True):
 def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> ArrowFunction:
     """Return the function with which a worker decodes records.
 
-    A log record without any of the `literals` is not about Kafka, so it is skipped.
+    A log record that contains none of the `literals` is skipped, because it is not about Kafka.
 
     `numbers`: the key under which Spark stores each bucket's state (see `numbers_of`); by default the bucket's number.
     """
@@ -99,7 +102,7 @@ def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int
 
 
 def compressed(data: bytes | bytearray) -> bytes:
-    """Return the uncompressed size of the data (8 bytes, little-endian), followed by the data compressed with LZ4."""
+    """Return the data compressed with LZ4, after its uncompressed size (8 bytes, little-endian)."""
     import pyarrow as pa
 
     return len(data).to_bytes(8, "little") + pa.compress(data, codec="lz4_raw", asbytes=True)  # type: ignore[no-any-return]
@@ -133,7 +136,7 @@ class _Task:
         self.rejects: list[Reject] = []
         self.counts: dict[tuple[int, str, str | None], Count] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-        #: For each topic, maps each client that was read so far to its slot in `packer`.
+        #: For each topic: client → the client's slot in `packer`, which collects its samples.
         self.slots: dict[str, dict[Any, Any]] = {}
         self.partition = 0
 
@@ -343,7 +346,7 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Choose the log records to decode. Return (index, indexes of all records that it represents) for each.
+    """Choose the log records to decode. For each, return its index and the indexes of all records that it represents.
 
     Lines of one process (named by the Kafka key) that differ only in digits are similar. Lines without a key are
     similar if they differ only in times, because other digits may distinguish hosts. At most 50 similar lines (READ)
@@ -367,10 +370,7 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
 
 
 def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
-    """Return a number for each line; similar lines (see `to_read`) have equal numbers.
-
-    `worth`: indexes of these lines.
-    """
+    """Return a number for each line in `worth` (indexes). Similar lines (see `to_read`) have equal numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -387,7 +387,8 @@ def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
         pc.replace_substring_regex(texts, _DIGITS, ""),
         texts if pc.all(named).as_py() else pc.replace_substring_regex(texts, _TIMES, ""),
     )
-    # Only a few lines of each shape are decoded, so give each line of a thread dump a shape of its own (its index).
+    # Lines with the same `shape` count as similar. A line of a thread dump is similar to no other line: its shape is
+    # its index.
     own = pa.array(np.arange(len(worth)).astype(str))
     shape = pc.if_else(pc.match_substring_regex(texts, _OF_DUMPS), own, shape)
     whole = pc.binary_join_element_wise(subject, shape, "\0")

@@ -22,7 +22,7 @@ _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 
 
 def explained(message: str, settings: Settings) -> HealthError:
-    """Return the error to raise for an error message of the JVM, with exit code 2 if a restart cannot help."""
+    """Return the error to raise for an error message of the JVM. Its exit code is 2 if a restart cannot help."""
     state_error = re.search(r"StateError: ([^\n]+)", message)
     if state_error:
         return StateError(state_error[1])

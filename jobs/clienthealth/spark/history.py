@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
 #: Keep Delta's log and unused data files for a day, not 30 days: at each commit, Delta lists the folder of its log.
-#: Delta stores the minimum and maximum of the first four columns only; the columns with times are among them.
+#: Delta stores the minimum and maximum of the first four columns, among them those with times.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
@@ -149,8 +149,8 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
     """True if nothing was ever written to the table."""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
-    # Delta created the table (0.json), but nothing was written to it: the first write adds 1.json, and only later
-    # writes make Delta delete 0.json.
+    # Delta writes 0.json when it creates the table, and 1.json at the first write. Only later writes make Delta delete
+    # 0.json.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
 
 
@@ -219,7 +219,7 @@ def _outermost(spark: SparkSession, root: str, table: str, which: Callable[[Colu
 
 
 def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origin]]:
-    """Return (epoch ms, batch) of each batch's commit, newest first. Only the COMMITS (20) newest commits are read."""
+    """Return (epoch ms, batch) of each batch's commit, newest first. Only the 20 newest commits (COMMITS) are read."""
     if _as_made(spark, root, table):
         return []
     rows = DeltaTable.forPath(spark, inside(root, table)).history(COMMITS).filter(r"userMetadata rlike '^\\S+ \\d+$'")

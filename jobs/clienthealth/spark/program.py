@@ -169,9 +169,7 @@ class _Run:
 
 
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
-    """Stop the query once the current batch has ended, or after 60 s (STOP_SECONDS). A restart repeats an unfinished
-    batch.
-    """
+    """Stop the query after the current batch, or after 60 s (STOP_SECONDS). A restart repeats an unfinished batch."""
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:
         if time.monotonic() > deadline:

@@ -115,7 +115,7 @@ def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[i
 def stepped(
     bucket: int, frames: Iterable[pd.DataFrame], state: GroupState, settings: Settings, opened: Mapping[int, bytes]
 ) -> Iterator[pd.DataFrame]:
-    """Judge one bucket's input of one batch. Yield one DataFrame with the output rows, or nothing without such rows.
+    """Judge the input of one bucket in one batch. Yield one DataFrame of output rows, or nothing if there are none.
 
     `frames`: DataFrames with the bucket's encoded chunks of input in the column `data`. `opened`: maps a bucket to its
     packed open incidents.
@@ -267,7 +267,7 @@ def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str,
 
 
 def _fault(fault: Fault) -> Row:
-    """Return a row for the topic of rejects: the step left out a process, because its data raised an error."""
+    """Return a row for the topic of rejects: a process was left out, because its data made the step fail."""
     return REJECT, fault.client.key.encode(), None, headers_of(fault.reason, fault.source)
 
 
