@@ -53,7 +53,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     """A known issue, reported beside the verdicts. `says` is its title.
 
     id             the name of the issue's table in TOML; identifies the issue in records, the history and JSON
-    sentence       one sentence that describes the issue
+    sentence       one or two sentences that describe the issue
     action         what to do about the issue
     least          minimum number of lines in a run of lines; a shorter run is normal and is not reported
     apart_seconds  a run of lines ends if no further line comes for this time (s); only the latest run is reported
