@@ -50,10 +50,9 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as a JSON object. Each has `mode` and `status`; a failure also has `since`, `detail` and
-    `evidence`.
+    """Return a verdict as a JSON object. `mode` and `status` are always written, `counts` and `proofs` never.
 
-    Other fields are written if not empty. `counts` and `proofs` are never written.
+    A failure also has `since`, `detail` and `evidence`. Other fields are written if not empty.
     """
     fields: dict[str, Any] = {"mode": verdict.mode, "status": verdict.status}
     if verdict.unhealthy:
@@ -139,7 +138,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     also_seen: list[dict[str, Any]] = []
 
     def encode(self) -> bytes:
-        """Return the value of the Kafka record."""
+        """Return the JSON of this record, as the value of a Kafka record."""
         return _encode(self)
 
 
@@ -264,9 +263,7 @@ def _config(row: Any) -> Mapping[str, str]:
 
 
 def document(value: bytes) -> Any:
-    """Parse a record. NaN and Infinity, which JSON does not allow, become None. Raises ValueError if `value` is not
-    JSON.
-    """
+    """Parse the JSON of a record. NaN and Infinity become None. Raises ValueError if `value` is not JSON."""
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -280,10 +277,10 @@ def strict(value: bytes) -> bytes:
 
 
 def aged(value: bytes, reason: str) -> bytes:
-    """Return a record without the statements that may no longer be true, because its client sends no newer data.
+    """Return the record of a client that sends no newer data, without the statements that may no longer be true.
 
-    Verdicts that are `ok` become `unknown`, with `reason` as their reason, and the indicators are removed. Failures
-    stay, because only evidence ends them.
+    Verdicts that are `ok` become `unknown`, with `reason` as their reason. The indicators are removed. Failures stay,
+    because only evidence ends them.
     """
     row = document(value)
     verdicts = [

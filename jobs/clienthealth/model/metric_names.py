@@ -38,9 +38,7 @@ def otel_agent(group: str, name: str) -> str:
 
 
 def micrometer(group: str, name: str) -> str:
-    """Return the name that Micrometer's KafkaClientMetrics gives to a metric in Prometheus:
-    `kafka_producer_record_send_total`.
-    """
+    """Return Micrometer's name of a metric (KafkaClientMetrics, in Prometheus): `kafka_producer_record_send_total`."""
     return f"kafka_{group.removesuffix('-metrics')}_{name}".replace("-", "_")
 
 
@@ -50,7 +48,7 @@ def jmx_exporter(group: str, name: str) -> str:
 
 
 def jmx_exporter_1(group: str, name: str) -> str:
-    """Return the name, without a final `_total`, that the JMX exporter from 1.0 on gives to a metric."""
+    """Return the name that the JMX exporter since 1.0 gives to a metric: without a final `_total`."""
     return jmx_exporter(group, name).removesuffix("_total")
 
 
@@ -75,9 +73,7 @@ def spellings(*rules: Rule) -> dict[str, str]:
 
 
 def mbeans() -> dict[str, str]:
-    """Return a map from MBean attributes to our names. Keys: `type/attribute` for the Java client,
-    `type/name/attribute` for the Scala consumer.
-    """
+    """Map MBean attributes to our names: `type/attribute` (Java client), `type/name/attribute` (Scala consumer)."""
     return {**spellings(lambda group, name: f"{group}/{name}"), **SCALA}
 
 
@@ -99,7 +95,7 @@ _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")
 
 
 def separated(labels: Mapping[str, str]) -> dict[str, str]:
-    """Turn properties of the MBean that stand in another label's value into labels of their own.
+    """Move MBean properties out of another label's value, into labels of their own.
 
     A greedy pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after the client id:
     `orders, node-id=node-1`. The value becomes `orders`, with the label `node_id` beside it.

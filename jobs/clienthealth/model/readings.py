@@ -94,9 +94,7 @@ class Thread:
 
     @property
     def of_kafka(self) -> bool:
-        """True if the thread's name or a frame contains "kafka". `DestroyJavaVM` also counts: it shows that `main`
-        ended.
-        """
+        """True if the thread's name or a frame contains "kafka", or if it is `DestroyJavaVM`: then `main` ended."""
         return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
 
 

@@ -87,7 +87,7 @@ class Samples:
     def add(self, subject: Subject, name: str | None, value: float | None) -> None:
         """Add one value. A value that is not a Kafka client's (`Subject.kind` is None) is ignored.
 
-        name    our name of the metric; None: the value is dropped, but shows that the client exists
+        name    our name of the metric; None to drop the value and only note that the client exists
         value   None if unknown; of several values of one metric, the largest is kept
         """
         if subject.kind is not None:
@@ -142,7 +142,7 @@ class Samples:
         result = []
         for ref, client in self._clients.items():
             parts = client.parts
-            # Java consumers since 4.1 report a topic `a.b` also as `a_b`, its old name (KIP-1109): drop that copy.
+            # Since 4.1, Java consumers report a topic `a.b` a second time, as `a_b` (KIP-1109): drop this copy.
             if older := {part[0].replace(".", "_") for part, values in parts.items() if values and "." in part[0]}:
                 parts = {part: values for part, values in parts.items() if part[0] not in older}
             metrics = _of_clients(client.own)

@@ -136,9 +136,7 @@ _URL_PORT = re.compile(r"^(?:[a-z]+://)?[^/]*?:(\d+)(?:[/?]|$)")
 
 @lru_cache(maxsize=4096)
 def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, str | None]:
-    """Return (host, instance) of the process behind an agent's URL. The instance is host:port. `host` is used if there
-    is no URL, or if the URL has a loopback address.
-    """
+    """Return (host, host:port as instance) for an agent's URL. `host` replaces a missing or loopback address."""
     in_url, port = _URL_HOST.search(url or ""), _URL_PORT.search(url or "")
     where = in_url[1] if in_url else host
     parts = [part for part in (where, port[1] if port else None) if part]
