@@ -14,7 +14,7 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: The rules also see what a client reported in the LEAD_MS ms before a window, because it may explain the window.
+#: The rules also see what a client reported in the LEAD_MS ms before a window, to find causes of the window's events.
 LEAD_MS = 30_000
 
 

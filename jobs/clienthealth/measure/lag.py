@@ -194,7 +194,7 @@ def commits_of(history: Iterable[Observation]) -> list[Commit]:
 
 
 def silent_seconds(history: Sequence[Observation]) -> float:
-    """Return for how long (s), up to the last observation, there have been unread records and no commit."""
+    """Return the time (s) before the last observation in which records were unread and nothing was committed."""
     now_ms, last, _, _, last_at = history[-1]
     since = now_ms
     for ts_ms, committed, end, _, commit_ts in reversed(history):

@@ -38,7 +38,9 @@ FALLING_SHARE = 0.2
 
 
 class Commit(NamedTuple):
-    """A committed offset: the time of the commit (epoch ms), and the lag in records at that time (None: unknown)."""
+    """A committed offset, with the time of the commit (epoch ms) and the lag (records) at that time, None if
+    unknown.
+    """
 
     ts_ms: int
     offset: int
@@ -65,7 +67,7 @@ class Known(NamedTuple):
 
 
 def state(known: Known, limits: LagSettings) -> State:
-    """Return the state of a partition, by the rules of this module."""
+    """Return the state of a partition from its last commits and its present lag."""
     newest = known.commits[-COMMITS:]
     if known.idle:
         return "IDLE"

@@ -43,8 +43,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
     least NEIGHBOURS (64) consecutive records; if there are fewer records, they are one block. The time of a block is
-    the median of its clients' newest times, but at least the previous block's time. The duration runs until this time,
-    from the time by which a third of the clients have a record in the block. A record counts as late only if it
+    the median of its clients' newest times, but at least the previous block's time. The duration of a block begins when
+    a third of its clients have a record in it, and ends at the block's time. A record counts as late only if it
     precedes its block's time by more than the duration.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
@@ -116,7 +116,7 @@ class Packer:
         self.clock: tuple[int, int] | None = None
 
     def slot(self, client: Client) -> Slot:
-        """Return the client's `Slot`, which the first call for the client creates."""
+        """Return the client's `Slot` (its place in the open chunk). The first call creates the slot."""
         if (slot := self._slots.get(client)) is None:
             slot = self._slots[client] = Slot(client, bucket_of(client, self._buckets), *_packing(client.kind))
         return slot

@@ -227,8 +227,8 @@ def stalls(w: Windows) -> Stalls:
     """Return, for each window, the row (sample) of the latest delivery, and for how many seconds records waited since.
 
     The seconds are 0 unless two conditions hold: records waited at every sample after that row, and the window has at
-    least MIN_READINGS samples from that row on. For a client without a counter of deliveries (kafka-python, Java before
-    1.0), the brokers' answers are counted (by `answers`), and a first failed record also shows that records waited.
+    least MIN_READINGS samples from that row on. Some clients have no counter of deliveries (kafka-python, Java before
+    1.0). Then brokers' answers count as deliveries (`answers`), and a first failed record shows that records waited.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))

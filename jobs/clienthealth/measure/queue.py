@@ -1,5 +1,6 @@
-"""Measure, for each topic, how full the client's queue is. A full queue shows that the topic's records are processed
-(consumer) or delivered (producer) too slowly.
+"""Measure how full a client's queue of each topic is.
+
+A full queue shows that the topic's records are processed (consumer) or delivered (producer) too slowly.
 
 - The old Scala consumer has one queue per consuming thread, with at most `queued.max.message.chunks` chunks.
 - A librdkafka consumer prefetches records up to `queued.min.messages`, and bytes up to `queued.max.messages.kbytes`.
@@ -43,7 +44,7 @@ class Queues:
 
 @per_windows
 def queues(w: Windows) -> Queues:
-    """Return how full the clients' queues of records are, per topic, in the last sample of each window."""
+    """Return how full each topic's queue of records is in the last sample of each window."""
     reporting = np.flatnonzero(w.last_knows("queue-records", "queue-bytes", "queue-chunks"))
     if not len(reporting):
         none, unknown = np.zeros(0, np.int64), np.zeros(0)
@@ -129,7 +130,6 @@ def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
 
 
 def _topic_sums(w: Windows, values: Floats, rows: Ints) -> list[dict[int, float]]:
-    """Return one mapping per row: topic (index into `Windows.names`) → sum of the topic's known values."""
     sums: list[dict[int, float]] = []
     for begin, end in zip(w.part_begin[rows].tolist(), w.part_begin[rows + 1].tolist(), strict=True):
         by_topic: dict[int, float] = {}

@@ -128,18 +128,15 @@ class Windows:
         return single
 
     def once_for_rows(self, name: str, make: Callable[[], T]) -> T:
-        """Return the result of `make`, which is cached per table: all `Windows` on this table share it.
-
-        `name`: key of the result in the cache.
-        """
+        """Return the result of `make`, cached under `name` per table: all `Windows` on this table share it."""
         if name not in self._of_rows:
             self._of_rows[name] = make()
         return cast(T, self._of_rows[name])
 
     def once(self, name: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of `make`, which is computed once for this selection of windows.
+        """Return the result of `make`, cached under `name` for this selection of windows.
 
-        `name`: key of the result in the cache. If the result is an array, it must have one element per window.
+        If the result is an array, it must have one element per window.
         """
         if (known := self._of_windows.get(name)) is None:
             taken = self._taken_over(name)
@@ -314,7 +311,7 @@ class Windows:
         return self.once_for_rows("parts", lambda: np.searchsorted(self.parts.row, np.arange(len(self.ts) + 1)))
 
     def of_topics(self, name: str) -> Floats:
-        """Return a metric that clients report per topic: one value per row of the table `parts`; NaN if unknown."""
+        """Return the values of a metric per topic, one for each row of the table `parts`; NaN if unknown."""
         return self.parts.values[:, TOPIC_POSITION[name]]
 
     def summed(self, name: str) -> Floats:
