@@ -65,7 +65,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     @cached_property
     def readings(self) -> Mapping[str, Sequence[_Reading]]:
-        """Maps each field that has paths to its paths, each path in the two forms of `_Reading`."""
+        """Maps each field to its paths, each as a `_Reading`. Fields without paths are left out."""
         by_field: dict[str, Sequence[_Reading]] = {}
         for name, paths in msgspec.structs.asdict(self).items():
             if not paths:

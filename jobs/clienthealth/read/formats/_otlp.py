@@ -91,7 +91,7 @@ def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Identity:
-    """Return the client's identity from a resource's attributes; `client_id` is None if they do not name the client."""
+    """Return the client's identity in a resource's attributes; `client_id` is None if no attribute contains it."""
     name = first(attributes, ("client_software_name", "client.software.name")) or ""
     library, version = software(name, first(attributes, ("client_software_version", "client.software.version")) or "")
     return Identity(
@@ -106,7 +106,7 @@ def resource_of(attributes: Mapping[str, str], identity: IdentitySettings) -> Id
 
 
 class Points(Samples):
-    """The data points of a resource.
+    """The data points of an OTLP resource.
 
     `pushed`: True if any data point came in a KIP-714 push. `delta`: True if any data point is a delta.
     """
