@@ -71,6 +71,8 @@ def restored(content: bytes) -> bytes:
     text = _unescaped(_without_comments(_characters(content.decode("utf-8", "surrogateescape"))))
     if text.startswith(">") or "\n>" in text or "\n >" in text:
         text = _RE["quotes"].sub("", text)
+    if _RE["commented"].search(text):
+        text = _RE["comment_mark"].sub("", text)
     text = _unlinked(text)
     if "oroutine " in text or "frame #" in text:
         for name, stack in _FILE["stacks"].items():
@@ -128,9 +130,10 @@ def context(content: bytes) -> Callable[[int], Context]:
 
 
 def narrated(content: bytes) -> bool:
-    """True if a text of at most _PAGE bytes has words of a person who reports a case ("we", "noticed")."""
-    search = _SIGNS["reports-strongly"].search
-    return len(content) <= _PAGE and any(map(search, content.decode(errors="replace").split("\n")))
+    """True if a text of at most _PAGE bytes has words of a person who reports a case ("we"), or a program's output."""
+    text = content.decode(errors="replace") if len(content) <= _PAGE else ""
+    signs = (_SIGNS["reports-strongly"].search, _RE["output"].match, _RE["stack"].match)
+    return any(sign(line) for line in text.split("\n") for sign in signs)
 
 
 def _without_comments(text: str) -> str:

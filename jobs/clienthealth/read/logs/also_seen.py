@@ -94,7 +94,8 @@ def _named(error: str) -> dict[str, object]:
         "source": _SOURCES["named"],
         "literal": error,
         "pattern": rf"(?:Kafka::|pykafka\.exceptions\.|\bError: ){error}(?:Error)?\b|\b{error}{_THROWN}"
-        rf"|\b(?:got|get(?:ting)?|threw|saw|seeing|errors?(?: for)?|with) (?:an? )?\W?(?:[\w.]{{1,60}}\.)?{error}",
+        rf"|(?:\b(?:got|get(?:ting)?|threw|saw|seeing|errors?(?: for)?|with) (?:an? )?|返回 ?|报 ?)\W?"
+        rf"(?:[\w.]{{1,60}}\.)?{error}",
         "examples": [{"line": f"{where}{error}"} for where in ("Kafka::", "Error: ", "we got a ")],
     }
 
@@ -106,7 +107,7 @@ def _coded(error: str) -> dict[str, object]:
         "id": f"code-{error}",
         "source": _SOURCES["named"],
         "literal": code,
-        "pattern": rf"(?:\b(?:[Ee]rror[\"']?[:=]? ?|code[\"']?[:=] ?)|\"type\": ?)[\"'`]?{code}(?:_FAILED)?\b",
+        "pattern": rf"(?:\b(?:[Ee]rror[\"']?[:=]? ?|code[\"']?[:=] ?)|\"type\": ?|返回 ?)[\"'`]?{code}(?:_FAILED)?\b",
         "examples": [{"line": f"Error: {code}"}, {"line": f'"type":"{code}"'}],
     }
 

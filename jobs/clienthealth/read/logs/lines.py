@@ -41,8 +41,11 @@ _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (rf"{_LEVEL}:? ++(.*)", ("level", "message")),
     (r"(.*)", ("message",)),
 )
+#: A person who copies a line may leave out its level and its time.
 _LIBRDKAFKA = re.compile(
-    r"%?(\d)\|(\d{1,12}\.\d{1,9})\|(\w{1,40})\|([^|]{0,400})\| ?(?:\[thrd:([^\]]{0,400})\]: )?(.*)", re.ASCII
+    r"(?:%?(\d)\|(\d{1,12}\.\d{1,9})|(?=\|\w{1,40}\|[^|]{1,400}\| \[thrd:))"
+    r"\|(\w{1,40})\|([^|]{0,400})\| ?(?:\[thrd:([^\]]{0,400})\]: )?(.*)",
+    re.ASCII,
 )
 _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
@@ -110,7 +113,7 @@ def entry(text: str, begin: int = 0, end: int = 0) -> Entry:
     """
     first, newline, below = text.partition("\n")
     stack = below if newline else None
-    if "|" in first[1:3] and (own := _LIBRDKAFKA.fullmatch(first)):
+    if "|" in first[:3] and (own := _LIBRDKAFKA.fullmatch(first)):
         return _of_librdkafka(own, stack)
     match, fields = _by_layout(first)
     time = match[1] or None if match else None
