@@ -38,9 +38,7 @@ FALLING_SHARE = 0.2
 
 
 class Commit(NamedTuple):
-    """A committed offset, with the time of the commit (epoch ms) and the lag (records) at that time, None if
-    unknown.
-    """
+    """A committed offset, the time of the commit (epoch ms), and the lag in records at that time (None: unknown)."""
 
     ts_ms: int
     offset: int

@@ -1,4 +1,4 @@
-"""Measure how full a client's queue of each topic is.
+"""Measure how full a client's queues of records are, per topic.
 
 A full queue shows that the topic's records are processed (consumer) or delivered (producer) too slowly.
 
