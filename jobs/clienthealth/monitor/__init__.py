@@ -1,5 +1,5 @@
-"""Judge clients, in plain Python.
+"""Judge Kafka clients, in plain Python.
 
-The input of a step is a batch of decoded data (`measure/packed.py`) for one bucket, a fixed set of processes. Its
-output is verdicts, incidents, and rows of the history: one row per client and minute.
+One step processes a batch of decoded data (`measure/packed.py`) for one bucket, which is a fixed set of processes. Its
+results are verdicts, incidents, and rows of the history.
 """

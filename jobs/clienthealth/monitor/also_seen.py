@@ -1,7 +1,6 @@
 """Count the log lines that show known issues (`Trouble`), which are reported beside the verdicts on failure modes.
 
-A `Run` counts the lines that show one issue of one client, and keeps only a few numbers and the first line. So memory
-depends on the number of issues, not on the number of lines.
+A `Run` keeps only the first line and a few numbers, so memory depends on the number of issues, not of lines.
 """
 
 from __future__ import annotations
@@ -58,23 +57,23 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: A `Run` counts its lines per minute, and keeps the counts of at most this number of minutes.
+#: Maximum number of minutes for which a `Run` keeps its count of lines.
 MINUTES = 60
 #: An issue that usually needs fewer lines than this needs only one line in an excerpt that a person picked.
 EVERYDAY_LINES = 8
 
 
 def is_reported(run: Run, excerpt: bool = False) -> bool:
-    """True if the lines of one known issue (`run`) are enough to report the issue.
+    """Return True if `run` has enough log lines to report its known issue.
 
-    excerpt  True if a person picked the lines from a log
+    excerpt  True if a person picked the lines from a log: then fewer lines can be enough
     """
     trouble = BY_ID.get(run.what)
     return trouble is not None and (run.lines >= trouble.least or (excerpt and trouble.least < EVERYDAY_LINES))
 
 
 def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, str], Sequence[Run]]:
-    """Return, by process (service, host), the known issues with enough lines to be reported.
+    """Return, by process (service, host), the known issues that have enough log lines to be reported.
 
     `excerpt`: True if a person picked the lines from a log, so that fewer lines are enough.
     """
@@ -88,9 +87,11 @@ def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, 
 def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping[str | None, int]) -> list[Seen]:
     """Return a client's known issues.
 
-    `runs`: the known issues in the log of the client's process, with their numbers of lines. `kinds`: how many clients
-    of each kind (None: unknown kind) the process has. A line that names no client is counted for each client that it
-    may be about. If there are several of these clients, `Seen.of_process` is True.
+    runs   the known issues in the log of the client's process, with their numbers of lines
+    kinds  number of the process's clients by kind (None: unknown kind)
+
+    A line that names no client counts for every client that it may be about. `Seen.of_process` is True if there are
+    several.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:
@@ -108,9 +109,8 @@ def unattributed(
 ) -> list[tuple[Client, Seen]]:
     """Return the known issues that cannot be attributed to one of `clients`, each with a made-up client.
 
-    There are two cases: the lines fit no client, or the lines contain no client id and fit several clients. The made-up
-    client has the client id from the lines; '' if the lines contain none. `runs_of`: the issues by process (service,
-    host).
+    Either no client fits the log lines, or several clients fit and the lines contain no client id. The made-up client
+    has the client id from the lines, or ''. `runs_of`: the issues by process (service, host).
     """
     left = []
     for process, runs in runs_of.items():
@@ -124,10 +124,10 @@ def unattributed(
 
 
 def unwritten(runs: Sequence[Run], client_id: str, kind: str, until_ms: float) -> list[dict[str, object]]:
-    """Return one row for each known issue of a client with log lines that the history lacks.
+    """Return one row for each known issue of a client that has log lines not yet counted in the history.
 
-    A row is {"what": id of the issue, "lines": number of such lines}. From then on, the lines count as written to the
-    history. Lines of minutes that begin after `until_ms` (epoch ms) are left for a later call.
+    A row is {"what": id of the issue, "lines": number of these lines}. Each line is counted only once. Lines of minutes
+    that begin after `until_ms` (epoch ms) are left for a later call.
     """
     counts: dict[str, int] = {}
     for run in runs:

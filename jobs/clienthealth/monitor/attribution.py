@@ -1,12 +1,11 @@
-"""Find the client that a log line or a thread dump is about, by the names in it and by its time. A client is ruled out
-if its samples contradict the line.
+"""Find the client that a log line or a thread dump is about, by the names in it and by its time.
 
 On one host, processes with clients of the same name can follow each other or run side by side. A line may name the
 instance of its process. If a client reports under that instance, the line belongs to that process. Otherwise the line
-belongs to the client that existed at the time of the line. A line that fits several clients belongs to none of them.
+belongs to the client that existed at the line's time. A line that fits several clients belongs to none of them.
 
-Time and name can mislead, so the client's counters are compared with the line. If the counters contradict the line, the
-line is about another client (`contradicted`).
+Names and times can be wrong. If the counters of a client contradict a line, the line is about another client
+(`contradicted`).
 """
 
 from __future__ import annotations
@@ -35,20 +34,19 @@ from clienthealth.read.logs.dumps import clients_of
 from clienthealth.read.logs.fields import KAFKA_PREFIX, PRODUCER_THREAD
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
-#: Dumps of a process more than a week (ms) apart are not compared: the time of one of them must be wrong.
+#: Dumps of a process are not compared if they are more than a week (ms) apart: one of their times must be wrong.
 COMPARED_MS = 7 * 86_400_000
-#: A dump that is older than the client's first sample by more than this (ms) belongs to an earlier process.
+#: A dump from more than this time (ms) before a client's first sample belongs to an earlier process.
 BEFORE_MS = 60_000
-#: Maximum time (ms) from an error that raises a counter of the client to the application's log line about this error.
+#: Maximum time (ms) from an error, which raises a client's counter, to the application's log line about this error.
 LOGGED_MS = 30_000
-#: The longest time between two polls is taken from the samples within this time (ms) of a log line: each sample reports
-#: the maximum of the last 30 to 60 s.
+#: Samples within this time (ms) of a log line tell how often the application polled around the line. Each sample
+#: reports the longest time between two polls in the last 30 to 60 s.
 AROUND_MS = 35_000
-#: The application polls often enough if the time between two polls is below half of max.poll.interval.ms or below
-#: AWAY_SECONDS (s).
+#: The application polls often enough if no time between two polls reaches AWAY_SECONDS (s) or, if longer, half of
+#: max.poll.interval.ms.
 AWAY_SECONDS = 5.0
-#: The metrics of this library count what its log lines report, so they can contradict a line. No other library has such
-#: metrics.
+#: Only this library has metrics that count what its log lines report, and so can contradict a line.
 COUNTS = "java"
 
 #: If _NO_JVM matches all client libraries of a process, a log line that _OF_JVM matches quotes another program.
@@ -60,12 +58,12 @@ _OF_JVM = re.compile(
 )
 
 Owner = Literal["mine", "another's", "anybody's"]
-#: A function that takes a metric's name, and returns the times (epoch ms, in order) and values of a client's samples.
+#: A function that takes a metric's name, and returns the times (epoch ms, in order) and values of one client's samples.
 Known = Callable[[str], tuple[Ints, Floats]]
 
 
 class WindowLog(NamedTuple):
-    """A client's log in a window, as `ClientWindow` needs it: events about the client, and dumps of its process."""
+    """What `ClientWindow` needs of the log in one window: events about the client, and dumps of its process."""
 
     logs: tuple[LogEvent, ...] = ()
     dumps: tuple[ThreadDump, ...] = ()
@@ -87,11 +85,11 @@ def _of_processes() -> frozenset[str]:
 
 
 def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life], name: str | None) -> Owner:
-    """Decide whether a line or dump belongs to `client` or to another client of the process.
+    """Decide whether a log line or dump belongs to `client`.
 
-    `instance`: the instance that the line names, or None. `ts_ms`: the line's time (epoch ms). `lives`: the lifetimes
-    of the process's clients. `name`: the client id in the line, or None. Results: "mine": the line belongs to `client`;
-    "another's": to another client; "anybody's": several clients with that id existed at that time.
+    Returns "mine", "another's" (it belongs to another client of the process), or "anybody's": several clients with the
+    line's client id existed at its time. `instance`, `name`: instance and client id that the line names, or None.
+    `ts_ms`: the line's time (epoch ms). `lives`: the lifetimes of the process's clients.
     """
     if instance and instance == client.instance:
         return "mine"
@@ -106,11 +104,11 @@ def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life
 
 
 def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
-    """Return (instance in the line, event) for each log line in the state that tells of this client's start or end.
+    """Return (instance in the line, event), in order of time, for each log line about this client's start or end.
 
-    A line with the client's id is used, even if it names another instance. A line without a client id is used if it
-    belongs to all clients of the process, or if `alone` is True: the process has no other client of the same kind. The
-    lines are in order of time; the instance is "" if the line names none.
+    A line with the client's id is returned even if it names another instance. A line without a client id is returned if
+    it is about all clients of the process. It is also returned if `alone` is True: the process has no other client of
+    the same kind. The instance is "" if the line names none.
     """
     named = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
     nameless = state.lifecycle.get((*client.process, "")) or []
@@ -125,7 +123,7 @@ def _is_of(event: LogEvent, client: Client) -> bool:
 def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str, str]:
     """Return, by name, the options that a client logged at its last start.
 
-    `alone`: True if the process has no other client of the same kind, so that lines without a client id count, too.
+    `alone`: True if the process has no other client of the same kind. Then lines without a client id count, too.
     """
     starts = [(i, event) for i, event in lifecycle_lines(state, client, alone) if event.signature in CONFIG_LOGGED]
     own = [(instance, event) for instance, event in starts if instance == client.instance]
@@ -139,16 +137,15 @@ def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str,
 class ProcessLog:
     """The log of a process, and the clients of the process.
 
-    entries    the process's log entries in order of time; the result of `within` has only those of one window
-    reporting  the clients of the process that report metrics
+    entries    the process's log entries in order of time; in the result of `within`, only those of one window
+    reporting  the clients that report metrics
     former     the clients that do not report metrics and have an open incident
     lives      the lifetimes of the clients that report, and of the clients that recently stopped
-    named      maps a kind of client to the ids of the process's clients of this kind: those that report, and those that
-               only the log names
+    named      maps a kind of client to the ids of all clients of this kind that report or that the log names
     topics     maps a topic to the names of the clients in lines about this topic
     earlier    the newest dumps before the window of `entries`, at most 4 (EARLIER_DUMPS)
     lead       the log events of the 30 s (LEAD_MS) before that window
-    instances  all instance ids that the lines and dumps of the process name
+    instances  all instance ids that lines and dumps of the process name
     """
 
     process: ProcessKey
@@ -173,9 +170,8 @@ class ProcessLog:
     def about(self, client: Client) -> WindowLog:
         """Return the events about a client, and the dumps of its process.
 
-        An event is about the client if it names the client or no client. Entries of other processes on the same host
-        are left out. An event that also fits another client of the same name is treated as an event that names no
-        client.
+        An event is about the client if it names the client or no client. Other processes on the same host are left out.
+        An event that also fits another client of the same name counts as one that names no client.
         """
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
         earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client).dumps
@@ -198,7 +194,7 @@ class ProcessLog:
                     event = replace(event, client_id=event.client_id if named else None, repeats=entry.repeats)
                 unnamed = event.client_id is None and event.signature not in _of_processes()
                 if unnamed and not self._clients_of_topic(event, client.kind):
-                    # The line names no client, so each client of this kind and instance may have logged it.
+                    # The line names no client: every client of this kind and instance may have logged it.
                     alike = [(one.kind, one.instance) for one in self.reporting].count((client.kind, client.instance))
                     event = replace(event, own=False) if alike > 1 else event
                 events.append(event)
@@ -207,7 +203,7 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Return "another's" if the log names the client's instance and the entry names another; else call `owner`."""
+        """Call `owner`. But an entry of another instance is "another's" if the log also names the client's instance."""
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)
@@ -225,7 +221,7 @@ class ProcessLog:
     def reports_as(self, client: Client) -> Client | None:
         """Return the reporting client that fits the instance, client id and kind of `client`, which only the log names.
 
-        Return None if no other reporting client fits, or if several reporting clients fit.
+        Return None if no other client fits, or if several do.
         """
         clients = self._named_by(client.instance, client.client_id, client.kind, self.reporting)
         return clients[0] if len(clients) == 1 and clients[0].identity != client.identity else None
@@ -233,7 +229,7 @@ class ProcessLog:
     def _named_by(
         self, instance: str | None, client_id: str | None, kind: str | None, clients: Iterable[Client]
     ) -> list[Client]:
-        """Select from `clients` the clients that a line with this instance, client id and kind may be about."""
+        """Select from `clients` those that a line with this instance, client id and kind may be about."""
         known = any(life.client.instance == instance for life in self.lives)
         named = (client for client in clients if client.kind == kind and client_id in (None, client.client_id))
         others = self.instances if instance else ()
@@ -247,7 +243,7 @@ class ProcessLog:
     def only(self, kind: Kind, instance: str) -> Client | None:
         """Return the only client of this kind in the process; None if there are several or none.
 
-        `instance`: the instance id of the returned client if only the log names this client.
+        `instance`: instance id for the returned client if only the log names it.
         """
         clients = [client for client in (*self.reporting, *self.former) if client.kind == kind and client.client_id]
         name = self._only(kind)
@@ -270,11 +266,11 @@ class ProcessLog:
         return single or reports or event.signature in _of_processes()
 
     def _clients_of_topic(self, event: LogEvent, kind: str | None) -> Set[str]:
-        """Return the names of those clients of a kind that appear in lines about the event's topic."""
+        """Return the names of the clients of one kind that appear in lines about the event's topic."""
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
-        """Yield instance, name and kind of the clients that lines and dumps name."""
+        """Yield instance, name and kind of each client that lines and dumps name."""
         quoted: list[tuple[str | None, str | None, Kind]] = []
         known = bool(self.reporting) or any(self.named.values())
         for entry in self.entries:
@@ -311,7 +307,7 @@ def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
 def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> dict[ProcessKey, ProcessLog]:
     """Return, by process, the log of every process for which the state has log entries.
 
-    `numbers`: for each process, the indexes of its reporting clients in the state's list of clients.
+    `numbers`: for each process, the indexes of its reporting clients in `state.all_clients`.
     """
     if not state.log_entries:
         return {}
@@ -335,7 +331,7 @@ def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]
         named: dict[str | None, set[str]] = defaultdict(set)
         clients = reporting[process], former[process], there[process]
         log = logs[process] = ProcessLog(process, entered, *clients, named, topics, instances=instances)
-        # First collect all names in the lines, then add them to `named`, because `named_clients` depends on `named`.
+        # Collect all names in the lines before adding them to `named`, because `named_clients` reads `named`.
         for _, name, kind in list(log.named_clients()):
             if name:
                 named[kind].add(name)
@@ -351,8 +347,8 @@ def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]
 def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
     """Return the entries, except those of loggers that copy lines of other programs.
 
-    A client's own line begins with the client's name. So if one line of a logger has other words before a
-    client's name, this logger copies lines.
+    A client's own line begins with the client's name. So a logger copies lines if one of its lines has other words
+    before a client's name.
     """
     entries = list(entries)
     copying = {(entry.process, entry.event.logger) for entry in entries if entry.event and entry.event.copied}
@@ -367,10 +363,10 @@ def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
 def contradicted(
     client: Client, known: Known, config: Mapping[str, str], events: Sequence[LogEvent]
 ) -> tuple[LogEvent, ...]:
-    """Return the lines that are contradicted by the samples before and after them; () for libraries except `java`.
+    """Return the lines that the samples before and after them contradict; () for libraries except `java`.
 
     `known`: returns the client's samples of a metric. `config`: the client's options. If samples contradict a line that
-    names no client, all lines of its pattern and thread count as contradicted.
+    names no client, all lines of its log pattern and thread count as contradicted.
     """
 
     def place(event: LogEvent) -> tuple[str, object]:
@@ -391,7 +387,7 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
     if meaning.halted:
         return len(after) > 1 and bool(after[-1] > after[0])
     before = values[: np.searchsorted(times, ts_ms - LOGGED_MS, "right")]
-    # The line is wrong if its counter did not rise. Before the first sample, a Java client's counter counts as 0.
+    # The line is wrong if its counter did not rise. Before a Java client's first sample, the counter counts as 0.
     return bool(len(after)) and bool(after[0] == (before[-1] if len(before) else 0.0))
 
 

@@ -1,7 +1,7 @@
 """Judge clients with new samples or log entries: windows → gate → judge → incidents → records.
 
-A gate is a cheap test for one failure mode, and examines all windows at once, with numpy. A judge examines a window
-only if a gate suspects it, or if the window has dumps or log entries that the mode reads.
+A gate is a cheap test for one failure mode that examines all windows at once, with numpy. A judge examines only windows
+that a gate suspects, and windows with dumps or log entries that the mode reads.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from clienthealth.monitor.readings import NEVER_MS, SHIFT, USUAL_INTERVAL_MS, sk
 from clienthealth.monitor.state import ProcessKey
 from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, merged, verdict
 
-#: Key and value of a record on the topic `client-health`; the value None (a tombstone) deletes the client's record.
+#: Key and value of a record on the topic `client-health`. The value None (a tombstone) deletes the client's record.
 Record = tuple[str, bytes | None]
 WindowAt = Callable[[int], ClientWindow]
 #: List of (client, list of (end of a window in epoch ms, verdicts of all modes) in order of time).
@@ -46,9 +46,10 @@ NONE: Mapping[str, Any] = {}
 
 
 class Content(NamedTuple):
-    """A client's record without its measurements: verdicts as JSON, the worst status, known issues as JSON.
+    """The verdicts and known issues of a client's record, as JSON.
 
-    checksum  checksum of the verdicts and the known issues; never 0, because a stored 0 means: publish the record again
+    worst     the worst status of the verdicts
+    checksum  checksum of verdicts and known issues; never 0, because a stored 0 means: publish the record again
     """
 
     verdicts: msgspec.Raw
@@ -72,7 +73,7 @@ class Content(NamedTuple):
         config: Mapping[str, str] = NONE,
         departed: bool = False,
     ) -> Record:
-        """Return the record to publish.
+        """Return the client's record, ready to publish.
 
         `window`: start and end (epoch ms). The other arguments are fields of the record (`Written`).
         """
@@ -96,7 +97,7 @@ class Content(NamedTuple):
 def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...], issues: tuple[Seen, ...] = ()) -> Content:
     """Return the content of a record for a client without a suspected failure.
 
-    `reasons`: for each mode in `live`, why the mode is unknown; '' if the mode is ok.
+    `reasons`: why each mode in `live` is unknown; '' if the mode is ok.
     """
     return Content.of([_by_gate(mode, reason) for mode, reason in zip(live, reasons, strict=True)], issues)
 
@@ -114,12 +115,11 @@ def _by_gate(mode: str, reason: str) -> Verdict:
 
 @dataclass(frozen=True)
 class Touched:
-    """All windows with new data, for the clients of one kind. The windows are sorted by client and start.
+    """All windows with new data, for the clients of one kind, sorted by client and start.
 
-    `client`: for each window, the index of its client in `state.all_clients`. `lo`, `hi`: the rows [lo, hi) of each
-    window in the table of samples.
-
-    logs  maps the index of a window to the log entries in this window
+    client  for each window, the index of its client in `state.all_clients`
+    lo, hi  for each window, its rows [lo, hi) in the table of samples
+    logs    maps the index of a window to the log entries in this window
     """
 
     client: Ints
@@ -168,7 +168,7 @@ class Gated:
     windows    the samples of these windows, as arrays
     live       the modes that a client of this kind can have
     gates      two lists for each mode of `live`, with one element per window. First list: True if a judge must examine
-               the window. Second list, for the other windows: the reason for an unknown verdict; '' for the verdict ok
+               the window. Second list, for the other windows: the reason for the verdict unknown; '' for the verdict ok
     clients    the fields of `Reporter`, as arrays with one element per client
     """
 
@@ -189,14 +189,14 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
 
 
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
-    """Return the log entries that have waited in vain for the client's next sample, and that are now due.
+    """Return the log entries whose wait for the client's next sample ended in this step, without that sample.
 
-    An entry waits for at most LONGEST_MS (30 s), and the wait of the returned entries ended in this step. A client that
-    exits because of a failure logs the failure and sends no further sample. So windows with these entries are judged
-    once more. `before_ms`: the watermark of the previous step.
+    An entry waits for at most LONGEST_MS (30 s). A client that exits because of a failure logs the failure and sends no
+    further sample. So windows with the returned entries are judged once more. `before_ms`: the watermark of the
+    previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # Lines before `earliest` (by the client's clock) do not show the client's end, because a later sample has arrived.
+    # A line before `earliest` (by the client's clock) does not show the client's end: a later sample has arrived.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     silent = (earliest < now_ms - wait_ms).tolist()
@@ -209,7 +209,7 @@ def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
 
 
 def verdicts_over_time(bucket: Bucket, now_ms: int) -> OverTime:
-    """Return all clients, including healthy ones, with their verdicts in order of time. Incidents stay unchanged."""
+    """Return all clients, including healthy ones, with their verdicts in order of time. No incident is changed."""
     collected: OverTime = []
     _Judgement(bucket, now_ms, collected).judge(bucket.state.log_entries, np.empty(0, np.int64))
     return collected
@@ -225,7 +225,7 @@ class OfWindow(NamedTuple):
 
 class _Judgement:
     def __init__(self, bucket: Bucket, now_ms: int, collected: OverTime | None = None) -> None:
-        """If the list `collected` is given, verdicts are added to this list, and incidents stay unchanged."""
+        """If the list `collected` is given, add the verdicts to it and leave incidents unchanged."""
         self.collected = collected
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents
@@ -233,7 +233,7 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: Maps (client, start of a window) to the ids of patterns with log lines that the client's samples contradict.
+        #: Maps (client, start of a window) to the ids of log patterns with lines that the client's samples contradict.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
@@ -271,9 +271,7 @@ class _Judgement:
         return client[still_open], start[still_open]
 
     def _window_logs(self, client: Ints, start: Ints, end: Ints) -> dict[int, WindowLog]:
-        """Map a window's index to the log events and dumps about its client, without lines that the client's metrics
-        contradict.
-        """
+        """Map each window's index to its log events and dumps, without lines that the client's metrics contradict."""
         if not (logs := self.bucket.logs):
             return {}
         window_logs: dict[int, WindowLog] = {}
@@ -316,15 +314,12 @@ class _Judgement:
         return Gated(touched, w, live, gates, (number, begin, end, newest, seen, suspected))
 
     def _signatures(self, touched: Touched, at: int) -> frozenset[str]:
-        """Return the ids of patterns that match log lines in a window, including the lines that samples contradict."""
+        """Return the ids of patterns that match log lines in a window, even lines that samples contradict."""
         contradicted = self.refuted.get((int(touched.client[at]), int(touched.start[at])), frozenset())
         return contradicted.union(event.signature for event in touched.logs.get(at, NO_LOG).logs)
 
     def _clients(self, gated: Gated) -> None:
-        """Judge all clients' windows.
-
-        Publish a client's record if its content changed, or if `publish_seconds` have passed since the last record.
-        """
+        """Judge all windows. A client's record is published if it changed or its last one is `publish_seconds` old."""
         clients, ids = self.state.clients, tuple(mode.id for mode in gated.live)
         number, _, _, newest, seen, _ = gated.clients
         reporters = list(map(Reporter, *(column.tolist() for column in gated.clients)))
@@ -345,9 +340,9 @@ class _Judgement:
             self.records.append(content[at].record(ref, span, samples, client.seen, figures, config))
 
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
-        """Return a record's content.
+        """Return the content of a client's record.
 
-        Judge the client's windows only if a gate suspects one, an incident is open, or earlier verdicts are stored.
+        The client's windows are judged only if a gate suspects one, an incident is open, or all verdicts are collected.
         """
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)
@@ -359,7 +354,7 @@ class _Judgement:
         """Judge all windows of a client, update the client's incidents, and return the newest verdicts."""
         clients, number, touched = self.state.clients, reporter.number, gated.touched
         every, last, last_seen = int(clients.every[number]), int(clients.last[number]), int(clients.last_seen[number])
-        # A verdict on a log line waits for the client's next sample, unless samples are rare or all data has been read.
+        # A verdict on a log line waits for the client's next sample, unless samples are rare or no more data will come.
         seldom = self.collected is not None or every > USUAL_INTERVAL_MS
         known = self._known(client, None if seldom else Reporting(every, last, self.state.time_ms - last_seen))
 
@@ -382,7 +377,7 @@ class _Judgement:
         return self._entered(client, judged, reporter.seen, last_seen - last, lambda at: window(reporter.begin + at))
 
     def _known(self, client: Client, reports: Reporting | None = None) -> Context:
-        """Return a client's starts and incidents; if `reports` is None, no verdict on a log line waits for a sample."""
+        """Return a client's starts and incidents. If `reports` is None, no verdict on a log line waits for a sample."""
         starts = (s for s in self.bucket.starts.get(client.process, ()) if s.client_id == client.client_id)
         own = [start.ts_ms for start in starts if start.instance in ("", client.instance)]
         return Context(starts=own, reporting=reports, incidents=self.incidents.verdicts(client.key))
@@ -412,13 +407,14 @@ class _Judgement:
         return shown(verdicts, self.incidents, client.key)
 
     def _judge_unreporting(self, log: ProcessLog, new: Sequence[LogEntry]) -> None:
-        """Judge clients that report no metrics, by the log entries that name them."""
+        """Judge the clients that report no metrics, by the log entries that name them."""
         slide, length = 1000 * self.settings.monitor.slide_seconds, 1000 * self.settings.monitor.window_seconds
         windows: dict[Client, list[ClientWindow]] = defaultdict(list)
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for client in inside.unreporting_clients():
-                # `about` may be empty: a line that names no client belongs to none of several clients without metrics.
+                # `about` may be empty: with several clients without metrics, a line that names no client belongs to
+                # none.
                 if any((about := inside.about(client))[:2]):
                     windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))
         for client, of_client in windows.items():
@@ -441,7 +437,7 @@ class _Judgement:
             self.records.append(Content.of(visible, also).record(client, window, 0, last, indicators))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
-        """Judge a client without metrics by its log; for modes about missing data, its last line counts as its end."""
+        """Judge a client without metrics by its log. For modes about missing data, its last line counts as its end."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window, known)
@@ -450,20 +446,20 @@ class _Judgement:
 def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[int]:
     """Return the start times of all windows that contain at least one of `times` (epoch ms).
 
-    Windows start at multiples of `slide_ms`, and last for `length_ms`.
+    A window lasts for `length_ms`, and starts at a multiple of `slide_ms`.
     """
     return {time // slide_ms * slide_ms - back * slide_ms for time in times for back in range(length_ms // slide_ms)}
 
 
 def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]]:
-    """Yield (end of the window, verdicts) in order of time. `judged`: the windows of one client in order of time.
+    """Yield (end of the window, verdicts) for one client's windows `judged`, in order of time.
 
     Windows overlap, so each verdict is merged with the previous window's verdict on the same mode.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)
         for window in judged[max(0, at - 1) : at + 1]:
-            # Leave out a window that ended before the present window began, because the client was silent in between.
+            # Leave out a window that ended before the last one began, because the client was silent in between.
             if window.end > last.start:
                 for of_window in window.verdicts:
                     by_mode[of_window.mode].append(of_window)
@@ -471,5 +467,5 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
 
 
 def shown(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
-    """Return the verdicts to publish: adjusted for the client's open incidents, which must already be updated."""
+    """Return the verdicts to publish: adjusted for the client's open incidents, which must be up to date."""
     return adjust("shown", verdicts, Context(incidents=incidents.verdicts(key)))

@@ -1,10 +1,10 @@
 """Judge clients that stopped reporting.
 
-A client has departed if it sends no data for three reporting intervals (at least `[absence] min_gap_seconds`) plus
-`[absence] watermark_seconds`. The client is then judged by its last sample and the log lines about its end, and removed
-from the state. The client's open incidents stay until data proves that the client has ended (`ends.has_ended`), at most
-for `[absence] shown_seconds`. Missing data alone proves nothing, because a hanging process pushes no metrics, and a
-metrics agent can fail while its client runs.
+A client has departed when it has sent no data for three reporting intervals (at least `[absence] min_gap_seconds`) plus
+`[absence] watermark_seconds`. Its last sample and the log lines about its end are then judged, and the client leaves
+the state. Its open incidents stay until data proves that the client has ended (`ends.has_ended`), at most for
+`[absence] shown_seconds`. Missing data alone proves nothing: a hanging process pushes no metrics, and a metrics agent
+can fail while its client runs.
 """
 
 from __future__ import annotations
@@ -32,16 +32,14 @@ from clienthealth.monitor.window_verdicts import judge_windows, stale_verdicts
 from clienthealth.settings import Settings
 
 LOST = ("lost_records", "lost_bytes")
-#: While no client sends data, a client is reported as gone after OUTAGE_INTERVALS of its reporting intervals plus
-#: OUTAGE_MS (ms).
+#: While no client sends data, a client counts as gone after OUTAGE_INTERVALS reporting intervals plus OUTAGE_MS (ms).
 OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 
 
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
-    """Return the clients (positions in `state.all_clients`) to judge now, while no client reports.
+    """Return the clients (positions in `state.all_clients`) whose silence must be judged now, while no client reports.
 
-    While no client reports, only a log line about the end of a client opens an incident. `before_ms`: the value of
-    `state.idle_ms` (time without input) at the previous step.
+    `before_ms`: the time without input (`state.idle_ms`) at the previous step.
     """
     state = bucket.state
     if not state.idle_ms:
@@ -57,7 +55,7 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
 def departed(bucket: Bucket) -> list[int]:
     """Return the clients (positions in `state.all_clients`) that have departed.
 
-    Times in which no client at all sent data (`state.shared`) do not count as a client's time without data.
+    A client's silence does not include times in which no client at all sent data (`state.shared`).
     """
     state = bucket.state
     last_seen = state.clients.last_seen
@@ -71,6 +69,7 @@ def departed(bucket: Bucket) -> list[int]:
 
 def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[Record], list[Transition]]:
     """Judge a client that sends no data. Return (the client's record in a list, the changes of its incidents).
+
     `number`: the client's position in `state.all_clients`. `all_silent`: True if no client reports.
     """
     state, settings = bucket.state, bucket.settings
@@ -93,7 +92,7 @@ def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[R
 def _left_open(
     bucket: Bucket, number: int, seen: ClientWindow, of_end: Sequence[Verdict], silent: Sequence[Verdict], offset: int
 ) -> list[Transition]:
-    """Update a departed client's open incidents, and return the incidents' transitions.
+    """Update a departed client's open incidents, and return the changes.
 
     `silent`: verdicts on the client's missing data, used only while its process lives.
     """
@@ -106,7 +105,7 @@ def _left_open(
     over = terminating or confirmed or ends.has_ended(bucket, client, departed_ms, alone)
     changes: list[Transition] = []
     if lived_ms and not over:
-        # The client's process lives, so a failure may have stopped the client's samples: use the verdicts `silent`.
+        # The client's process lives, so a failure may have stopped its samples: use the verdicts on the missing data.
         changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
     about_its_end = {verdict.mode for verdict in of_end}
     left = [one for mode, one in state.incidents.of_client(key).items() if mode not in about_its_end]
@@ -125,9 +124,8 @@ def _left_open(
 
 
 def _record(client: Client, content: Content, start_ms: int, departed_ms: int, settings: Settings) -> Record:
-    """Return the record to publish for a departed client, with a window that begins at `start_ms` (epoch ms)."""
-    # The last window with a sample may begin at this sample. So the record's window ends a window's length after the
-    # sample.
+    """Return the record to publish for a departed client. Its window begins at `start_ms` (epoch ms)."""
+    # The last window with a sample may begin at that sample. So the record's window ends one window length after it.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
     return content.record(client, window, 1, departed_ms, departed=True)
 
@@ -137,7 +135,7 @@ REMINDED_MS = 300_000
 
 
 def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
-    """Return records of departed clients with open incidents. Without new records exporters would drop these clients.
+    """Return records of departed clients with open incidents. Without new records, exporters would drop these clients.
 
     Records are due every REMINDED_MS (five minutes), and at least twice in `[prometheus] ttl_seconds`. `before_ms`: the
     watermark before this step.
@@ -158,7 +156,7 @@ def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
 
 
 def departure(bucket: Bucket, number: int) -> ClientWindow:
-    """Return the window of a client's end: its last samples, and the log lines about its start and end."""
+    """Return the window that shows a client's end: its last samples, and the log lines about its start and end."""
     state = bucket.state
     client, clients = state.all_clients[number], state.clients
     first, last = int(clients.first[number]), int(clients.last[number])
@@ -166,7 +164,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     earlier = int(np.sum(state.readings.ts[rows] < since))
     readings = tuple(map(bucket.reading, range(rows.start + earlier, rows.stop)))
     if client.kind == "producer":
-        # If the last sample lacks some of the metrics UNDELIVERED, use their newest known values.
+        # If the last sample lacks metrics of undelivered records (UNDELIVERED), use their newest known values.
         newest: dict[str, float] = {}
         completed = []
         for reading in readings:
@@ -194,10 +192,10 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 
 
 def keep(bucket: Bucket) -> Set[str]:
-    """Keep an incident open after its client stopped reporting, as long as the client's process still writes logs.
+    """Keep a silent client's incidents open while its process still writes logs, or sends samples of other clients.
 
-    Returns the keys of clients with incidents that end: clients that have ended, and clients beyond this bucket's share
-    of `max_clients`.
+    Returns the keys of clients whose incidents end. These clients have ended, or exceed this bucket's share of
+    `max_clients`.
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())
@@ -219,7 +217,7 @@ def keep(bucket: Bucket) -> Set[str]:
 
 
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
-    """Return a copy of a client's last window (`seen`); the copy has all log events and dumps since the last sample.
+    """Return a copy of a client's last window `seen`, with all log events and dumps since the last sample.
 
     `seen` itself has only the log lines about the client's start and end.
     """

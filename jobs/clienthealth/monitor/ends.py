@@ -1,4 +1,4 @@
-"""Find proof that a client has ended, or that the process of a client without data still runs."""
+"""Find proof that a client without data has ended, or that its process still runs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 
 
 class Silence(NamedTuple):
-    """A client that stopped sending data.
+    """A client that stopped sending data. Times of its first and last sample: `first_ms`, `last_ms` (epoch ms).
 
-    `first_ms`, `last_ms`: times of the client's first and last sample (epoch ms). `every_ms`: its reporting interval.
-    `gap_ms`: the time without data after which the client counts as departed (`Bucket.gaps`).
+    `every_ms`: its reporting interval. `gap_ms`: time without data after which it counts as departed (`Bucket.gaps`).
     """
 
     client: Client
@@ -32,17 +31,15 @@ class Silence(NamedTuple):
 
     @property
     def settled_ms(self) -> float:
-        """Time (epoch ms) up to which a logged start is this client's own; a later start belongs to a successor.
+        """Time (epoch ms) up to which a logged start belongs to this client. Later starts belong to a successor.
 
-        This is at least START_MS (5 s) after the first sample, because a client may send that sample while it starts.
+        A client may send its first sample while it starts, so this is at least START_MS (5 s) after that sample.
         """
         return max(self.last_ms, self.first_ms + START_MS)
 
 
 def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
-    """Return a client's log lines about its start and end, and the later log entries that show that its process still
-    runs.
-    """
+    """Return a silent client's log lines about its start and end, and log entries that show its process alive later."""
     client = silent.client
     all_lines = lifecycle_lines(bucket.state, client, bucket.alone(client))
     logs = _of_its_end(all_lines, bucket.lives[client.process], silent)
@@ -50,13 +47,12 @@ def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...
     since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
     later = [entry for entry in bucket.log_entries[client.process] if entry.ts_ms > since]
     if ends:
-        # A process may go on after its client has ended, so only later lines that name the client are used.
+        # A process may go on after its client has ended, so use only later lines that name the client.
         later = [entry for entry in later if entry.event is not None and entry.event.client_id == client.client_id]
     return logs, [entry for entry in later if _goes_on(bucket, entry, silent)]
 
 
 def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
-    """Return True if an entry shows that the process of a client without data still runs."""
     event, client = entry.event, silent.client
     lives = bucket.lives[client.process]
     name = event.client_id if event is not None else None
@@ -74,9 +70,9 @@ def _goes_on(bucket: Bucket, entry: LogEntry, silent: Silence) -> bool:
 def _of_its_end(
     all_lines: Sequence[tuple[str, LogEvent]], lives: Sequence[Life], silent: Silence
 ) -> tuple[LogEvent, ...]:
-    """Return a client's lines on its start and end, in order of time.
+    """Return a client's log lines about its start and end, in order of time.
 
-    `all_lines`: the result of `lifecycle_lines`; it may contain lines of another client with this client's id.
+    `all_lines`: result of `lifecycle_lines`, which may contain lines of another client with the same client id.
     """
     client, last = silent.client, silent.last_ms
     own = any(instance == client.instance for instance, _ in all_lines)
@@ -100,8 +96,8 @@ def _of_its_end(
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # A start line without an instance counts if no other client had this client id at the last sample. Such a
-            # line does not count if this client id was closed only after a later start (`unsure`).
+            # A start line without an instance counts if no other client had this client id at the last sample. It does
+            # not count if the only close of this client id came after a later start (`unsure`).
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
@@ -109,7 +105,7 @@ def _of_its_end(
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # A killed client sends no more samples, so a kill that was logged more than START_MS (5 s) before the client's
+        # A killed client sends no more samples. So a kill that was logged more than START_MS (5 s) before the client's
         # last sample hit another process.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
@@ -117,12 +113,11 @@ def _of_its_end(
 
 
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
-    """True if a client without data is known to have ended.
+    """Return True if a client without data is known to have ended.
 
-    Each of these is proof: a log line on the client's close, a log line on the kill of the client's process, or a
-    client of the same name that appeared on the host after this client's last sample. `departed_ms`: the time of the
-    last sample. `alone`: True if at that time no other client of the same name was on the host; otherwise only a log
-    line with the instance of `client` is proof.
+    Proof is a log line on the client's close or on the kill of its process, or a client of the same name that appeared
+    on the host after `departed_ms`. `departed_ms`: time of the last sample. `alone`: True if no other client of the
+    same name was on the host then. If False, only a log line with the client's instance is proof.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -146,9 +141,9 @@ def namesakes(bucket: Bucket, client: Client) -> Sequence[Life]:
 
 
 def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: int) -> bool:
-    """True if `entry` comes from the process of `client`, a client that never sent metrics or has stopped sending them.
+    """Return True if a log entry comes from the process of `client`, which sends no metrics.
 
-    `departed_ms`: time of the client's last sample; 0 if the client never sent metrics.
+    `departed_ms`: time of the client's last sample; 0 if it never sent metrics.
     """
     if departed_ms:
         return _goes_on(bucket, entry, Silence(client, departed_ms, departed_ms, 0, 0))
@@ -157,12 +152,11 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 
 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
-    """Return the reporting clients (indices in `state.all_clients`) that prove that the process of `client` still runs.
+    """Return the reporting clients that prove that the process of the silent `client` still runs.
 
-    `client` no longer reports. If its library reports only inside poll(), perhaps the application only stopped polling:
-    every other client of the same instance is proof. For other libraries, a client of its service and host is proof if
-    it sent a sample before the data of `client` ended; a later client may belong to a new process. The client's open
-    incident contains the time of this end; without that time there is no proof.
+    A client is given as its index in `state.all_clients`. If the silent client's library reports only inside poll(),
+    any other client of the same instance is proof. For other libraries, a client of the same service and host is proof
+    only if its first sample is older than the silence. The begin of the silence is known only from an open incident.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):
@@ -178,8 +172,8 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
     """Return signs, in order of time, that a client's process still runs although the client's data is overdue.
 
-    There is at most one sign for each kind of evidence. `later`: the log entries of the process after the client's last
-    sample. The samples of other clients of the same instance are signs, too.
+    There is at most one sign per kind of evidence: a log line, a thread dump, or a sample of another client of the same
+    instance. `later`: the process's log entries after the client's last sample.
     """
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()
@@ -205,9 +199,9 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
-    A push does not name its process. If this client's process had ended, all clients of that process would have stopped
-    pushing. So there is a sign of life only if all other clients at its address still push. There is none if one of
-    these clients is new (it may belong to a later process) or has this client's id (it may be a replica on this host).
+    A push does not name its process. But a process that ends takes all its clients with it, so the sign counts only if
+    every other client at the address still pushes. None of them may be new, because a new client can belong to a later
+    process. None may have this client's id, because it can be a replica on this host.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

@@ -1,8 +1,7 @@
 """Isolate errors: if some data raises an error, only the data of the same process is rejected.
 
 The data of a bucket is processed, saved and encoded as a whole. If that raises an error, bisection finds the faulty
-processes. A process is faulty if its data alone raises an error. Then the bucket is processed again without the faulty
-processes.
+processes: those with data that raises an error alone. Then the bucket is processed again without them.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ Run = Callable[[BucketState, list[Chunk]], T]
 
 @dataclass(frozen=True)
 class Fault:
-    """A process that was left out of a step, because the data of the process raised an error.
+    """A process that was left out of a step, because its data raised an error.
 
     client  the process's client with the newest data; its client id is '' if the process has several clients
     reason  the error as text, for the topic of rejects
@@ -52,7 +51,7 @@ class Fault:
 def isolated(
     state: bytes | bytearray, chunks: Sequence[bytes], buckets: int, run: Run[T]
 ) -> tuple[T | None, list[Fault]]:
-    """Call `run` with a bucket's state and chunks. If `run` raises an error, call `run` without the faulty processes.
+    """Call `run` with a bucket's state and chunks. If that raises an error, call `run` without the faulty processes.
 
     Returns (result of `run`, one Fault per process that was left out). If no single process causes the error, the
     result is None, and the only Fault names no process. `buckets`: the total number of buckets. Raises StateError if
@@ -72,7 +71,7 @@ def isolated(
 
 
 def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
-    # Run without the data of any process. If this call raises an error, too, no process caused the error.
+    # If a call of `run` without any process raises an error, too, no process caused it.
     run(*_part(packed, buckets, frozenset()))
     homes = list(dict.fromkeys(_homes(*_unpacked(packed, buckets))))
     faulty = dict(_faulty(packed, buckets, homes, run, mistake))
@@ -90,7 +89,7 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Find by bisection each process that alone makes `run` fail with its data; yield (process, error)."""
+    """Find by bisection each process with data that alone makes `run` fail. Yield (process, error)."""
     if len(homes) == 1:
         yield homes[0], mistake
         return
@@ -113,7 +112,7 @@ def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
 def _part(
     packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
 ) -> tuple[BucketState, list[Chunk]]:
-    """Return state and chunks of the processes `homes`, and also open incidents of the processes `incidents`."""
+    """Return state and chunks of the processes `homes`, and the open incidents of the processes `incidents`."""
     state, chunks = _unpacked(packed, buckets)
     readings.forget(state, [number for number, client in enumerate(state.all_clients) if client.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]
@@ -164,7 +163,7 @@ _logged: set[tuple[object, ...]] = set()
 
 
 def log_once(mistake: Exception) -> None:
-    """Log an error with its traceback, but only once per place in the code."""
+    """Log an error with its traceback, once per place in the code."""
     raised = extract_tb(mistake.__traceback__)[-1:]
     place = type(mistake).__name__, *((frame.filename, frame.lineno) for frame in raised)
     if place not in _logged:

@@ -1,4 +1,4 @@
-"""Compute the lag of consumer groups from their committed offsets, for records to publish and rows of the history."""
+"""Compute the lag of consumer groups from their committed offsets."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ COLUMNS = 6
 
 
 def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tuple[list[Record], list[Row]]:
-    """Add samples of groups to the state. Return a record for each group that has new samples, and rows of the history.
+    """Add samples of consumer groups to the state. Return a record per group with new samples, and rows of the history.
 
-    A row is returned for each minute that no later sample can change.
+    A minute's row is returned when no later sample can change it.
     """
     new = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client.home)
     records: list[Record] = []
@@ -37,7 +37,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tup
         _enter(group, readings)
         state.groups.remember(home, group, state.time_ms)
         records.append(_record(group, settings, minutes))
-    # A minute is finished if no later sample can change its row, or if the group is about to be removed.
+    # A minute's row is finished if no later sample can change it, or if the group is about to be removed.
     limit = state.time_ms - 1000 * settings.lag.window_seconds
     for entered_ms, group in state.groups.kept.values():
         silent_ms = state.time_ms - entered_ms + state.idle_ms
@@ -50,7 +50,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tup
 
 
 def _enter(group: GroupState, readings: Sequence[GroupReading]) -> None:
-    """Add samples to `group.data`, in order of time: one row (an observation) per sample and partition."""
+    """Add one row per sample and partition (an observation) to `group.data`, in order of time."""
     positions = {(topic, number): position for position, (topic, number, _) in enumerate(group.partitions)}
     rows = []
     for reading in sorted(readings, key=lambda r: r.ts_ms):
@@ -101,14 +101,14 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
 def _histories(
     group: GroupState, data: Matrix, last_ms: int
 ) -> tuple[dict[Partition, list[Observation]], dict[Partition, dict[str, Any] | None]]:
-    """Return, for each partition in the sample at `last_ms`, its observations (in order of time) and its owner."""
+    """Return the observations (in order of time) and the owner of each partition in the sample at `last_ms`."""
     present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
     data = data[np.argsort(data[:, 1], kind="stable")]
     begins, ends = (np.searchsorted(data[:, 1], present, side).tolist() for side in ("left", "right"))
     by_position: dict[int, list[Observation]] = {}
     for position, begin, end in zip(present, begins, ends, strict=True):
         times, *offsets = (data[begin:end, column] for column in (0, 2, 3, 4, 5))
-        # Convert a whole column at once, which is fast, unless the column has unknown (negative) values.
+        # Convert a whole column at once, which is faster, unless it has unknown (negative) values.
         columns = [
             [None if number < 0 else number for number in column.tolist()] if (column < 0).any() else column.tolist()
             for column in offsets

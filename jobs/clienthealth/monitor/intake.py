@@ -1,17 +1,16 @@
-"""Add decoded data to a bucket's state, up to the configured limits; log lines wait for metrics of the same time.
+"""Add decoded data to a bucket's state, up to the configured limits.
 
 Limits on clients, samples and events bound a bucket's memory and work for any input. Beyond a limit, known clients stay
 and new clients are left out. Everything left out is counted.
 
 A flood of made-up client ids must not delay known clients. So each batch adds only a limited number of clients at their
-first report. All other new clients are added at their second report; a made-up id sends only one report.
+first report, and all others at their second. A made-up id sends only one report.
 
-Log lines of a process are judged only up to the time of its metrics. After a pause, the monitor may have read logs
-further than metrics. Log lines that are minutes ahead of the metrics would be compared with older samples.
+After a pause, the monitor may have read logs minutes further than metrics. Log lines wait for metrics of the same time,
+because otherwise they would be compared with older samples.
 
-A restarted collector can send old data again. Old data counts as late for clients that still report and for processes
-that still log. Ended clients and processes are remembered (`BucketState.ended`), so that old data does not bring them
-back.
+A restarted collector can send old data again. Old data is late for clients that still report and processes that still
+log. Ended clients and processes are remembered (`BucketState.ended`), so that old data does not bring them back.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
 from clienthealth.read.logs.bursts import newest, of_each_process
 from clienthealth.settings import MonitorSettings
 
-#: Without a backlog, a process's newest log line is at most this time (ms) later than the process's newest sample.
+#: Without a backlog of metrics, a process's newest log line is at most this time (ms) later than its newest sample.
 AHEAD_MS = 60_000
 #: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
 
-#: In a backlog, the watermark (see `clock`) follows the slowest task, but is at most HELD_MS behind the tasks' median.
+#: In a backlog, the watermark (see `clock`) follows the slowest task, but stays within HELD_MS of the tasks' median.
 HELD_MS = 900_000
-#: If the watermark (see `clock`) jumps by more than SHARED_MS in one step, the data of all clients has a gap.
+#: A jump of the watermark (see `clock`) by more than SHARED_MS in one step is a gap in the data of all clients.
 SHARED_MS = 60_000
 #: A running monitor takes a step at least every AWAKE_MS, so a longer pause shows that the machine slept.
 AWAKE_MS = 20_000
@@ -49,12 +48,12 @@ AWAKE_MS = 20_000
 
 @dataclass
 class Taken:
-    """What a bucket takes in from a batch.
+    """The part of a batch that a bucket takes in.
 
     chunks       the data without the clients that are left out
     log_entries  the new log entries
     late         number of late samples and events
-    left_out     by the name of a limit: how many clients, samples and events are left out because of this limit
+    left_out     maps the name of a limit to the number of clients, samples and events left out because of this limit
     """
 
     chunks: Sequence[Chunk]
@@ -89,7 +88,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
-    """Drop an ended client's data if all samples are from before the client's end: a collector sent old data again.
+    """Drop the data of ended clients that a collector sent again: all samples are from before the client's end.
 
     Returns the chunks without this data, and the number of dropped samples. `numbers`: maps the identity of each
     reporting client to its position in `state.all_clients`.
@@ -110,9 +109,9 @@ def due(
 ) -> list[LogEntry]:
     """Return the log entries that can be judged now. All others wait in `state.waiting`, at most ten minutes.
 
-    An entry waits if it is newer than the watermark (`state.time_ms`) and than its process's newest sample, and if the
-    process has an entry that is more than a minute newer than both. `readings_arrived`: True if the batch contains
-    metrics. If it contains no metrics, all metrics have been read, so no entry waits.
+    Only entries newer than both the watermark (`state.time_ms`) and their process's newest sample wait. They wait if an
+    entry of the process is more than a minute newer than both. `readings_arrived`: True if the batch contains metrics.
+    If it contains none, all metrics have been read, and no entry waits.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -120,7 +119,7 @@ def due(
     all_near = all(entry.ts_ms <= state.time_ms + AHEAD_MS for entry in every)
     if all_near or not readings_arrived or waited_ms >= LONGEST_MS:
         return every
-    # newest: per client, the time of its newest sample; reached: per process, the newest of these times.
+    # newest: time of each client's newest sample; reached: time of each process's newest sample.
     newest = np.zeros(len(state.all_clients), np.int64)
     np.maximum.at(newest, state.readings.client, state.readings.ts)
     reached: dict[ProcessKey, int] = {}
@@ -141,9 +140,9 @@ def due(
     return now
 
 
-#: Maximum number of clients that are left out at their first report and remembered, to be added at their second.
+#: Maximum number of clients that are left out at their first report, and remembered to be added at their second.
 REPORTED_ONCE = 2_000_000
-#: Samples less than this (ms) apart may be one report, because some formats split a report.
+#: Samples less than this time (ms) apart may be one report, because some formats split a report.
 APART_MS = 1000
 
 
@@ -157,8 +156,8 @@ def without_room(
 ) -> frozenset[Identity]:
     """Return the new clients and groups that are left out because of a limit.
 
-    Adds to `left_out`, by the limit's name (`new-clients`, `clients` or `clients-per-service`), how many clients and
-    groups are left out. `numbers`: maps the identity of each known client to its position in `state.all_clients`.
+    Their numbers are added to `left_out` under the limit's name: `new-clients`, `clients` or `clients-per-service`.
+    `numbers`: maps the identity of each known client to its position in `state.all_clients`.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()
@@ -223,7 +222,7 @@ def without(chunk: Chunk, refused: frozenset[Identity]) -> Chunk:
 
 
 def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
-    """Return a chunk with all log entries, but only the clients and groups for which `stays_in` is true."""
+    """Return a chunk with only the clients and groups for which `stays_in` is true. All log entries stay."""
     keep = np.array([stays_in(client) for client in chunk.all_clients], bool)
     groups = [reading for reading in chunk.groups if stays_in(reading.client)]
     if keep.all():
@@ -241,10 +240,7 @@ def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
 
 
 def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Drop each client's samples beyond `max_readings_per_second`, and count them in `left_out`.
-
-    The newest samples of each second are kept.
-    """
+    """Keep each client's newest `max_readings_per_second` samples per second. Count the others in `left_out`."""
     second, most = (state.readings.client << SHIFT) | (state.readings.ts // 1000), settings.max_readings_per_second
     keep = np.ones(len(second), np.bool_)
     keep[:-most] = second[most:] != second[:-most]
@@ -267,11 +263,11 @@ def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counte
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     """Return the watermark (epoch ms): the time, by the clocks of most clients, up to which the topics have been read.
 
-    Each task that decoded a part of the batch reports the time up to which the task has read. The watermark is the
-    median of these times, each weighted by its task's number of clients. So a partition that has only one client, with
-    a wrong clock, has no effect. The watermark never goes back, and is never ahead of `now_ms`. Tasks that read only
-    logs may be far ahead, so their times count only if no other task reports. In a backlog, the watermark is the
-    earliest of these times instead of the median, but at most HELD_MS before the median.
+    Each task that decoded a part of the batch reports the time up to which it has read. The watermark is the median of
+    these times, weighted by the tasks' numbers of clients. So a partition with one client and a wrong clock has no
+    effect. Tasks that read only logs may be far ahead, and count only if no other task reports. In a backlog, the
+    watermark is the earliest of these times, but at most HELD_MS before the median. The watermark never goes back, and
+    is never ahead of `now_ms`.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported
@@ -286,7 +282,7 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
     """Update `state.idle_ms`, the time (ms) without input. Return its former value, or 0 if input has arrived.
 
-    A step adds at most AWAKE_MS (20 s). If more time has passed, the machine must have slept.
+    A step adds at most AWAKE_MS (20 s), because after a longer pause the machine must have slept.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms
@@ -296,10 +292,9 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 
 
 def discount_outage(state: BucketState, before_ms: int) -> None:
-    """Remember a gap in the data of all clients, so that it is not taken for missing data of single clients.
+    """Remember a gap in the data of all clients, so that it does not count as missing data of single clients.
 
-    There is a gap if the watermark `state.time_ms` has jumped by more than SHARED_MS (a minute) from `before_ms`, its
-    value before this step.
+    The gap is a jump of the watermark by more than SHARED_MS (a minute). `before_ms`: the watermark before this step.
     """
     jump = state.time_ms - before_ms
     if not before_ms or jump <= SHARED_MS:

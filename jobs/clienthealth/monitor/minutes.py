@@ -1,7 +1,7 @@
-"""Make the rows of the table `minutes` of the history: one row per client and minute.
+"""Make the rows of the history's table `minutes`: one row per client and minute.
 
-A minute is written when no open window overlaps it any more, or when its client has departed. Samples that come later
-do not change the row. The failures of a minute are the incidents that were open during that minute.
+A minute's row is written when no open window overlaps the minute, or when the client has departed. Later samples do not
+change the row. A minute's failures are the incidents that were open during it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ Row = dict[str, Any]
 
 
 def finished(bucket: Bucket, gone: Sequence[int], changes: Sequence[Transition], now_ms: int) -> list[Row]:
-    """Return the rows of the minutes that have finished since the last call. `now_ms`: the time now (epoch ms).
+    """Return the rows of the minutes that have finished since the last call.
 
-    `gone`: the departed clients (indices in the state); all their minutes count as finished. `changes`: this step's
-    changes of incidents.
+    gone     the departed clients (indices in the state); all their minutes count as finished
+    changes  this step's changes of incidents
+    now_ms   the time now (epoch ms)
     """
     state = bucket.state
     for change in changes:
@@ -64,7 +65,7 @@ def finished(bucket: Bucket, gone: Sequence[int], changes: Sequence[Transition],
     departed = set(gone)
     for row, at in zip(rows, numbers, strict=True) if state.also_seen else ():
         ref = state.all_clients[at]
-        # The last row of a departed client counts all lines of known issues that no earlier row has counted.
+        # A departed client's last row counts all lines of known issues that no earlier row has counted.
         until = math.inf if at in departed and row["minute"] + MINUTE_MS == ends[at] else row["minute"]
         runs = bucket.runs.get(ref.process, ())
         if runs and (also := also_seen.unwritten(runs, ref.client_id, ref.kind or "", until)):
@@ -116,8 +117,7 @@ def lasting(
 ) -> Mapping[str, Status]:
     """Return the newest status of each incident that was open between `start_ms` and `end_ms`, by failure mode.
 
-    Modes that are detected by the absence of data (`absence`) are left out. `key`: the client's key. `closed`: the
-    client's recently closed incidents.
+    Failure modes that missing data shows (`absence`) are left out. `closed`: the client's recently closed incidents.
     """
     statuses: dict[str, Status] = {}
     opened = state.incidents.of_client(key)

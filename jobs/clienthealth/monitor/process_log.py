@@ -22,13 +22,13 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 from clienthealth.read.logs.wordings import Life as LifeEvent
 from clienthealth.settings import MonitorSettings
 
-#: Log lines about the start and end of a process's clients are kept this long (ms) after the process's last data.
+#: Log lines about a client's start and end are kept for this time (ms) after the last data of its process.
 LIFECYCLE_MS = 900_000
-#: Number of old dumps kept per process: compared with a new dump, they show which threads have not moved.
+#: Number of old dumps kept per process. Compared with a new dump, they show which threads have not moved.
 EARLIER_DUMPS = 4
-#: Number of newest lines kept per client id and log pattern. Several clients may use one client id within minutes.
+#: Number of lines kept per client id and log pattern. Several clients may use one client id within minutes.
 LAST_KEPT = 16
-#: A log line after this number of reporting intervals without a sample shows that the process still lives.
+#: A log line this number of reporting intervals after a client's last sample shows that the process still lives.
 OVERDUE = 1.5
 #: Maximum time (ms) from the first to the last of the lines that a client logs while it starts.
 START_MS = 5_000
@@ -39,7 +39,7 @@ time_of = attrgetter("ts_ms")
 class Start(NamedTuple):
     """A client's start, found in its process's log.
 
-    `instance`: the instance that the line names; "" if the line names no instance.
+    `instance`: the instance that the log line names, or "".
     """
 
     ts_ms: int
@@ -49,7 +49,7 @@ class Start(NamedTuple):
 
 @cache
 def telling(*lives: LifeEvent) -> frozenset[str]:
-    """Return the ids of the log patterns that show one of the events `lives` of a client, such as "begins" or "closed".
+    """Return the ids of log patterns that show one of the events `lives` of a client, such as "begins" or "closed".
 
     Without arguments, return the ids of the patterns that show any event in a client's life.
     """
@@ -58,12 +58,12 @@ def telling(*lives: LifeEvent) -> frozenset[str]:
 
 
 def is_start(event: LogEvent) -> bool:
-    """True if the event shows that a client starts."""
+    """Return True if the log event shows the start of a client."""
     return event.signature in telling("begins") | CONFIG_LOGGED
 
 
 def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
-    """Return, for each process, the logged starts of its clients."""
+    """Return the logged starts of clients, by process."""
     by_process: dict[ProcessKey, list[Start]] = defaultdict(list)
     for (service, host, client_id), lines in state.lifecycle.items():
         begun = ((instance, event) for instance, event in lines if is_start(event))
@@ -72,10 +72,9 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 
 
 def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Mapping[ProcessKey, Sequence[Life]]:
-    """Return, for each process, the lifetimes of its clients.
+    """Return the lifetimes of clients by process, also those of clients that recently stopped.
 
-    Clients that recently stopped are included. `numbers`: for each process, its reporting clients as indices in the
-    state.
+    `numbers`: for each process, the indices of its reporting clients in the state.
     """
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     for process, of_process in numbers.items():
@@ -131,8 +130,8 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
     """Keep in new thread dumps only threads that show a Kafka client, or that an earlier dump showed in poll().
 
-    The other threads of the dump move to its field `others` if the process has clients that report only inside poll()
-    (`in_poll`), else they are dropped.
+    The other threads move to the dump's field `others` if the process has clients that report only inside poll()
+    (`in_poll`). Otherwise they are dropped.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -147,7 +146,7 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[Proce
 
 
 def _remember(state: BucketState, entry: LogEntry) -> None:
-    """Keep a log line about the start or end of a client, under the client id '' if the line names no client."""
+    """Keep a log line about a client's start or end, under the client id '' if the line names no client."""
     event = entry.event
     if event is None or event.signature not in CONFIG_LOGGED | telling():
         return
@@ -158,7 +157,7 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     instance = entry.instance or ""
     for at in same if event.signature in CONFIG_LOGGED else ():
         if kept[at][0] == instance:
-            # Drop the client options (names with a dot) that the client's earlier starts logged.
+            # Drop the client options (names with a dot) that earlier starts of the client logged.
             few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
             kept[at] = instance, replace(kept[at][1], captures=few)
     if len(same) > LAST_KEPT:
@@ -170,12 +169,12 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
 def horizons(
     state: BucketState, processes: Iterable[ProcessKey], settings: MonitorSettings
 ) -> Mapping[ProcessKey, float]:
-    """Return, for each process, the time (epoch ms, by the clock of its log) up to which its windows are closed.
+    """Return, by process, the time (epoch ms, by the clock of its log) up to which its windows are closed.
 
     A closed window gets no new entries. The time is -inf for a process that has no log entries and is not in
     `state.ended`.
     """
-    # Entries are in order of time, so the time of each process's newest entry remains in `last`.
+    # Entries are in order of time, so `last` gets the time of each process's newest entry.
     last = {entry.process: entry.ts_ms for entry in state.log_entries}
 
     def closed(process: ProcessKey) -> float:
@@ -188,14 +187,13 @@ def horizons(
 
 
 def evict(state: BucketState, settings: MonitorSettings, length_ms: int, living: set[ProcessKey]) -> None:
-    """Drop entries that no window needs any more, except the last EARLIER_DUMPS thread dumps of a process.
+    """Drop log entries that no window needs any more, except each process's last EARLIER_DUMPS thread dumps.
 
-    `length_ms`: length of the longest window. `living`: the processes that report; this function adds the processes
-    that log.
+    `length_ms`: length of the longest window. `living`: the processes that report; those that log are added to it.
     """
     kept: list[LogEntry] = []
     for process, entries in grouped(state.log_entries, lambda entry: entry.process).items():
-        # Without new entries, the watermark serves as the process's clock.
+        # Without new log entries, the watermark serves as the process's clock.
         last = entries[-1].ts_ms
         silent = state.time_ms - last - 1000 * settings.watermark_seconds
         clock = state.time_ms if silent > 0 else min(last, state.time_ms or last)
@@ -212,7 +210,7 @@ def evict(state: BucketState, settings: MonitorSettings, length_ms: int, living:
 
 
 def with_whole_dumps(entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
-    """Return a process's entries in order of time. Dumps that were logged line by line are joined."""
+    """Return a process's log entries in order of time. Dumps that were logged line by line are joined."""
     lines = [entry for entry in entries if entry.event is not None and entry.event.signature == DUMP_LINE]
     if not lines:
         return entries

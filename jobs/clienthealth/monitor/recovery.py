@@ -1,9 +1,9 @@
 """Decide when an incident is over: on evidence that the client recovered or ended, never because evidence is missing.
 
-If the client still reports, `LiveMode.recovered` decides whether the incident is over. If the client stopped reporting,
-the incident stays open until the client's end is proved (`ends.has_ended`), for at most `[absence] shown_seconds` after
-its last data. In two cases the incident stays open until the client's process stops logging: if the client never
-reported, or if the failure makes the process write log lines all the time (`logs_on`).
+For a client that still reports, `LiveMode.recovered` decides. The incident of a client that stopped reporting stays
+open until the client's end is proved (`ends.has_ended`), for at most `[absence] shown_seconds` after its last data. If
+the client never reported, or if its failure makes the process log all the time (`logs_on`), the incident stays open
+until the process stops logging.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from clienthealth.monitor.adjust import explains
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.incidents import Change, Incidents, Transition
 
-#: If a mode's function `recovered` returns False, the failure is over when no window has shown the failure or a
-#: symptom for this time (ms).
+#: If a mode's function `recovered` returns False, a failure is over when no window has shown it or a symptom for this
+#: time (ms).
 NO_SYMPTOM_MS = 600_000
-#: If `recovered` returns True, the failure is over when no window has shown the failure for this time (ms).
+#: If `recovered` returns True, a failure is over when no window has shown it for this time (ms).
 CALM_MS = 60_000
-#: If the client never reported, or if the failure makes the process log all the time (`logs_on`), the process counts as
-#: gone after this time (ms) without data.
+#: A process counts as gone after this time (ms) without data, if its client never reported or if the failure makes it
+#: log all the time (`logs_on`).
 GONE_MS = 180_000
 
 
 def shows(mode: Mode, window: ClientWindow) -> bool:
-    """True if a log line in the window is a symptom of the mode. Some symptoms alone do not prove a failure."""
+    """Return True if a log line in the window is a symptom of the failure mode. A symptom may not prove a failure."""
     symptoms = mode.symptoms if window.logs else ()
     return any(event.signature in symptoms for event in window.logs)
 
@@ -39,7 +39,7 @@ def is_over(
 ) -> Callable[[str], bool]:
     """Return a function that takes the id of a mode, and returns True if the client's incident of this mode is over.
 
-    `window`: returns the client's newest window, which ends at `end_ms`. `in_force`: the modes, with the thresholds in
+    `window`: returns the client's newest window, which ends at `end_ms`. `in_force`: modes with the thresholds in
     force.
     """
 
@@ -59,7 +59,7 @@ def is_over(
 def refresh(
     incidents: Incidents, key: str, verdicts: list[Verdict], window: Callable[[], ClientWindow], end_ms: int
 ) -> None:
-    """Prolong each open incident if the window shows a symptom of the incident's mode.
+    """Prolong each open incident of a client if the window shows a symptom of its mode.
 
     `window`: returns the client's window that ends at `end_ms`. `verdicts`: the verdicts on this window.
     """
@@ -70,7 +70,7 @@ def refresh(
 
 
 def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Transition]:
-    """Close each incident that another incident of the same client explains. Return the incidents' changes.
+    """Close each incident that another incident of the same client explains, and return the changes.
 
     A suspected incident cannot explain a confirmed one.
     """
@@ -82,10 +82,10 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 
 
 def expired(bucket: Bucket, ended: Set[str]) -> list[Transition]:
-    """Close the open incidents that are over because their client is gone. Return the changes.
+    """Close the open incidents whose client is gone, and return the changes.
 
-    The end of a closed incident is the time when the client or its process last sent data (`OpenIncident.heard_ms`).
-    `ended`: keys of clients with a proved end.
+    A closed incident ends at the time of the last data of its client or process (`OpenIncident.heard_ms`). `ended`:
+    keys of clients with a proved end.
     """
     state, shown_ms = bucket.state, 1000 * bucket.settings.absence.shown_seconds
     living = cache(lambda: {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients})

@@ -1,9 +1,9 @@
-"""Merge two entries of the state that describe the same client, under two instance names.
+"""Merge two entries of the state that describe the same client under two instance names.
 
-There are two names if a metrics agent was redeployed, or if log and metrics name different instances. A client may stop
-reporting while a client with the same client id, but another instance, begins to report on the same host. If the
-counters of the second client continue where those of the first ended, both are one client, because a new process counts
-from zero. So the first client has not ended, and failures under both instances are one failure.
+A client has two names if a metrics agent was redeployed, or if log and metrics name different instances. The first
+entry stops reporting. An entry with the same client id and another instance begins to report on the same host. If its
+counters continue where the first ones ended, both are one client, because a new process counts from zero. So the first
+client has not ended, and failures under both instances are one failure.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from clienthealth.monitor.state import BucketState
 
 #: Only a client that has reported for less than this time (ms) can be the continuation of another client.
 NEW_MS = 120_000
-#: In the gap between the old client's last sample and the new client's first, counters may grow at most FASTER times as
-#: fast as before. Before the gap, the old client must have reported for at least LONGER times the gap's length.
+#: Limits for the gap between the old client's last sample and the new client's first. Counters may grow at most FASTER
+#: times as fast as before. The old client must have reported for at least LONGER times the gap's length.
 FASTER, LONGER = 3.0, 3.0
 
 
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
-    """If a client continues under another instance, merge its old entry in the state into the new one.
+    """Merge the old entry of a client that continues under another instance into its new entry.
 
     Return (`closed` without the old entries, keys of the clients in the old entries, changes of their incidents).
 
@@ -62,8 +62,8 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 def assign(bucket: Bucket) -> list[Transition]:
     """Move open incidents to the clients to which they belong. Return the changes of incidents.
 
-    An incident without a client id belongs to the only client of its kind in the process, once that client is known. An
-    incident of a client that is known only from its log belongs to the client that reports with the same client id.
+    An incident without a client id belongs to the only client of its kind in the process. An incident of a client that
+    only the log names belongs to the client that reports with the same client id.
     """
     state = bucket.state
     names = {(ref.process, ref.client_id, ref.kind) for ref in state.all_clients} if state.former else set()
@@ -72,7 +72,7 @@ def assign(bucket: Bucket) -> list[Transition]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # Do not move an incident with metrics as evidence, or about a client's end: the client reports now.
+        # Do not move incidents with metrics as evidence or about a client's end, because the client reports now.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:
@@ -131,9 +131,7 @@ def _goes_on(state: BucketState, old: int, new: int) -> bool:
 
 
 def _totals(state: BucketState, number: int) -> Floats:
-    """Return the counters in a client's samples, one row per sample; no rows if the client reports deltas instead of
-    totals.
-    """
+    """Return a client's counters, one row per sample. A client that reports deltas instead of totals gets no rows."""
     rows = state.rows(number)
     names = CLIENT_METRICS[state.all_clients[number].kind or ""]
     columns = [at for at, name in enumerate(names) if name.endswith("-total")]

@@ -1,8 +1,7 @@
 """The state of a bucket of processes: what is remembered between two batches, and how it is saved as versioned bytes.
 
-The size of the state is bounded. Samples, events and dumps are kept as long as a window needs them.
-After a client has departed, the state keeps the client's open incidents and, for some time, a few facts about the
-client (the fields of type `Memory`).
+The size of the state is bounded. Samples, events and dumps are kept as long as a window needs them. Of a departed
+client, the state keeps the open incidents and, for some time, a few facts (the fields of type `Memory`).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
 #: A process: (service, host), shared by all instances on the host.
 ProcessKey = tuple[str, str]
-#: ClientKey: service, host, instance, client id, kind; RunKey: a ClientKey, then the id of a known issue.
+#: ClientKey: service, host, instance, client id, kind. RunKey: the same, then the id of a known issue.
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
@@ -42,8 +41,9 @@ _MAGIC = b"KCH"
 
 
 def mark(names: Iterable[str]) -> tuple[int]:
-    """Return a tuple with the 32-bit hash of `names`, which identify a client. In a fleet as large as the default
-    limits allow, about one client in 40,000 shares its hash with another client.
+    """Return a tuple with the 32-bit hash of `names`, which identify a client.
+
+    In a fleet at the default limits, about one client in 40,000 shares its hash with another client.
     """
     return (zlib.crc32("\0".join(names).encode("utf-8", "surrogatepass")),)
 
@@ -74,14 +74,14 @@ class Clients(Table):
 
 
 class GroupState(msgspec.Struct):
-    """What the state of a bucket keeps of a consumer group.
+    """What a bucket's state keeps of a consumer group.
 
     client, members  the group and the number of its members, as in its newest sample
     partitions       topic, number and owner (None: unknown) of each partition in `data`
     data             the bytes of an int64 matrix [observations, 6] in order of time: time (epoch ms), position in
                      `partitions`, committed, end and start offset, time of the commit (-1: not known)
     newest_ms        time of the newest sample
-    minute           the unfinished row of the current minute, for the history
+    minute           the current minute's row for the history, not finished yet
     unwritten_ms     start of the first minute that is not in the history yet (epoch ms)
     """
 
@@ -95,26 +95,25 @@ class GroupState(msgspec.Struct):
 
 
 class Life(NamedTuple):
-    """The lifetime of a client by its own clock (epoch ms).
-
-    The lifetime begins with the first sample and ends when the next sample is overdue.
-    """
+    """The lifetime of a client by its own clock (epoch ms): from its first sample until its next sample is overdue."""
 
     client: Client
     first_ms: float
     until_ms: float
 
     def at(self, ts_ms: float) -> bool:
-        """True if the client existed at this time."""
+        """Return True if the client existed at this time."""
         return self.first_ms <= ts_ms <= self.until_ms
 
 
 class Run(msgspec.Struct, array_like=True):
     """The log lines of one client that show one known issue, counted together (`monitor/also_seen.py`).
 
-    `instance`, `client_id`, `kind`: "" if the lines do not name them. `what`: id of the known issue. `text`, `source`:
-    the first line and its input record. `unwritten`: number of lines that are not in the history yet. `minutes`: number
-    of these lines by minute (its start in epoch ms), for the newest 60 minutes that have any.
+    instance, client_id, kind  "" if the lines do not name them
+    what                       id of the known issue
+    text, source               the first line and its input record
+    unwritten                  number of lines that are not in the history yet
+    minutes                    number of these lines by minute (its start in epoch ms), for at most 60 minutes
     """
 
     instance: str
@@ -177,8 +176,9 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
     ) -> list[K]:
         """Delete entries that are too old at `now_ms`. If too many remain, delete the oldest and return their keys.
 
-        Entries older than `ttl_ms` are kept if their process is in `living`. `limit`: maximum number of entries.
-        `each`: maximum number of entries per process.
+        ttl_ms  maximum age of an entry, unless its process is in `living`
+        limit   maximum number of entries
+        each    maximum number of entries per process
         """
         old = [key for key, (at, _) in self.kept.items() if now_ms - at > ttl_ms and key[:2] not in living]
         for key in old:
@@ -258,7 +258,7 @@ class BucketState(Kept, kw_only=True):
 
     @property
     def by_process(self) -> tuple[Memory[Any, Any], ...]:
-        """The fields of type `Memory` with keys that begin with a process, or with the `Client.home` of a group."""
+        """The fields of type `Memory` whose keys begin with a process, or with the `Client.home` of a group."""
         return self.groups, self.has_log_data, self.lifecycle, self.also_seen, self.gone, self.former, self.over
 
     def end(self, names: Iterable[str], newest_ms: int) -> None:
@@ -269,11 +269,11 @@ class BucketState(Kept, kw_only=True):
         self.ended.remember(mark(names), max(newest_ms, self.ended.get(mark(names)) or 0), self.time_ms)
 
     def numbers(self) -> dict[ProcessKey, list[int]]:
-        """Return, for each process, the numbers of its clients (positions in `all_clients`)."""
+        """Return the positions of clients in `all_clients`, by process."""
         return grouped(range(len(self.all_clients)), [client.process for client in self.all_clients].__getitem__)
 
     def source(self, row: int) -> Source:
-        """Return the input record of the sample in this row of the table `readings`."""
+        """Return the input record of the sample in this row of `readings`."""
         readings = self.readings
         return Source(self.names[readings.topic[row]], int(readings.partition[row]), int(readings.offset[row]))
 
@@ -288,7 +288,7 @@ class BucketState(Kept, kw_only=True):
 
 
 class _Saved(Kept, kw_only=True):
-    """A saved state. It names the metrics in its tables' columns, because a later release may have other metrics."""
+    """A saved state. It names the metrics in its tables' columns, because other releases may have other metrics."""
 
     buckets: int
     vocabulary: dict[str, tuple[str, ...]]
@@ -334,15 +334,15 @@ def save(state: BucketState, buckets: int) -> bytearray:
 
 
 def _bytes(table: Table) -> bytes:
-    # Give the encoder a view of the table's bytes, which saves one copy of the table.
+    # A view of the table's bytes saves one copy of the table.
     return cast(bytes, table.matrix().reshape(-1, order="F").view(np.uint8).data)
 
 
 def load(data: bytes | bytearray, buckets: int) -> BucketState:
     """Return the saved state.
 
-    Raises StateError if the bytes are not a state, if this program does not read their version, or if they were saved
-    with another number of buckets.
+    Raises StateError if `data` is not a state, has a version that this program does not read, or was saved with another
+    number of buckets.
     """
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
@@ -390,7 +390,7 @@ def _readings(saved: _Saved, form: int) -> Readings:
 
 
 def _named(values: Floats, before: Sequence[str], names: Sequence[str]) -> Floats:
-    """Return the columns `names` of the table `values`, which has the columns `before`; missing columns become NaN."""
+    """Return the columns `names` of a table with the columns `before`. Columns that the table lacks become NaN."""
     if before == names:
         return values[:, : len(names)]
     known = np.column_stack([values, np.full(len(values), np.nan)])

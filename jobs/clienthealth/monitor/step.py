@@ -1,4 +1,4 @@
-"""Process one batch for one bucket: change the state, and return records, changes of incidents, rows of the history.
+"""Process one batch for one bucket of processes.
 
 The function `step` is plain Python, so that `kafka-health watch` can call it without Spark.
 """
@@ -31,8 +31,9 @@ from clienthealth.settings import Settings
 
 @dataclass
 class Published:
-    """The result of a step: records of `client-health`, changes of incidents, and rows of the history (`minutes`).
+    """The result of a step. `records` are for the topic `client-health`, `minutes` are rows of the history.
 
+    changes   changes of incidents
     late      number of samples and log events that arrived after their windows had been closed
     left_out  maps the name of a limit to the number of clients, samples or events left out because of this limit
     clients   number of clients and groups in the state
@@ -53,18 +54,14 @@ class Published:
         self.changes += judged[1]
 
     def end(self, changes: Sequence[Transition]) -> None:
-        """Add changes of incidents to this result.
-
-        For each incident that was closed or moved, also add a tombstone under the key of the client that had it.
-        """
+        """Add changes of incidents to this result, and a tombstone for the client of each closed or moved incident."""
         ended = [change.client.key for change in changes if change.change in ("closed", "moved")]
         self.add(([(key, None) for key in ended], changes))
 
 
 def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
-    """Process the decoded data of a batch for one bucket. The state is changed in place.
-
-    `now_ms`: this machine's clock (epoch ms).
+    """Process a batch's decoded data for one bucket, and change `state` in place. `now_ms`: this machine's clock (epoch
+    ms).
     """
     published = Published()
     closed = readings.horizons(state, settings.monitor)
@@ -99,7 +96,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
 
 
 def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
-    """Drop data that no window needs any more, and the departed clients (`gone`: their indices)."""
+    """Drop data that no window needs any more, and the departed clients `gone` (indices in the state)."""
     state, settings, grid = bucket.state, bucket.settings, bucket.grid
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
     process_log.evict(state, settings.monitor, longest, living := set(bucket.numbers))
@@ -116,22 +113,23 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
     """Delete old or excess entries of the state's `Memory` fields.
 
-    `living`: processes that report or log. Returns the number of clients that lost their log lines on start and end
-    because of `[monitor] max_clients`.
+    `living`: processes that report or log. Returns how many clients lost their log lines on start and end because of
+    `[monitor] max_clients`.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
-    # Keep log lines on a client's start and end for 15 minutes, and longer while the client's process reports or logs.
+    # Keep log lines on a client's start and end for LIFECYCLE_MS (15 minutes), and longer while its process reports or
+    # logs.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
-    # A program may have a client id of its own in each thread, so the number of entries per process is limited.
+    # The number of issues per process is limited, because a program may have a client id of its own in each thread.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
-    # Keep closed incidents for 15 minutes, until the history has the rows of all minutes in which they were open.
+    # Keep closed incidents for 15 minutes: then the history has the rows of all minutes in which they were open.
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
-    # Drop a span without any client's data when every client has sent data after this span.
+    # `shared` has spans in which no client sent data. Drop a span when every client has sent data after it.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
-    # Remember only the newest of the clients that `max_new_clients` excluded: REPORTED_ONCE clients in all buckets
+    # Of the clients that `max_new_clients` excluded, remember the newest: REPORTED_ONCE clients in all buckets
     # together.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
