@@ -98,7 +98,7 @@ class _Tally:
 def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input] | None = None) -> Diagnosis:
     """Judge all clients in the records.
 
-    `inputs`: a list that is filled while `records` is read; None to make one Input per file.
+    `inputs`: the list of inputs, which is filled while `records` is read; None to make one Input per file.
     """
     packer, tally = Packer(1), _Tally(inputs)
     recognised, rejected = Counter[str](), Counter[str]()
@@ -174,7 +174,8 @@ def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> 
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """Replace the host by the instance id where only some log entries or metrics of an instance name a host."""
+    """In log entries, replace the host by the instance id if only some entries or metrics of the instance name hosts.
+    """
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
     hosts = {place: {of for _, of in written.get(place[1], ())} - {place} for place in measured | nameless}
@@ -222,7 +223,7 @@ def _examined(chunks: Sequence[Chunk], settings: Settings, inputs: Sequence[Inpu
 
 
 def of_groups(chunks: Iterable[Chunk]) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Map the `client_key` of each consumer group in the chunks to (group, verdicts)."""
+    """Judge the consumer groups in the chunks. Map the `client_key` of each group to (group, verdicts)."""
     by_group = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client)
     judges = {m.id: m.of_group for m in modes().values() if isinstance(m, LiveMode) and m.of_group is not None}
     found = {of: [(mode, judge(samples)) for mode, judge in judges.items()] for of, samples in by_group.items()}
@@ -270,7 +271,7 @@ def _adds_failure(
 
 
 def raw_record(record: Recorded) -> RawRecord:
-    """Return a record of a file as if it came from a topic, with the record's process in the Kafka headers."""
+    """Return a record of a file as if it came from a topic: its Kafka headers name the record's process."""
     process = record.instance.encode()
     source = Source(f"{record.instance}/{record.file}", 0, record.offset)
     headers = {"service": record.service.encode(), "host": process, "instance": process}
@@ -348,7 +349,7 @@ ANOTHER_MS = 12 * 3_600_000
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
     """Return the verdict on a mode's worst incident; of equally bad incidents, the newest counts.
 
-    Evidence from an input in `undated` belongs to no known incident. So all incidents are then merged into one.
+    Evidence from an input in `undated` cannot be assigned to an incident. It causes all incidents to be merged.
     """
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
@@ -367,7 +368,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Change the verdicts in `by_key` by `suspected_by_text`, then by `adjust`, and return the result."""
+    """Apply `suspected_by_text` and then `adjust` to the verdicts in `by_key`, and return the result."""
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     judged = {
         key: [suspected_by_text(verdict, known[of], inputs) for verdict in every] for key, (of, every) in by_key.items()

@@ -89,7 +89,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     One of these is enough:
 
     - at least `Meaning.enough` lines of a log event that raises a suspicion of the mode
-    - if an input states that something hangs: a thread in a frame where threads wait (`Facts.places`)
+    - a thread in a frame where threads wait (`Facts.places`), in an input that states that something hangs
 
     Lines do not count in a text that only explains an error, or before a line that shows that the failure is over.
     Nothing is suspected if the client has samples, or if the inputs have more than MOST_LINES lines in total.

@@ -21,8 +21,8 @@ from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
-#: A short report shows at most FACTS facts per verdict and FRAMES frames per thread. It lists at least SEVERAL inputs
-#: of one kind in one line.
+#: A short report shows at most FACTS facts per verdict and FRAMES frames per thread. If there are at least SEVERAL
+#: inputs of one kind, they share one line.
 FACTS, FRAMES, SEVERAL = 3, 4, 3
 QUOTED = 160
 _PACKAGE = "clienthealth.diagnose"

@@ -25,7 +25,7 @@ from clienthealth.read.logs.also_seen import BY_ID, Trouble
 
 #: Commands that take thread dumps. `library`: for libraries with certain words in their names; `any`: for all others.
 _DUMPS = table(Path(__file__).with_suffix(".toml"))
-MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes; thread dumps are at hand already"
+MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes (the inputs have thread dumps already)"
 
 
 def next_command(library: str, dumps: int) -> str:

@@ -30,8 +30,8 @@ MAX_PART = 1 << 22
 #: Once an entry has MAX_ENTRY_LINES lines, the next unindented line begins a new entry. For an entry that contains a
 #: thread dump, the only limit is MAX_DUMP (bytes).
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
-#: A local time's zone is known if the time differs from the log shipper's time by a multiple of QUARTER_MS (a quarter
-#: of an hour, ± ZONE_EXACT_MS). The difference must be at most MOST_QUARTERS quarters.
+#: A line's time zone is found from the difference between the line's local time and the log shipper's time. This must
+#: be a multiple of QUARTER_MS (a quarter of an hour, ± ZONE_EXACT_MS), and at most MOST_QUARTERS quarters.
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 _REMEMBERED = 20_000
 
@@ -289,8 +289,8 @@ class Splitter:
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
         """Return a line's time (epoch ms).
 
-        A line without a time gets the log shipper's time, else the time of its writer's previous line, else the newest
-        time found in the file so far.
+        A line without a time gets the log shipper's time, else the time of its writer's previous line. Without both, it
+        gets the newest time in the file so far.
         """
         own = stamp.ts_ms if stamp is not None else None
         if shipped:

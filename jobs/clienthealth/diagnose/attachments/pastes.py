@@ -31,8 +31,8 @@ _EXCERPT = 1 << 16
 #: stack that lost its line ends.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: A tool may have wrapped a text if no line is wider than _WIDEST characters. At least _SHARE of the lines must also be
-#: so wide that the next line's first word would make them wider than the widest line.
+#: _WIDEST: a text counts as wrapped by a tool only if no line has more characters. _SHARE: at least this share of its
+#: lines must be too full for the next line's first word.
 _WIDEST, _SHARE = 200, 0.8
 #: Two lines that begin with this many equal characters were written as separate lines: no tool wrapped them.
 _SAME = 12
@@ -43,8 +43,8 @@ _SIGNS = {
     for name, pattern in table(Path(__file__).with_name("explanations.toml")).items()
 }
 _WEIGHTS = {"": 1, "-strongly": 3}
-#: In a text of at most _PAGE bytes, the words near a line decide its `Context`: the words from _BEFORE lines before the
-#: line to _AFTER lines after it.
+#: In a text of at most _PAGE bytes, the words near a line decide its `Context`. Near a line are the _BEFORE lines
+#: before it and the _AFTER lines after it.
 _PAGE = 1 << 18
 _BEFORE, _AFTER = 30, 20
 #: A single explaining word ("cause") may be a label. So if fewer than _PROSE bytes of words are near a line, its
@@ -102,7 +102,7 @@ def context(content: bytes) -> Callable[[int], Context]:
 
     @cache
     def weights(number: int) -> tuple[int, ...]:
-        """Return a line's weights of explaining and of reporting words, its bytes, and its number of English words."""
+        """Return (weight of explaining words, weight of reporting words, bytes, English words) of a line."""
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):
             return _RE["command"].match(line) is not None, 0, 0, 0
@@ -137,7 +137,7 @@ def narrated(content: bytes) -> bool:
 
 
 def _without_comments(text: str) -> str:
-    """Put `// ` before each line of a comment or docstring, so that it counts as source code, not as a logged line."""
+    """Put `// ` before the lines of comments and docstrings. They then count as source code, not as logged lines."""
     if ("/*" in text or "# " in text) and len(_RE["statement"].findall(_RE["comment"].sub("", text))) >= _STATEMENTS:
         text = _RE["comment"].sub(lambda comment: _RE["lines"].sub("// ", comment[0]), text)
     if '"""' in text or "'''" in text:

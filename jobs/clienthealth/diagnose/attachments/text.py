@@ -350,7 +350,7 @@ def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
     return len(numbers) > 1 and all(0 < high - low <= most for low, high in pairwise(numbers))
 
 
-#: For each prefix that an application may write, too: a function that decides whether a tool wrote it.
+#: Prefixes that an application may write, too, each with a function that decides whether a tool wrote it.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
     # An application writes a time only before an entry's first line. A tool writes it also before the lines of a stack.
     "timestamps": lambda found: _count(_GOES_ON, found) > 0 or 2 * _count(_TIMED_REST, found) > len(found),

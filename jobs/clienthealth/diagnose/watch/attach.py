@@ -180,7 +180,7 @@ def _refusal(url: str, user: str = "", password: str = "") -> str:
 
 
 def _is_abandoned(password: Path) -> bool:
-    """Return True if the run of `watch` that wrote this file has ended."""
+    """Return True if the run of `watch` that wrote this password file has ended."""
     with password.open(encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -204,7 +204,7 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 
 
 def _launch(jar: Path, *arguments: str) -> str:
-    """Run the launcher and return its output. Ignore its exit code: the launcher fails if the agent answers late."""
+    """Run the agent's launcher and return its output. Ignore its exit code: it fails if the agent answers late."""
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:
         done = output_of(command, LAUNCH_SECONDS)

@@ -40,8 +40,7 @@ _ODD = re.compile(r"[^\w.-]+")
 class Recorder:
     """Writes the watched data, without secrets, to files that `diagnose` can read.
 
-    Each service gets a folder with `metrics.jsonl`, and a `jstack-*.txt` per dump. InputError: a file cannot be
-    written.
+    Each service gets a folder with `metrics.jsonl`, and a `jstack-*.txt` per dump. Raises InputError if this fails.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -135,7 +134,7 @@ class Session:
         self._inbox.put((RawRecord(_encode(value), Source(topic, 0, 0), int(time.time() * 1000)), value))
 
     def take(self, record: RawRecord) -> None:
-        """Take a record of metrics in any format."""
+        """Accept a record of metrics in any format."""
         self._inbox.put((record, None))
 
     def step(self, now_ms: int) -> list[Transition]:

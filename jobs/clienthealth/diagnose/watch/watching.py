@@ -44,7 +44,7 @@ def watch_settings(settings: Settings, agent: Agent | None) -> Settings:
 
 
 class Reader(Protocol):
-    """Reads one process. `process` is None before the first read."""
+    """Reads the state of one process. `process` is None before the first read."""
 
     @property
     def process(self) -> ClientProcess | None: ...

@@ -48,7 +48,8 @@ E = TypeVar("E", bound=Entry)
 def sample_key(event: LogEvent) -> tuple[str, ...]:
     """Return a key that is equal for all events of a process that are merged into one event.
 
-    Events that report `0 attempts left` are merged even if their addresses differ. The key is the same after a restart.
+    Events that report `0 attempts left` are merged even if their addresses differ. A restart of the monitor does not
+    change the key.
     """
     named = (event.captures.get(name, "") for name in ("address", "goroutine", "minutes"))
     detail = "given up" if event.captures.get("left") == "0" else "".join(named)

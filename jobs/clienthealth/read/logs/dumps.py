@@ -18,20 +18,20 @@ from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, PRODUCER_T
 
 MAX_DUMPS = 64
 
-#: MAX_GAP: maximum number of bytes that may be missing in a file between two lines of one thread.
 DUMP_LINE = "dump-line"
+#: Maximum number of bytes that may be missing in a log file between two lines of one thread.
 MAX_GAP = 8_192
 
 _STAMP_LENGTH = 19
 _END = "JNI global ref"
 #: Failure modes use only frames with one of these texts. A log record of one frame without such a text is dropped.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
-#: The beginnings of a dump's other lines: a thread's state, the dump's title, the line above the frames of a mounted
-#: virtual thread, the dump's end, and two lines of the report of deadlocks.
+#: Beginnings of lines that are neither frames nor headers: a thread's state, the dump's title and end, the line above
+#: the frames of a mounted virtual thread, and two lines of the report of deadlocks.
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
 #: A thread's header: the name in quotes (names may contain quotes), then text that only headers contain.
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
-#: A line put in place of missing lines, so that frames after the gap are not added to the thread before the gap.
+#: This line replaces missing lines. So frames after the gap are not added to the thread before the gap.
 _MISSING = "ERROR lines are missing"
 _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 

@@ -36,7 +36,7 @@ BYTES_PER_LINE = 64
 #: Names of client libraries and of their loggers. A logger's first packages may be shortened (`o.a.k`).
 LIBRARIES = r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|confluent|sarama|\[thrd:|\b(?:kgo|franz-go|brod|faust|redpanda)\b"
 _LIBRARY = re.compile(LIBRARIES, re.ASCII | re.IGNORECASE)
-#: librdkafka's own prefix. If a message with a logger or level contains this prefix, another program's line was copied.
+#: Prefix of librdkafka's lines. If a message with a logger or level contains it, another program's line was copied.
 _OF_RDKAFKA = re.compile(r"%\d\|")
 #: If one of these prefixes (of a Java client or librdkafka) precedes a match, an application copied a client's line.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)

@@ -81,7 +81,7 @@ def _client_in(message: str) -> str | None:
 
 
 def _client_of(thread: str) -> str | None:
-    """Return the client id in a thread's name, of which a log layout may keep only the last 15 characters."""
+    """Return the client id in a thread's name. A log layout may cut the name to its last 15 characters."""
     before, separator, name = thread.partition("| ")
     if not separator or not any(prefix.endswith(f"{before}| ") for prefix in THREAD_PREFIXES):
         return None

@@ -160,7 +160,7 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
 
 @lru_cache(maxsize=64)
 def _zone(text: str) -> tzinfo:
-    """Return the time zone that `text`, the end of a written time, names; UTC if it is empty or not a known zone."""
+    """Return the time zone named by `text`, the end of a written time; UTC if the text is empty or no known zone."""
     name = text.strip().removeprefix("GMT").removeprefix("UTC")
     if name in ("", "Z", "z"):
         return UTC

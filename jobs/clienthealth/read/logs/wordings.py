@@ -65,7 +65,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
     @cached_property
     def literals(self) -> tuple[str, ...]:
-        """The texts of which every match contains at least one."""
+        """Texts for the first search: every match contains at least one of them."""
         given = (self.literal, *self.or_literals)
         return tuple(text for literal in given for text in TABLES["searches"].get(literal, [literal]))
 
@@ -86,8 +86,8 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     process   True if the event is about the whole process, and so about all clients of the process
     life      what the client does: it begins, it begins to close, it has closed, it ends although records are
               undelivered (`loses`), or its process is killed
-    counted   a counter of the Java client, or ''. A line of the event is ignored if this counter does not rise with it
-    halted    a counter of the Java client, or ''. A line of the event is ignored if this counter rises after it
+    counted   a counter of the Java client, or ''. If it does not rise at the time of the line, the line is ignored
+    halted    a counter of the Java client, or ''. If it rises after the time of the line, the line is ignored
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
     otherwise  True if the event is searched for only in lines that match no other pattern

@@ -23,7 +23,7 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     header    matches the first line of a thread: group `name` and, if present, the groups `key`, `state`, `cpu`
     frames    names of patterns in `threads.FRAMES`: those that match the tool's frames
     state     matches a line with the thread's state or CPU time: groups `state`, `cpu`
-    other     matches the other lines of a dump
+    other     matches all other lines of a dump
     above     matches the lines above the first thread
     time      matches the line with the dump's time, above the first thread (group 1; milliseconds in group 2)
     title     text in the first line of a dump

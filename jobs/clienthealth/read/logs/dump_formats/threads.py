@@ -56,7 +56,7 @@ _BY_FRAME = (
     ("clients.producer.internals.Sender.run", NETWORK_THREAD),
     ("kafka.consumer.ConsumerFetcherThread.", FETCHER_THREAD + "unnamed"),
 )
-#: Methods from which a thread's state is inferred: _LIMITED wait with a time limit, _UNLIMITED without one.
+#: Methods from which a thread's state is inferred. _LIMITED methods wait with a time limit, _UNLIMITED without one.
 _LIMITED = (".LockSupport.parkNanos", ".LockSupport.parkUntil", "java.lang.Thread.sleep")
 _UNLIMITED = ".LockSupport.park"
 _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
