@@ -174,8 +174,7 @@ def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> 
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """In log entries, replace the host by the instance id if only some entries or metrics of the instance name hosts.
-    """
+    """In log entries, replace the host by the instance id if some entries or metrics of the instance name no host."""
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
     hosts = {place: {of for _, of in written.get(place[1], ())} - {place} for place in measured | nameless}
