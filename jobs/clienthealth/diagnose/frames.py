@@ -13,9 +13,9 @@ MOST, MOST_THREADS = 5, 2
 _PLATFORM = ("java.", "jdk.", "sun.", "com.sun.", "javax.", "scala.", "kotlin.", "threading.", "selectors.")
 _NOISE = ("org.apache.kafka.common.utils.",)
 _KAFKA = ("org.apache.kafka.", "kafka.")
-#: Parts of the names of compiler-generated methods; source code contains no such names.
+#: Parts of the names of compiler-generated methods.
 _MADE = ("$anonfun", "$$Lambda")
-#: Frames of the agent that takes a dump; the dump contains these frames, too.
+#: Frames of the agent that took the dump.
 _AGENT = ("org.jolokia.",)
 Frames = tuple[str, tuple[str, ...]]
 

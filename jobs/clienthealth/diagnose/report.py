@@ -121,7 +121,6 @@ class _Report:
         return every if self.verbose else some
 
     def _facts(self, finding: Finding) -> Sequence[ShownFact]:
-        """Return all facts. A short report gets at most three (FACTS): the first fact and the newest."""
         facts = finding.facts
         return self._chosen(facts, facts if len(facts) <= FACTS else [facts[0], *facts[1 - FACTS :]])
 

@@ -214,7 +214,6 @@ class Splitter:
             hit, next_hit = next_hit, bisect_left(hits, at, next_hit)
             relevant = next_hit > hit
             if relevant and self._is_left_out(line):
-                # This line equals an earlier line, including the time, so the line is counted but not parsed.
                 number += 1
                 continue
             stripped, key, time, part = self.prefixes.parted(line)

@@ -114,7 +114,6 @@ class Reader:
         return data
 
     def _noting_clients(self, text: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the blocks of `text` unchanged, and set `Input.names_client` if a block names a Kafka client."""
         for block in text:
             self.input.names_client = self.input.names_client or any(mark in block for mark in _MARKS)
             yield block
@@ -317,7 +316,6 @@ class Reader:
         last_ms: int | None = None
         for dump in dumps:
             first = min(dump.taken, default=0)
-            # A dump without a time gets the time of the dated line or dump before it.
             last_ms = ts_ms = dump.ts_ms or time_before(first) or last_ms or self._time_in_name()
             self.input.span(ts_ms)
             if dump.complete is False:

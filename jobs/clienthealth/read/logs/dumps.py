@@ -106,7 +106,6 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 #: Parts of frames that show the kind of a client, in the order in which kinds are tried.
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
-#: Parts of frames that show that a framework's thread polls a consumer and calls the application's handler.
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
 #: (pattern of a thread's name, pattern of the framework's client ids, client id of the consumer that the thread polls).
 _POLLERS = (

@@ -94,7 +94,6 @@ def events_and_dumps(
         events.append(replace(event, own=own, copied=copied and bool(_RE["copied"].match(before))))
     message, dumps = line.message, dumps_of(line, source) if line.dumps else []
     if not events and not dumps and message is not None and line.stack is None and is_line(message):
-        # For a line without file and offset, use the topic, partition and offset of its record.
         here = line.file is None or line.file_offset is None
         offset = source.offset * BYTES_PER_LINE if here else line.file_offset
         file = line.file[-MAX_NAME:] if line.file is not None else f"{source.topic}/{source.partition}"

@@ -41,7 +41,7 @@ _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (rf"{_LEVEL}:? ++(.*)", ("level", "message")),
     (r"(.*)", ("message",)),
 )
-#: A person who copies a line may leave out its level and its time.
+#: A person who copies a line of librdkafka's log may leave out its level and its time.
 _LIBRDKAFKA = re.compile(
     r"(?:%?(\d)\|(\d{1,12}\.\d{1,9})|(?=\|\w{1,40}\|[^|]{1,400}\| \[thrd:))"
     r"\|(\w{1,40})\|([^|]{0,400})\| ?(?:\[thrd:([^\]]{0,400})\]: )?(.*)",

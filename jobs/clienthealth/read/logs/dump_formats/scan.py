@@ -291,6 +291,6 @@ def dumps_in(text: str, alone: bool = True) -> list[Dump]:
         dumps = dumps_of_document(parsed(text.lstrip("\ufeff")), text.count("\n") + 1)
         if dumps:
             return dumps
-    # Scan only text that contains one of HINTS: most log lines contain none.
+    # Most log lines contain none of HINTS.
     dumps = scan(text) if (alone or "\n" in text) and any(hint in text for hint in HINTS) else []
     return dumps or (bare_stacks(text) if alone else [])

@@ -97,7 +97,7 @@ class Block:
 
     @property
     def foreign(self) -> bool:
-        """True if any frame is outside the JVM's own code, as in a thread that runs the application."""
+        """True if any frame is outside the JVM's own code."""
         return any(not frame.method.startswith(JVM_FRAMES) for frame in self.frames)
 
     def thread(self, number: int) -> DumpedThread:
