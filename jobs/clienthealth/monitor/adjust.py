@@ -1,8 +1,8 @@
-"""The ordered list of adjustments. An adjustment can change a verdict after the failure mode's judge has made it.
+"""The ordered list of adjustments, which can change a verdict after the failure mode's judge has made it.
 
-A judge sees only one window of one client. Other knowledge may change the verdict: the client's start, its open
-incidents, other failures, or input that could not be read. An adjustment without the knowledge that it needs changes
-nothing. A verdict names the adjustments that changed it (`Verdict.adjusted`).
+A judge sees only one window of one client. An adjustment knows more, for example the client's start, its open
+incidents, other failures, or input that could not be read. Without the knowledge that it needs, it changes nothing. A
+verdict names the adjustments that changed it (`Verdict.adjusted`).
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ Stage = Literal["window", "moment", "shown"]
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """How a client reports: the interval of its samples (ms), the time of the newest sample by the client's own clock
-    (epoch ms), and the watermark minus that time (ms).
+    """How a client reports. `every_ms`: the interval of its samples.
+
+    `last_ms`: time of its newest sample by its own clock (epoch ms). `silent_ms`: the watermark minus that time.
     """
 
     every_ms: int
@@ -45,7 +46,7 @@ class Attached:
     look     the data from which `FailureMode.doubt` decides whether a mode is ruled out
     last_ms  time of the client's newest sample; 0 without samples
     unread   why evidence that may be about the client could not be read; '' if all was read
-    untimed  names of inputs without times: made-up times keep the order of their lines, but show no durations
+    untimed  names of inputs without times: their made-up times keep the order of lines, but show no durations
     undated  names of inputs with lines that have no time of their own
     pasted   names of inputs that are pasted texts: such an input may end before the log from which it was copied
     """
@@ -61,11 +62,11 @@ class Attached:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
-    """Knowledge that adjustments use beside the verdict itself. A field's default value stands for missing knowledge.
+    """What adjustments know beside the verdict itself. A field's default value stands for missing knowledge.
 
     mode, window  the mode and the window that were judged, with the thresholds in force
     starts        when the client was started according to its log (epoch ms)
-    contradicted  ids of log patterns; samples of the client contradict the window's lines that match these patterns
+    contradicted  ids of log patterns: the client's samples contradict the window's lines that match these patterns
     reporting     how the client reports; None if the verdict does not have to wait for the client's next sample
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client at all reports
@@ -88,7 +89,7 @@ Change = Callable[[Verdict, Context], Verdict]
 
 
 def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[Verdict]:
-    """Apply the adjustments of a stage in order. Each adjustment is applied to all verdicts before the next one starts.
+    """Apply the adjustments of a stage in order, each to all verdicts before the next one starts.
 
     In stage "shown", a mode that has an open incident but no verdict first gets the verdict `unknown`.
     """
@@ -111,7 +112,7 @@ class Adjustment:
     change  the function (verdict, context) → verdict; it returns the same object if it changes nothing
     why     what would be wrong without the adjustment
 
-    The docstring of the function `change` states why the adjustment is at its place in the list.
+    The docstring of `change` states why the adjustment is at its place in the list.
     """
 
     name: str
@@ -157,13 +158,13 @@ BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "thread-dump": "by a thread dump",
     "absence": "by its silence",
 }
-#: Maps a kind of client to a metric that grows with the clock in a running Java client: the age of a producer's
-#: metadata, the time since a consumer's last poll.
+#: Maps a kind of client to a metric that keeps growing in a running Java client: the age of a producer's metadata, the
+#: time since a consumer's last poll.
 _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
-#: Identical samples over at least this time (s) count as re-sent: samples of a running client differ within this time.
+#: Samples that stay identical for this time (s) count as re-sent. Samples of a running client differ sooner.
 _REPEATED_SECONDS = 15.0
-#: A sample within this time (ms) of a log line neither supports nor contradicts the line, because the line's time may
-#: be cut to whole seconds.
+#: A sample within this time (ms) of a log line neither supports nor contradicts it: the line's time may be cut to whole
+#: seconds.
 CLOSE_MS = 1_000
 #: Maximum time (ms) for which the verdict on a log line waits for later samples.
 LONGEST_MS = 30_000
@@ -171,10 +172,9 @@ LONGEST_MS = 30_000
 
 @per_windows
 def repeats(w: Windows) -> Bools:
-    """True for windows in which no metric changed, not even the one that always grows in a running client (_CLOCKS).
+    """Return True for windows in which no metric changed, not even the one that always grows (_CLOCKS).
 
-    A gateway or collector may keep sending the last sample of a client that is gone. In a running Java client at least
-    one metric changes.
+    A gateway or collector may keep sending the last sample of a client that is gone.
     """
     clock = _CLOCKS.get(w.kind or "")
     if clock is None:
@@ -192,7 +192,7 @@ def repeats(w: Windows) -> Bools:
     "window", "A collector that re-sends the last sample of a gone client would look like a client that is stuck."
 )
 def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Judge a window of repeated samples by its log alone; runs first, because later adjustments need this verdict."""
+    """Judge a window of repeated samples by its log alone. Runs first, because later adjustments need this verdict."""
     mode, window = context.mode, context.window
     if mode is None or window is None or mode.absence or not repeats(window.table)[0]:
         return verdict
@@ -202,7 +202,7 @@ def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Until data refutes every innocent explanation, a failure is only suspected.")
 def _alibis(verdict: Verdict, context: Context) -> Verdict:
-    """Lower the status of a failure with a possible innocent explanation; runs before statuses are compared."""
+    """Lower the status of a failure with a possible innocent explanation. Runs before statuses are compared."""
     mode, window = context.mode, context.window
     if mode is None or window is None or not verdict.proofs:
         return verdict
@@ -240,7 +240,7 @@ def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
 
 @_adjustment("window", "A failure cannot have begun before its client was started.")
 def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
-    """Runs before verdicts are merged, because a client's start matters only for windows that contain it."""
+    """Move an earlier onset to the client's start. Runs before verdicts are merged, which mixes windows."""
     if verdict.since_ms is None or not verdict.evidence:
         return verdict
     newest_ms = max(fact.ts_ms for fact in verdict.evidence)
@@ -252,7 +252,7 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
     "window", "Lines that report the failure put an `ok` in doubt, even if the client's samples contradict these lines."
 )
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Change `ok` to unknown if samples contradict lines that report the failure: the judge did not see these lines."""
+    """Change `ok` to unknown if samples contradict lines that report the failure. The judge did not see these lines."""
     lines = context.mode.lines if context.mode and context.contradicted else ()
     if verdict.status != "ok" or not any(meaning.ids & context.contradicted for meaning in lines):
         return verdict
@@ -261,13 +261,13 @@ def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Let a failure that only log lines show wait for a sample; runs last, because other adjustments omit evidence."""
+    """Let a failure that only log lines show wait for a sample. Runs last, because other adjustments omit evidence."""
     reporting = context.reporting
     if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # The wait for a sample begins at the first similar line; else each further line would prolong the wait.
+    # The wait for a sample begins at the first similar line, because otherwise each further line would prolong it.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])
@@ -278,13 +278,12 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
 
 
 ALL_SILENT = "no client reports: perhaps the collectors of metrics or their topic have stopped"
-#: A failure in a recording counts as lasting until the end if it was last seen less than this time (ms) before the last
-#: sample.
+#: A failure in a recording lasts until its end if it was last seen less than this time (ms) before the last sample.
 LASTING_MS = 90_000
 
 
 def explains(mode: str, status: Status, verdict: Verdict) -> bool:
-    """True if a failure of mode `mode` explains the symptoms in the verdict. `status`: the status of that failure."""
+    """Return True if a failure of mode `mode` with status `status` explains the symptoms in the verdict."""
     if verdict.mode not in modes()[mode].explains or STATUS_ORDER.index(status) < STATUS_ORDER.index(verdict.status):
         return False
     return modes()[verdict.mode].explicable(verdict)
@@ -297,7 +296,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If no client reports, the collectors of metrics or their topic have stopped, not each client.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """If no client reports, set verdicts without log evidence to unknown before other adjustments use them."""
+    """Set verdicts without log evidence to unknown if no client reports. Runs before other adjustments use them."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
@@ -305,7 +304,7 @@ def _all_silent(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "A recording can end before its process, so missing data alone gives at most a suspicion.")
 def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
-    """Reduce a client's confirmed end to suspected; runs before `explained`, which compares statuses."""
+    """Reduce a client's confirmed end to suspected. Runs before `explained`, which compares statuses."""
     if context.attached is None or verdict.status != "confirmed" or not modes()[verdict.mode].absence:
         return verdict
     return replace(verdict, status="suspected")
@@ -313,7 +312,7 @@ def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "If a failure explains the end of a client, the evidence of that end belongs to the failure.")
 def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
-    """If a failure explains a client's end, add the end's evidence to the failure; runs before `explained`."""
+    """Add the evidence of a client's end to the failure that explains the end. Runs before `explained`."""
     if context.attached is None or not verdict.unhealthy or not _lasts(verdict, context):
         return verdict
     gone = (other for other in context.verdicts if other.unhealthy and modes()[other.mode].absence)
@@ -325,7 +324,7 @@ def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "One failure gets one verdict: the symptoms of a known failure are not a second failure.")
 def _explained(verdict: Verdict, context: Context) -> Verdict:
-    """Withdraw a failure that another failure explains; runs last, because what remains unhealthy opens an incident."""
+    """Withdraw a failure that another failure explains. Runs last, because what remains unhealthy opens an incident."""
     if verdict.status == "unknown":
         return verdict
     present = {mode: incident.status for mode, incident in context.incidents.items()}
@@ -346,7 +345,7 @@ LOOKED_AT = "records wait in the buffer, but the producer was running when its m
     "shown", "An incident lasts longer than one window, so the incident has the earliest onset and all evidence."
 )
 def _open_incident(verdict: Verdict, context: Context) -> Verdict:
-    """Replace the verdict by the open incident's verdict, which the adjustments after this one may change."""
+    """Replace the verdict by the open incident's verdict. Runs first, so that later adjustments can change it."""
     return context.incidents.get(verdict.mode, verdict)
 
 
@@ -356,7 +355,7 @@ def _topics(verdict: Verdict, kind: str = "") -> list[str]:
 
 @_adjustment("shown", "Lines without times cannot prove a failure that is defined by a duration.")
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Set a failure that only untimed lines show to unknown; runs before `unproven-ok`, which keeps the new reason."""
+    """Set a failure that only untimed lines show to unknown. Runs before `unproven-ok`, which keeps the new reason."""
     mode, attached = modes()[verdict.mode], context.attached
     cause = mode.cause(verdict)
     reason = "" if cause and cause.timeless else mode.needs_times
@@ -370,11 +369,11 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "Metrics that a person copied end when the person stops copying, not when the client ends.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
-    """Set an end that only copied metrics show to unknown; runs before `unproven-ok`, which keeps the new reason."""
+    """Set an end that only copied metrics show to unknown. Runs before `unproven-ok`, which keeps the new reason."""
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
-    # A log line or a thread dump can show the end of a client, so a verdict based on one stays unchanged.
+    # A log line or a thread dump can show the end of a client, so a verdict based on either stays unchanged.
     if not kinds <= {"metric", "absence"}:
         return verdict
     topics = _topics(verdict, "metric")
@@ -386,7 +385,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "`ok` is unproven without evidence of health for this mode, or if evidence could not be read.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
-    """Change `ok` to unknown if the mode is not ruled out; runs after all changes to unhealthy verdicts."""
+    """Change `ok` to unknown if the failure mode is not ruled out. Runs after all changes to unhealthy verdicts."""
     attached = context.attached
     if attached is None or verdict.unhealthy or (verdict.status == "unknown" and verdict.reason != FEW):
         return verdict
@@ -396,7 +395,7 @@ def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "An onset computed from made-up times would be wrong.")
 def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
-    """Take an onset from dated evidence only; runs after all adjustments that remove evidence."""
+    """Take an onset from dated evidence only. Runs after all adjustments that remove evidence."""
     attached = context.attached
     sourced = [fact for fact in verdict.evidence if fact.source is not None]
     if attached is None or not sourced or verdict.since_ms is None:
@@ -408,7 +407,7 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: `diagnose` puts undated records this long (ms) before dated ones, so that dated and undated dumps are not compared.
+#: `diagnose` places undated records this long (ms) before dated ones. So dated and undated dumps are not compared.
 APART_MS = 10 * 86_400_000
 
 BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}

@@ -1,4 +1,4 @@
-"""Arrange a bucket's samples as windows, for which `window_verdicts.py` calls the judges of failure modes."""
+"""Arrange a bucket's samples as windows, which `window_verdicts.py` passes to the judges of failure modes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from clienthealth.monitor.readings import SHIFT, Grid, grid_of, intervals, keys,
 from clienthealth.monitor.state import BucketState, Life, ProcessKey, Run
 from clienthealth.settings import Settings
 
-#: A client has departed after this number of reporting intervals without data, at the earliest after `[absence]
+#: A client has departed after this number of reporting intervals without data, but not before `[absence]
 #: min_gap_seconds`.
 INTERVALS = 3
 
 
 class Span(NamedTuple):
-    """A window [start, end) of event time (epoch ms), and the rows [lo, hi) of a client's samples in that window."""
+    """A client's window [start, end) of event time (epoch ms), and the rows [lo, hi) of its samples."""
 
     start: int
     end: int
@@ -42,10 +42,7 @@ class Span(NamedTuple):
 
 @dataclass
 class Bucket:
-    """The samples of a bucket, and values derived from these samples.
-
-    `whole`: True if the samples are complete and no more will come.
-    """
+    """A bucket's samples, and values derived from them. `whole`: True if no more samples will come."""
 
     state: BucketState
     settings: Settings
@@ -58,12 +55,12 @@ class Bucket:
 
     @cached_property
     def readings(self) -> Readings:
-        """The samples. Counters that are reported as deltas are added up to totals since the first kept sample."""
+        """The samples. Counters reported as deltas are added up to totals since the first kept sample."""
         return totals_added_up(self.state.readings, self.state.all_clients)
 
     @cached_property
     def newest_ms(self) -> int:
-        """The time (epoch ms) of the newest sample or log entry; 0 without any."""
+        """Time (epoch ms) of the newest sample or log entry; 0 without any."""
         entries = (entry.ts_ms for entry in self.state.log_entries)
         return max([*self.state.clients.last.tolist(), *entries], default=0)
 
@@ -74,9 +71,7 @@ class Bucket:
 
     @cached_property
     def part_begin(self) -> Ints:
-        """For each sample, the index of its first row in `parts` (values per topic); the last element is the length of
-        `parts`.
-        """
+        """The index of each sample's first row in `parts` (values per topic), followed by the length of `parts`."""
         return np.searchsorted(self.state.parts.row, np.arange(len(self.state.readings) + 1))
 
     @cached_property
@@ -88,16 +83,16 @@ class Bucket:
     def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Return (lo, hi): rows [lo, hi) are the samples of each window [start, end).
 
-        Each argument has one element per window: the client's position in `state.all_clients`, start and end (epoch
-        ms).
+        Each argument has one element per window. `client`: its client's position in `state.all_clients`. `start`,
+        `end`: epoch ms.
         """
         base = client << SHIFT
         return np.searchsorted(self.keys, base | np.maximum(start, 0)), np.searchsorted(self.keys, base | end)
 
     def windows(self, kind: str, client: Ints, lo: Ints, hi: Ints) -> Windows:
-        """Return the samples in the rows [lo, hi) as `Windows`. `lo`, `hi`: arrays with one element per window.
+        """Return the samples of several windows as `Windows`. The arrays have one element per window.
 
-        `client`: for each window, the position of its client in `state.all_clients`.
+        `client`: position of the window's client in `state.all_clients`. `lo`, `hi`: the window's rows [lo, hi).
         """
         state, readings = self.state, self.readings
         begin, end = (int(lo.min()), int(hi.max())) if len(lo) else (0, 0)
@@ -118,9 +113,7 @@ class Bucket:
     _abouts: dict[int, About] = field(default_factory=dict)
 
     def config(self, number: int) -> Mapping[str, str]:
-        """Return a client's options by name: the reported value or, if none was reported, the value logged at the
-        client's start.
-        """
+        """Return a client's options by name. A value that the client reports precedes the value logged at its start."""
         if (config := self._configs.get(number)) is None:
             options = int(self.state.clients.config[number])
             reported = self.state.configs[options] if options >= 0 else {}
@@ -136,21 +129,19 @@ class Bucket:
 
     @cached_property
     def of_kinds(self) -> Mapping[str, Bools]:
-        """For each kind of client, an array with one element per client: True if the client is of this kind."""
+        """Maps each kind of client to an array with one element per client: True if the client is of this kind."""
         kinds = [client.kind or "" for client in self.state.all_clients]
         return {kind: np.array([one == kind for one in kinds]) for kind in sorted({*kinds})}
 
     @cached_property
     def gaps(self) -> Floats:
-        """Per client, the time (ms) without data after which the client has departed."""
+        """For each client, the time (ms) without data after which the client has departed."""
         every: Floats = np.ceil(INTERVALS * self.state.clients.every / 1000) * 1000
         return np.maximum(every, 1000.0 * self.settings.absence.min_gap_seconds)
 
     @cached_property
     def quiet(self) -> Floats:
-        """For each client, a time (ms): if the process has data that is newer than the client's last sample by more
-        than this time, the process still runs.
-        """
+        """Each client's time (ms) without a sample after which other data of its process proves the process alive."""
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 
@@ -182,7 +173,7 @@ class Bucket:
     def also_seen(self, client: Client, kinds: Mapping[str | None, int] | None = None) -> list[Seen]:
         """Return a client's known issues.
 
-        `kinds`: number of clients of each kind in the client's process (default: the clients that report).
+        `kinds`: number of clients of each kind in the client's process (default: the reporting clients).
         """
         if client.process not in self.runs:
             return []
@@ -190,7 +181,7 @@ class Bucket:
         return also_seen.seen(self.state, self.runs[client.process], client, in_process)
 
     def alone(self, client: Client) -> bool:
-        """True if no other client of the same kind reports in the client's process."""
+        """Return True if no other client of the same kind reports in the client's process."""
         return self.kinds(client.process)[client.kind] < 2
 
     def kinds(self, process: ProcessKey) -> Mapping[str | None, int]:
@@ -203,7 +194,7 @@ class Bucket:
     _configs: dict[int, Mapping[str, str]] = field(default_factory=dict)
 
     def reading(self, row: int) -> Reading:
-        """Return the sample in this row of the bucket's samples as a `Reading`."""
+        """Return the sample in row `row` as a `Reading`."""
         if (reading := self._readings.get(row)) is None:
             state, readings, parts = self.state, self.readings, self.state.parts
             values = readings.values[row].tolist()
@@ -222,7 +213,7 @@ class Bucket:
     _readings: dict[int, Reading] = field(default_factory=dict)
 
     def known(self, number: int, name: str) -> tuple[Ints, Floats]:
-        """Return (times in epoch ms, values) of a client's metric for all kept samples that have a value."""
+        """Return (times in epoch ms, values) of a client's metric, for all kept samples that have a value."""
         rows, at = self.state.rows(number), POSITION[self.state.all_clients[number].kind or ""][name]
         column = self.readings.values[rows, at]
         known = ~np.isnan(column)
@@ -236,10 +227,11 @@ class Bucket:
         log: WindowLog = NO_LOG,
         table: Callable[[], Windows] | None = None,
     ) -> ClientWindow:
-        """Return a window of a client, as the judges of failure modes take it.
+        """Return a window of a client in the form that the judges of failure modes take.
 
-        `number`: the client's position in `state.all_clients`; None if the client does not report. `span`: the window's
-        times, and the rows of its samples. `table`: returns the window's samples as a table.
+        number  the client's position in `state.all_clients`; None if the client does not report
+        span    the window's times, and the rows of its samples
+        table   returns the window's samples as a table
         """
         start, end, lo, hi = span
         before = max(0, start - max(LEAD_MS, end - start))

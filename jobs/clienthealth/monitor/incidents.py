@@ -1,7 +1,7 @@
-"""Turn verdicts on windows into incidents. An incident records a client's fault: begin, end and evidence.
+"""Turn verdicts on windows into incidents. An incident records the begin, end and evidence of a client's fault.
 
-A window covers a minute, but an incident lasts as long as the fault. Open incidents are part of a bucket's state, so a
-restart neither repeats nor loses an incident.
+A window covers a minute, but an incident lasts as long as the fault. A restart neither repeats nor loses an incident,
+because open incidents are part of a bucket's state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.monitor.window_verdicts import detail_of, evidence_of, gone_on_with, united
 
-#: "moved": the incident now belongs to another client; its previous client had no name, or another instance.
+#: "moved": the incident now belongs to another client, because its previous client had no name or another instance.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 
@@ -32,7 +32,7 @@ class OpenIncident:
     heard_ms     time of the last data of the client or its process, kept only while the client sends no metrics; else 0
     forgiven_ms  duration since `seen_ms` in which no client sent data, so that no window could show the fault
     departed_ms  time of the last sample if the client stopped reporting, else 0
-    alone        True if at `departed_ms` no other client with the same name was on the client's host
+    alone        True if no other client with the same name was on the host at `departed_ms`
     """
 
     client: Client
@@ -46,7 +46,7 @@ class OpenIncident:
 
 
 class Departure(NamedTuple):
-    """Facts about the departure of a client. The docstring of OpenIncident describes the fields."""
+    """Facts about the departure of a client. The docstring of `OpenIncident` describes the fields."""
 
     departed_ms: int
     heard_ms: int
@@ -56,10 +56,7 @@ class Departure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One change of an incident, to be written to the history. `previous`: status before the change.
-
-    `ts_ms`: event time of the change.
-    """
+    """One change of an incident, for the history. `previous`: status before it. `ts_ms`: event time of the change."""
 
     client: Client
     verdict: Verdict
@@ -69,10 +66,9 @@ class Transition:
 
 
 def change_row(change: Transition, observed_ms: int) -> bytes:
-    """Return a change of an incident as JSON, with the columns of the history's table `verdicts`. Times are in epoch
-    ms.
+    """Return a change of an incident as JSON, with the columns of the history's table `verdicts`.
 
-    `observed_ms`: when the change was judged, by this machine's clock.
+    Times are in epoch ms. `observed_ms`: when the change was judged, by this machine's clock.
     """
     verdict = change.verdict
     row = {
@@ -94,9 +90,9 @@ def change_row(change: Transition, observed_ms: int) -> bytes:
 class Incidents:
     """The open incidents, by client key and mode.
 
-    An open incident never returns from confirmed to suspected, because a later window may lack the confirming dump. An
-    incident closes on evidence of recovery or of the client's end (`monitor/recovery.py`), never for lack of proof. If
-    missing data was the only sign of the fault, the incident is withdrawn when the client reports again.
+    An open incident never returns from confirmed to suspected, because a later window may lack the confirming dump. It
+    closes on evidence of recovery or of the client's end (`monitor/recovery.py`), never for lack of proof. If missing
+    data was the only sign of the fault, the incident is withdrawn when the client reports again.
     """
 
     def __init__(self, opened: Iterable[OpenIncident] = ()) -> None:
@@ -104,7 +100,7 @@ class Incidents:
         self.reopen(opened)
 
     def reopen(self, opened: Iterable[OpenIncident]) -> None:
-        """Add open incidents. Each replaces the incident that its client and mode had before."""
+        """Add open incidents. Each replaces the previous incident of the same client and mode."""
         for incident in opened:
             self._open.setdefault(incident.client.key, {})[incident.verdict.mode] = incident
 
@@ -114,11 +110,11 @@ class Incidents:
         return (incident for of_client in self._open.values() for incident in of_client.values())
 
     def of_client(self, key: str) -> Mapping[str, OpenIncident]:
-        """Return the open incidents of the client with this key, by mode."""
+        """Return a client's open incidents, by mode."""
         return self._open.get(key, {})
 
     def verdicts(self, key: str) -> dict[str, Verdict]:
-        """Return the verdicts of the open incidents of the client with this key, by mode."""
+        """Return the verdicts of a client's open incidents, by mode."""
         return {mode: incident.verdict for mode, incident in self.of_client(key).items()}
 
     def judged(
@@ -131,8 +127,8 @@ class Incidents:
     ) -> list[Transition]:
         """Update a client's incidents from the verdicts on its windows that end at `end_ms`. Return the changes.
 
-        `offset_ms`: watermark minus the client's own clock. `recovered`: returns True if there is evidence that the
-        fault of a mode is over. Without `recovered`, the verdict ok on a later window closes the incident.
+        `recovered`: returns True if there is evidence that the fault of a mode is over. Without `recovered`, the
+        verdict ok on a later window closes the incident. `offset_ms`: watermark minus the client's own clock.
         """
         changes = []
         for verdict in verdicts:
@@ -178,7 +174,7 @@ class Incidents:
     def departed(self, incident: OpenIncident, departure: Departure, lost: Mapping[str, Any]) -> OpenIncident:
         """Note that the client of an incident has stopped reporting, and return the changed incident.
 
-        `lost`: how many records and bytes the client may have lost, as entries to add to the verdict's `detail`.
+        `lost`: how many records and bytes the client may have lost; added to the verdict's `detail`.
         """
         verdict = dataclasses.replace(incident.verdict, detail={**incident.verdict.detail, **lost})
         now = {**departure._asdict(), "heard_ms": max(incident.heard_ms, departure.heard_ms), "verdict": verdict}
@@ -188,7 +184,7 @@ class Incidents:
     def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
         """Move an incident to the client that it really belongs to, and return the changes.
 
-        If `client` already has an incident of the same mode, the two incidents are merged.
+        If `client` already has an incident of the same mode, the two are merged.
         """
         closed = self.close(incident, "moved", incident.seen_ms)
         return [closed, *self._enter(client, incident.verdict, incident.seen_ms, incident.offset_ms)]
@@ -202,14 +198,14 @@ class Incidents:
     def sign_of_life(self, key: str, ts_ms: int, offset_ms: int) -> None:
         """Note that a client without metrics, or its process, was alive at `ts_ms` (`OpenIncident.heard_ms`).
 
-        `key`: the client's key. `offset_ms`: watermark minus the clock from which `ts_ms` comes.
+        `key`: the client's key. `offset_ms`: watermark minus the clock of `ts_ms`.
         """
         for mode, incident in self.of_client(key).items():
             if ts_ms > incident.heard_ms:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 
     def discount_outage(self, silent_ms: int) -> None:
-        """Extend the time limits of all open incidents by `silent_ms`, a time in which no client sent data."""
+        """Extend the time limits of all open incidents by `silent_ms`, in which no client sent data."""
         for i in list(self.all):
             offset_ms, forgiven_ms = i.offset_ms + silent_ms, i.forgiven_ms + silent_ms
             self.reopen([dataclasses.replace(i, offset_ms=offset_ms, forgiven_ms=forgiven_ms)])

@@ -1,7 +1,6 @@
 """Merge new samples of a bucket into the kept samples, and drop the samples that no window needs any more.
 
-A client's wrong clock is reported (`skew_seconds`), and never affects other clients. If all samples of a client come
-late, the client's clock is reported as slow.
+A client's wrong clock is reported (`skew_seconds`), and never affects other clients.
 """
 
 from __future__ import annotations
@@ -26,16 +25,15 @@ T = TypeVar("T")
 Identity = tuple[str, str, str, str]
 Numbers = dict[Identity, int]
 
-#: Client and time make one sortable number: the lower 48 bits are the time (epoch ms), the bits above are the client's
-#: number.
+#: Client and time make one sortable number. The lower 48 bits are the time (epoch ms).
 SHIFT = 48
-#: Minimum length of a window in reporting intervals. Intervals above MAX_INTERVAL_MS (ms) count as MAX_INTERVAL_MS.
+#: A window lasts for at least INTERVALS reporting intervals. Intervals above MAX_INTERVAL_MS (ms) count as
+#: MAX_INTERVAL_MS.
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
 #: If a client reports an interval above this (ms), the monitor uses the median time between samples instead.
 USUAL_INTERVAL_MS = 15_000
-#: If a client's clock was set back by at most SET_BACK_MS, its samples are accepted again when none has been accepted
-#: for STANDS_MS.
+#: If a client's clock was set back by at most SET_BACK_MS, its samples are accepted again after STANDS_MS without one.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
 
@@ -53,11 +51,9 @@ class Grid:
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, numbers: Numbers) -> int:
     """Merge the chunks' samples into the state, sorted, with one sample per client and time.
 
-    Return the number of late samples.
-
-    A sample is late if all windows that contain it are closed. A window closes when both the client's own clock and the
-    watermark are `watermark_seconds` past the window's end. `numbers`: the number of each client in the state; new
-    clients are added.
+    Returns the number of late samples. A sample is late if all windows that contain it are closed. A window closes when
+    both the client's own clock and the watermark are `watermark_seconds` past its end. `numbers`: the number of each
+    client in the state; new clients are added.
     """
     late = 0
     arrived = [(chunk, chunk.readings) for chunk in chunks]
@@ -70,7 +66,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     readings, parts, rows = [state.readings], [state.parts], len(state.readings)
     for chunk, new, numbered in entering:
         of_topics = chunk.topic_parts
-        # The last element is for index -1, which means no name or no configuration.
+        # The last element serves index -1, which means no name.
         name_at = np.array([*map(names.__getitem__, chunk.names), -1])
         new.client, new.topic = numbered[new.client], name_at[new.topic]
         for config in chunk.configs:
@@ -95,7 +91,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
-    """Accept clients' clocks that were set back, because the new samples would otherwise count as late."""
+    """Accept clients' clocks that were set back: otherwise the new samples would be late."""
     clients = state.clients
     newest = np.full(len(clients), NEVER_MS)
     for client, ts in new:
@@ -119,7 +115,7 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: Number
             state.all_clients.append(client)
         elif state.all_clients[number] != client:
             state.all_clients[number] = client
-            # A field of the client has changed, so publish its record without delay (see `published` in `state.py`).
+            # A field of the client has changed, so publish its record without delay: 0 means publish again.
             state.clients.published[number : number + 1] = 0
         numbered[position] = number
     if new := len(state.all_clients) - len(state.clients):
@@ -137,7 +133,7 @@ def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Re
     """Sort samples by client and time.
 
     Samples of one client with equal times are merged, because some formats have one metric per record. Values per topic
-    are sorted and merged by sample, name of the topic, partition and thread.
+    are sorted and merged by sample, topic name, partition and thread.
     """
     key = keys(readings)
     order = np.argsort(key, kind="stable")
@@ -176,10 +172,10 @@ def renew_clients(state: BucketState) -> None:
 
 
 def intervals(state: BucketState) -> Floats:
-    """Return each client's reporting interval (ms), as the client reports it.
+    """Return each client's reporting interval (ms).
 
-    If this interval or the mean time between the samples exceeds USUAL_INTERVAL_MS (15 s), the median time between the
-    samples is returned instead.
+    It is the interval that the client reports. If this or the mean time between its samples exceeds USUAL_INTERVAL_MS
+    (15 s), the median time between its samples is returned instead.
     """
     every = state.clients.every.astype(np.float64)
     client, ts = state.readings.client, state.readings.ts
@@ -192,7 +188,7 @@ def intervals(state: BucketState) -> Floats:
     seldom[many] = (mean > USUAL_INTERVAL_MS) | (every[many] > USUAL_INTERVAL_MS)
     later = np.flatnonzero((client[1:] == client[:-1]) & seldom[client[1:]]) + 1
     of_client, gaps = client[later], ts[later] - ts[later - 1]
-    # Sort the gaps within each client. Clients stay in order, because the upper bits of a number hold its client.
+    # Sort the gaps within each client. Clients stay in order, because the upper bits hold the client.
     gaps = np.sort((of_client << SHIFT) | gaps) & ((1 << SHIFT) - 1)
     begin = np.flatnonzero(np.diff(of_client, prepend=-1))
     number, count = of_client[begin], np.diff(begin, append=len(of_client))
@@ -241,7 +237,7 @@ def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts
 
 
 def forget(state: BucketState, gone: Iterable[int]) -> None:
-    """Drop the clients with the numbers `gone`, and their samples. Incidents and log entries stay."""
+    """Drop the clients with the numbers `gone`, and their samples. Their incidents and log entries stay."""
     stays = np.ones(len(state.all_clients), bool)
     stays[list(gone)] = False
     if stays.all():
@@ -262,7 +258,7 @@ def compact(state: BucketState) -> None:
 
 
 def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
-    """Return the texts to which `positions` point, and an array that maps an old index to the new one (-1: no text)."""
+    """Return the texts to which `positions` point, and an array that maps old indices to new ones (-1: no text)."""
     used = np.zeros(len(texts) + 1, bool)
     for column in positions:
         used[column] = True
@@ -274,7 +270,7 @@ def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
 def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readings:
     """Return the samples with totals in place of deltas (OTLP).
 
-    A total is the sum of the client's deltas in `readings` up to that sample.
+    A total is the sum of the client's deltas in `readings` up to and including that sample.
     """
     of_delta = np.unique(readings.client[readings.delta > 0])
     if not len(of_delta):
@@ -290,9 +286,9 @@ def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readin
 
 
 def skew_seconds(state: BucketState, now_ms: int) -> Floats:
-    """Return by how many seconds each client's clock is ahead (negative: behind). `now_ms`: this machine's clock.
+    """Return by how many seconds each client's clock is ahead (negative: behind). Up to a minute counts as 0.
 
-    Deviations of up to a minute count as 0.
+    `now_ms`: this machine's clock.
     """
     ahead = state.clients.last - np.minimum(state.clients.last_seen, now_ms)
     return np.where(np.abs(ahead) > SKEW_MS, np.round(ahead / 1000), 0.0)

@@ -1,6 +1,6 @@
-"""Verdicts on windows: gates examine the windows of all clients, and judges examine the windows that a gate suspects.
+"""Judge windows: gates examine the windows of all clients, and judges examine the windows that a gate suspects.
 
-Windows with thread dumps, or with log lines that the mode reads, always go to the judge.
+Windows with thread dumps, or with log lines that the failure mode reads, always go to the judge.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: Number of newest half minutes that `Count.slots` keeps: no window reaches back farther.
+#: Number of newest half minutes that `Count.slots` keeps. No window reaches back farther.
 KEPT_SLOTS = 64
 Overrides = Mapping[str, Mapping[str, float]]
 NOTHING_MORE = Context()
@@ -35,9 +35,9 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 
 
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
-    """Return two values per window: True if a judge must examine the window, and a reason.
+    """Return, for each window, True if a judge must examine it, and the reason for its verdict if no judge does.
 
-    A window that no judge examines gets the verdict `ok` if its reason is '', else `unknown` with its reason.
+    The verdict is then `ok` if the reason is '', else `unknown`.
     """
     repeated = repeats(w)
     reasons = np.where(repeated, REPEATS, mode.gate.reasons(w, mode.thresholds))
@@ -45,7 +45,7 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 
 
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
-    """Judge one window, and change the verdict by the adjustments of stage "window" (`adjust.py`).
+    """Judge one window, and apply the adjustments of stage "window" (`adjust.py`) to the verdict.
 
     `known`: what the adjustments use besides `mode` and `window`.
     """
@@ -57,8 +57,8 @@ def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING
 def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence: bool = False) -> list[Verdict]:
     """Return one verdict for each mode that applies to the client, merged from the verdicts on all windows (`merged`).
 
-    `windows`: the windows of one client, in order of time. `absence`: True for the modes that judge a client's end,
-    False for the modes that judge a reporting client.
+    windows  the windows of one client, in order of time
+    absence  True for the modes that judge a client's end; False for the modes that judge a reporting client
     """
     kind = windows[-1].client.kind
     return [
@@ -69,10 +69,7 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 
 
 def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
-    """Return verdicts on a client that sends no more samples.
-
-    Only failure modes that can stop a client's samples (modes with `LiveMode.silence`) give verdicts.
-    """
+    """Return verdicts on a client that sends no more samples, by the modes that can cause this (`LiveMode.silence`)."""
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))
         for mode in live_modes(window.client.kind, overrides)
@@ -88,7 +85,7 @@ def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
     """Merge one mode's verdicts on overlapping windows into one verdict with the worst status and the earliest onset.
 
-    If no verdict is unhealthy, return the verdict on the newest window with enough samples for a verdict.
+    If none is unhealthy, return the verdict on the newest window with enough samples.
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
@@ -97,7 +94,7 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     latest = [v for v in unhealthy if v.status == worst.status][-1]
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
     counts = united(count for v in unhealthy for count in v.counts)
-    # Prefer a cause from a window that has evidence other than metrics.
+    # Prefer a cause from a window with evidence other than metrics.
     named = [v for v in unhealthy if any(e.kind != "metric" for e in v.evidence)]
     causes = [cause for v in (*(named or unhealthy), *([] if named else [latest])) if (cause := v.detail.get("cause"))]
     mode = modes().get(latest.mode)
@@ -120,8 +117,8 @@ def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterab
     """Merge the details of one fault from several windows, given in order of time.
 
     A key gets its newest value. But a key in the failure mode's `sums` or `peaks` gets its greatest value, because
-    windows overlap. If the total of a `Count` with the key's name is greater, the key gets that total. A key in the
-    failure mode's `momentary` is dropped if the newest window lacks the key.
+    windows overlap. If a `Count` with the key's name has a greater total, the key gets that total. A key in the mode's
+    `momentary` is dropped if the newest window lacks it.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}
@@ -137,9 +134,9 @@ def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterab
 
 
 def united(counts: Iterable[Count]) -> tuple[Count, ...]:
-    """Merge the counts of effects, such as lost records, in overlapping windows.
+    """Merge counts of effects, such as lost records, from overlapping windows.
 
-    For each half minute, only the greatest count is kept.
+    Each half minute keeps its greatest count.
     """
     whole: dict[tuple[str, str], Count] = {}
     for count in counts:
@@ -164,10 +161,9 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return the counts of an incident's verdict.
+    """Return the counts of an incident's verdict, with two more for each sum in `detail` that has no `Count`.
 
-    For each sum in `detail` without a `Count`, two `Count`s are added (for logs and for metrics). Their `settled` is
-    the sum, and their `settled_ms` is `seen_ms`.
+    One is for logs, one for metrics. Their `settled` is the sum, and their `settled_ms` is `seen_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
@@ -181,7 +177,7 @@ def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
 def evidence_of(facts: Iterable[Evidence], per_kind: int = 3) -> tuple[Evidence, ...]:
     """Return `facts` in order of time, without duplicates.
 
-    At most `per_kind` facts of each kind of evidence are kept: the oldest one, and the newest others.
+    Each kind of evidence keeps at most `per_kind` facts: the oldest one, and the newest others.
     """
     unique = sorted({(e.kind, e.text): e for e in facts}.values(), key=lambda e: e.ts_ms)
     kept: list[Evidence] = []
