@@ -43,7 +43,7 @@ class Input:
     named      'day' if the items get date and time from the file name, 'clock' if only a time of day, else ''
     local      True if the items' times name no zone; they are then read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
-    emptied    number of records without client metrics since the last record with some; 0 if no record has any
+    emptied    number of records without client metrics at the input's end; 0 if no record has client metrics
     timed      False if the items' times are made up: the order is known, but durations are not
     left_out   number of lines that were left out, by reason; lines that are not about Kafka are not counted
     unread     number of lines that may be evidence but could not be read, by reason

@@ -53,7 +53,7 @@ class Reader:
 
     progress  called after each read with the stream's name, the number of bytes read, and the stream's size (or None)
     now_ms    the present time (epoch ms), used if a file's time of modification is missing or not credible
-    undated   maps a process (service, instance) to the time (epoch ms) of its data without times; readers share it
+    undated   the time (epoch ms) given to data without times, by process (service, instance); all readers share it
     """
 
     def __init__(

@@ -187,8 +187,7 @@ class Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
         An application may write text that looks like a shipper's prefix. This text counts as a prefix if at least half
-        (_FITS) of the lines about Kafka can be parsed without it. Otherwise, it counts as a prefix only if no more
-        lines can be parsed with it.
+        (_FITS) of the lines about Kafka can be parsed without it. Otherwise, the layout that fits more lines is used.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:

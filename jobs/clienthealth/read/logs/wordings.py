@@ -39,7 +39,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     id         hyphenated, unique; stored as `LogEvent.signature`, also in the state on disk
     source     maps a library to the versions that log the line, and to the place in the library's source. The key `any`
                stands for programs that log the line in their own words
-    literal    a text that every match contains, unless it contains one of `or_literals`. Case matters. It is searched
+    literal    every match contains this text, or one of `or_literals`. Case matters. The text is searched
                for before `pattern`, because this is cheaper
     or_literals  texts that a match may contain instead of `literal`. Here and in `literal`, `%name%` stands for a list
                in the table `searches` of `dump_formats/shapes.toml`
