@@ -23,7 +23,7 @@ from clienthealth.modes.advisories import advised
 from clienthealth.monitor.adjust import BY_NAME
 from clienthealth.read.logs.also_seen import BY_ID, Trouble
 
-#: Commands that take thread dumps. `library`: for libraries with certain words in their names; `any`: for all others.
+#: Commands that take thread dumps, by client library.
 _DUMPS = table(Path(__file__).with_suffix(".toml"))
 MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes (the inputs have thread dumps already)"
 

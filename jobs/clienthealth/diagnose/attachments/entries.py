@@ -231,7 +231,6 @@ class Splitter:
             number += 1
 
     def _is_left_out(self, key: bytes | tuple[bytes, bytes, int]) -> bool:
-        """Return whether an entry with this key was yielded before; if so, count one more repetition of it."""
         if (known := self._left_out.get(key)) is None:
             return False
         known.repeats += 1

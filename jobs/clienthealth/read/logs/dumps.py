@@ -97,14 +97,12 @@ def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
 
 
 def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
-    """Return a sort key: the line's offset in its log file (0 if unknown), its time, its text, its record in Kafka."""
     source = line.source
     where = (source.topic, source.partition, source.offset) if source else ("", 0, 0)
     return integer(line.captures.get("offset"), 64) or 0, line.ts_ms, line.text, where
 
 
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
-#: Parts of frames that show the kind of a client, in the order in which kinds are tried.
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
 #: (pattern of a thread's name, pattern of the framework's client ids, client id of the consumer that the thread polls).
