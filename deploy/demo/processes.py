@@ -135,13 +135,25 @@ class Process:
 
     def pause(self) -> None:
         """Freeze the process and wait until it is stopped, which can take a while on a busy machine."""
+        while not self._stopped():
+            # A thread that has just forked waits for its child, and stops only once the child has called exec. If the
+            # signal stopped this child, too, the process would never stop, so let it go on and try again.
+            self.resume()
+            time.sleep(0.1)
+
+    def _stopped(self) -> bool:
         self.signal(signal.SIGSTOP)
-        try:
-            stopped = os.WIFSTOPPED(os.waitpid(self.pid, os.WUNTRACED)[1])
-        except ChildProcessError:
-            stopped = False
-        if not stopped:
-            raise ServiceError(f"{self.name} has ended\n{self.tail()}")
+        for _ in range(50):
+            try:
+                pid, status = os.waitpid(self.pid, os.WUNTRACED | os.WNOHANG)
+            except ChildProcessError:
+                pid, status = self.pid, 0
+            if pid:
+                if os.WIFSTOPPED(status):
+                    return True
+                raise ServiceError(f"{self.name} has ended\n{self.tail()}")
+            time.sleep(0.1)
+        return False
 
     def resume(self) -> None:
         self.signal(signal.SIGCONT)
