@@ -1,10 +1,10 @@
-"""The documented failure modes: one folder each. The folder's name, with hyphens, is the mode's id.
+"""The documented failure modes, one folder each. The folder's name, with hyphens, is the mode's id.
 
-The mode's id is also the value of the metric label, the name of the runbook and the argument on the command line.
+The id is also the value of the metric label, the name of the runbook and the argument on the command line.
 
-A window is the data of one client from one span of time. The gate evaluates the mode's conditions on metrics for the
-windows of all clients at once. A window for which the gate suspects the failure goes to the judge. The judge describes
-the evidence in words.
+A window is the data of one client from one span of time. A mode's gate evaluates conditions on metrics for the windows
+of all clients at once. The mode's judge examines the windows that the gate suspects, and describes the evidence in
+words.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Texts = NDArray[np.object_]
 
 @dataclass(frozen=True)
 class Gate(Generic[T]):
-    """A mode's two conditions on metrics, each of which is evaluated for many windows at once.
+    """A mode's two conditions on metrics, evaluated for many windows at once.
 
     blind     returns one text per window: why metrics do not suffice for a verdict; '' if metrics suffice
     suspects  returns one flag per window: True if the judge must examine the window because of its metrics
@@ -70,11 +70,11 @@ class Gate(Generic[T]):
         return w.once((self.blind, thresholds), made)
 
     def suspected(self, w: Windows, thresholds: T) -> Bools:
-        """For each window, True if the judge must examine the window because of its metrics."""
+        """Return one flag per window: True if the judge must examine the window because of its metrics."""
         return w.once((self.suspects, thresholds), lambda: self.suspects(w, thresholds))
 
     def reason(self, w: Windows, thresholds: T) -> str | None:
-        """Return why the metrics of the single window `w` do not suffice for a verdict; None if metrics suffice."""
+        """Return why the metrics of the single window `w` do not suffice for a verdict; None if they suffice."""
         text: str = self.reasons(w, thresholds)[0]
         return text or None
 
@@ -100,7 +100,7 @@ class FailureMode(Facts, Generic[T]):
     """A failure mode: the facts of its `mode.toml`, and its rules.
 
     id             hyphenated; the folder's name has underscores instead
-    thresholds     every number that the judgement uses, with its reason and bounds
+    thresholds     every number that the rules use, with its reason and bounds
     judge          returns the verdict on a window
     lines          the log events that show the beginning or the end of the failure
     reads          the log events that this mode's judge uses, also events of other modes
@@ -109,7 +109,7 @@ class FailureMode(Facts, Generic[T]):
     explicable     returns True if a verdict of this mode may be a consequence of another failure of the same client
     """
 
-    #: True if the mode can be judged only after a client's last sample.
+    #: True if the failure mode can be judged only after a client's last sample.
     absence: ClassVar[bool]
 
     id: str
@@ -123,7 +123,7 @@ class FailureMode(Facts, Generic[T]):
 
     @property
     def symptoms(self) -> frozenset[str]:
-        """Return the ids of log patterns that show the failure."""
+        """The ids of log patterns that show the failure."""
         return frozenset().union(*(meaning.ids for meaning in self.lines if not meaning.relief))
 
     @property
@@ -167,8 +167,8 @@ class LiveMode(FailureMode[T]):
                as a window has no evidence of the fault
     silence    judges a client that sends no more samples; returns None if nothing shows whether the client has the
                failure. Without `silence`, missing samples are never evidence
-    of_group   judges the samples of a consumer group: returns (facts, the text to show if there are no facts). None:
-               the mode does not judge groups
+    of_group   judges the samples of a consumer group: returns (facts, the text to show without facts). None: the mode
+               does not judge groups
     """
 
     absence: ClassVar[bool] = False
@@ -192,7 +192,7 @@ Mode = LiveMode[Any] | AbsenceMode[Any]
 
 
 def first_reason(size: int, *cases: tuple[str, Bools]) -> Texts:
-    """Return for each window the text of the first case that applies, '' if no case applies."""
+    """Return for each window the text of the first case that applies; '' if no case applies."""
     reasons = np.full(size, "", np.object_)
     for text, applies in reversed(cases):
         reasons[applies] = text
@@ -236,8 +236,7 @@ def modes() -> Mapping[str, Mode]:
 def catalogue() -> Catalogue:
     """Return the log events of all modes and known issues, and those that state a client's version or options.
 
-    The log events are compiled once per process. Raises CatalogueError if `suspects` of a log event names a mode or a
-    cause that does not exist.
+    Raises CatalogueError if `suspects` of a log event names a mode or a cause that does not exist.
     """
     found = Catalogue([*(line for mode in modes().values() for line in mode.lines), *SELF_DESCRIPTIONS, *TROUBLES])
     causes = {(mode.id, cause) for mode in modes().values() for cause in ("", *(cause.id for cause in mode.causes))}

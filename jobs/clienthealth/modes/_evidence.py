@@ -6,9 +6,9 @@ A judge collects facts. `conclude` makes the verdict from these facts, by the sa
 - With indirect facts of one kind of evidence the verdict is `suspected`.
 - With indirect facts of two kinds of evidence the verdict is `confirmed`.
 
-A fact may have an innocent explanation. In that case the fact's field `given` is the circumstance that excludes this
-explanation. If data shows that the circumstance does not hold, the fact proves nothing. If no data decides whether the
-circumstance holds, the fact can make a verdict suspected but not confirmed.
+A fact may have an innocent explanation. The fact's field `given` is then the circumstance that excludes it. If the
+circumstance does not hold, the fact proves nothing. If no data decides, the fact can make a verdict suspected but not
+confirmed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from clienthealth.model.wording import listing, quoted
 from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
-#: Effects of a failure (such as failed sends) are counted in time slots of this length (ms), see `Count`.
+#: Effects of a failure, such as failed sends, are counted in time slots of this length (ms), see `Count`.
 SLOT_MS = 30_000
 #: Log lines at most this time (ms) apart count as one occurrence, because a client may log one exception twice.
 SAME_MOMENT_MS = 1000
-#: A metadata-age (s) above NEVER_SECONDS means that the client never received metadata: the age then counts from 1970.
+#: A metadata-age above NEVER_SECONDS (s) counts from 1970: the client never received metadata.
 NEVER_SECONDS = 1e8
 
 
@@ -43,7 +43,7 @@ class Circumstance:
     """A condition that excludes an innocent explanation of a fact.
 
     holds  True if data shows the condition, False if data shows the opposite, None if no data decides
-    text   a clause: why the condition holds, why it does not hold, or what is unknown
+    text   a clause: why the condition holds or does not hold, or what is unknown
     name   the id of the circumstance; '' without an id
     """
 
@@ -55,10 +55,9 @@ class Circumstance:
 #: A fact from a line that may be about another client can make a verdict suspected, but not confirmed.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
-#: Minimum time (ms) between two dumps that show whether a thread moves: people are asked to wait ten seconds, but may
-#: wait a little less.
+#: Minimum time (ms) between two dumps that show whether a thread moves. People are asked to wait ten seconds.
 APART_MS = 9_000
-#: Why one dump of a goroutine proves nothing: the goroutine may have reached its frame only a moment earlier.
+#: One dump of a goroutine proves nothing, because the goroutine may have reached its frame only a moment earlier.
 UNAGED = Circumstance(False, "one dump does not show how long the goroutine waits; another, ten seconds later, would")
 Dated = LogEvent | Reading | ThreadDump | Sign
 
@@ -130,9 +129,9 @@ def conclude(
 ) -> Verdict:
     """Return the verdict that the facts support.
 
-    Without facts and doubts the verdict is ok or, if `otherwise` gives a reason, unknown. `doubts`: facts that point to
-    the failure but prove nothing; with only doubts the verdict is unknown. `detail`: values for the verdict's detail;
-    values that are None are left out.
+    detail     values for the verdict's detail; None values are left out
+    otherwise  the reason for the verdict unknown if there are neither facts nor doubts; None: the verdict is then ok
+    doubts     facts that point to the failure but prove nothing; with only doubts the verdict is unknown
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -161,12 +160,12 @@ def conclude(
 
 
 def with_counts(verdict: Verdict, *counts: Count) -> Verdict:
-    """Set the counts of a verdict that reports a failure; return other verdicts unchanged."""
+    """Set the counts of a verdict that reports a failure. Other verdicts are returned unchanged."""
     some = tuple(count for count in counts if count.slots)
     return replace(verdict, counts=some) if verdict.unhealthy else verdict
 
 
-#: Pairs: a time (epoch ms), and how many occurrences there were at that time.
+#: Pairs of a time (epoch ms) and the number of occurrences at that time.
 Happened = Sequence[tuple[int, float]]
 
 
@@ -183,7 +182,7 @@ def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happe
 
 
 def number_of(*happened: Happened) -> int | None:
-    """Return the largest total of several sources, which count the same occurrences; None if every total is 0."""
+    """Return the largest total of several sources that count the same occurrences; None if every total is 0."""
     return round(max(sum(so_many for _, so_many in of_kind) for of_kind in happened)) or None
 
 
@@ -193,9 +192,9 @@ def reported(readings: Sequence[Reading], name: str) -> list[tuple[int, float]]:
 
 
 def increases(window: ClientWindow, name: str, first_row: int = 0) -> Happened:
-    """Return (time in epoch ms, amount) for each rise of a counter between two samples that have this counter.
+    """Return (time in epoch ms, amount) for each rise of a counter between two samples that have it.
 
-    The time is that of the later sample. `first_row`: index of the first sample of the window that is used.
+    The time is that of the later sample. `first_row`: index of the first sample that is used.
     """
     pairs = itertools.pairwise(reported(window.readings[first_row:], name))
     return [(ts, after - before) for (_, before), (ts, after) in pairs if after > before]
@@ -226,10 +225,7 @@ class Run:
 
 
 def run(window: ClientWindow, name: str, first: int = 0, last: int | None = None) -> Run:
-    """Return the samples from row `first` to row `last` of `window.table` (both inclusive) that have the metric `name`.
-
-    `last`: None for the last row.
-    """
+    """Return the samples from row `first` to row `last` (None: last row) of a window that have the metric `name`."""
     end = None if last is None else last + 1
     return Run(tuple(reading for reading in window.readings[first:end] if reading.get(name) is not None))
 
@@ -240,7 +236,7 @@ def values(window: ClientWindow, name: str) -> list[float]:
 
 
 def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0) -> bool | None:
-    """True if a counter rose from the last sample at or before `ts_ms − before_ms` to the first sample after `ts_ms`.
+    """Return True if a counter rose from the last sample at or before `ts_ms − before_ms` to the first after `ts_ms`.
 
     Samples without the counter are skipped. None if one of the two samples is missing.
     """
@@ -271,16 +267,14 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return one indirect fact in a list; [] if no line matches `meaning`.
+    """Return a fact from the line that matches `meaning` and states the longest wait, in a list; [] if none matches.
 
-    The fact comes from the line that states the longest wait.
+    The wait is the number that the line's log pattern captures as `minutes`, or 0. The fact begins when the wait began.
+    Lines about the begin or the end of a stop or a flush (captures `begun`, `ended`) are used only if they have
+    `lasts`. `diagnose` adds `lasts` if the stop or flush does not end.
 
-    A line's wait is the number that its log pattern captures as `minutes`, or 0. The fact begins when the wait began.
-    Some lines say that a stop or a flush begins or ends (they capture `begun` or `ended`). These lines are used only if
-    they have `lasts`, which `diagnose` adds if the stop or flush does not end.
-
-    Some lines about a goroutine do not state how long it has waited. One such line proves nothing. The goroutine must
-    be in the same frame in another line at least APART_MS (9 s) earlier, or in a repetition of the line (`repeats`).
+    A line about a goroutine may state no wait. Then it proves nothing, unless the goroutine was in the same frame in a
+    line at least APART_MS (9 s) earlier, or in a repetition of the line (`repeats`).
     """
     said = [e for e in events(window, meaning) if "lasts" in e.captures or not {"begun", "ended"} & {*e.captures}]
     if not said:
@@ -302,7 +296,7 @@ def deadlock(dump: ThreadDump, thread: Thread, role: str, direct: bool) -> Fact:
 
 
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
-    """Return this client's lines that match `meaning`, the log event of a failed send.
+    """Return this client's log lines on failed sends (`meaning`).
 
     A line without a client id is left out if this client's `record-error-total` did not rise when the line was logged.
     """
@@ -320,7 +314,7 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
-    """Return (time in epoch ms, number of occurrences at that time) for the log event `meaning`.
+    """Return (time in epoch ms, number of occurrences) for the log event `meaning`.
 
     The number is 1, or a line's `repeats` if all lines of the window have the same time.
     """
@@ -339,14 +333,14 @@ def spanned(dated: Sequence[Dated]) -> float:
 
 
 def has_frame(thread: Thread, *parts: str) -> bool:
-    """True if each of `parts` occurs in at least one frame of the thread."""
+    """Return True if each of `parts` occurs in at least one frame of the thread."""
     return all(any(part in frame for frame in thread.frames) for part in parts)
 
 
 def innermost(thread: Thread) -> str:
     """Return, as Class.method, the innermost frame outside the JVM's own classes.
 
-    If all frames belong to the JVM, the innermost of them is returned; '' if the thread has no frames.
+    If all frames belong to the JVM, the innermost of them is returned. The result is '' for a thread without frames.
     """
     own = (frame for frame in thread.frames if not frame.startswith(JVM_FRAMES))
     return ".".join(next(own, thread.frames[0] if thread.frames else "").split(".")[-2:])

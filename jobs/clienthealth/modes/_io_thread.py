@@ -12,7 +12,7 @@ from clienthealth.read.logs.fields import JVM_FRAMES, NETWORK_THREAD
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
 #: A thread of the application is inside send() or flush() if one of its frames ends with one of these texts.
 SENDING = ("clients.producer.KafkaProducer.doSend", "clients.producer.KafkaProducer.flush")
-#: Frames with these prefixes do not show what a thread does: they belong to the JVM, or to places where Python waits.
+#: Prefixes of frames that do not show what a thread does. They belong to the JVM, or to places where Python waits.
 _RUNTIME = (*JVM_FRAMES, "selectors.", "socket.", "ssl.", "threading.")
 _WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
 #: Frames of a thread that waits for the network or a disk, although its state in the JVM is RUNNABLE.
@@ -20,12 +20,12 @@ _NATIVE_WAITS: tuple[str, ...] = tuple(TABLES["native_waits"]["frames"])
 
 
 def is_network_thread(thread: Thread) -> bool:
-    """True if the thread is the I/O thread of any producer."""
+    """Return True if the thread is the I/O thread of any producer."""
     return thread.name.startswith(NETWORK_THREAD)
 
 
 def on_io_thread(event: LogEvent) -> bool:
-    """True if a producer's I/O thread logged the line: the thread's name or the logger shows that.
+    """Return True if a producer's I/O thread logged the line, according to the line's thread name or logger.
 
     The end of the thread's name suffices, because some log layouts cut off its beginning. kafka-python's logger
     `kafka.future` logs what a callback raised, and callbacks run on the I/O thread.
@@ -35,7 +35,7 @@ def on_io_thread(event: LogEvent) -> bool:
 
 
 def is_own(window: ClientWindow, thread: Thread) -> bool:
-    """True if the thread is this client's I/O thread.
+    """Return True if the thread is this client's I/O thread.
 
     A thread without a client id in its name always matches. A client without a client id matches every producer's I/O
     thread, but only if the client reports metrics.
@@ -51,29 +51,29 @@ def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]
 
 
 def sends(thread: Thread) -> bool:
-    """True if an application's thread is inside send() or flush() of a Java producer, but not inside close()."""
+    """Return True if a thread is inside send() or flush() of a Java producer, but not inside close()."""
     return any(frame.endswith(SENDING) for frame in thread.frames) and not any(
         frame.endswith("producer.KafkaProducer.close") for frame in thread.frames
     )
 
 
 def in_callback(thread: Thread) -> bool:
-    """True if the thread is inside a producer's callback."""
+    """Return True if the thread is inside a producer's callback."""
     return any(part in frame for frame in thread.frames for part in CALLBACK_FRAMES)
 
 
 def in_foreign_code(thread: Thread) -> bool:
-    """True if the thread runs code outside the Kafka client, such as a callback or a logger."""
+    """Return True if the thread runs code outside the Kafka client, such as a callback or a logger."""
     return bool(_above_runtime(thread)) and not _in_client(thread)
 
 
 def idles(thread: Thread) -> bool:
-    """True if all frames belong to the JVM or to places where Python waits, as in a thread pool without work."""
+    """Return True if all frames belong to the JVM or to places where Python waits, as in a thread pool without work."""
     return not _above_runtime(thread)
 
 
 def at_work(thread: Thread) -> bool:
-    """True if the thread runs code of the Kafka client, and is neither blocked nor in a callback."""
+    """Return True if the thread runs code of the Kafka client, and is neither blocked nor in a callback."""
     return _in_client(thread) and not in_callback(thread) and thread.state != "BLOCKED"
 
 
@@ -86,7 +86,7 @@ def _above_runtime(thread: Thread) -> str:
 
 
 def sleeps(thread: Thread) -> bool:
-    """True if the thread sleeps for a fixed time."""
+    """Return True if the thread sleeps for a fixed time."""
     if thread.state != "TIMED_WAITING":
         return False
     own = next((at for at, frame in enumerate(thread.frames) if not frame.startswith(JVM_FRAMES)), len(thread.frames))
@@ -95,7 +95,7 @@ def sleeps(thread: Thread) -> bool:
 
 
 def waits(thread: Thread) -> bool:
-    """True if the thread waits for a lock, a queue, a result, the network or a disk; False if it only sleeps."""
+    """Return True if the thread waits for a lock, a queue, a result, the network or a disk. A sleep is no such wait."""
     natively = bool(thread.frames) and thread.frames[0].endswith(_NATIVE_WAITS)
     return (thread.state in _WAITING or natively) and not sleeps(thread)
 
@@ -106,9 +106,9 @@ def places(dumps: Iterable[ThreadDump]) -> Set[tuple[str, tuple[str, ...]]]:
 
 
 def where_they_were(window: ClientWindow) -> bool:
-    """True if each application thread in the window's dumps has the same frames as in an earlier dump.
+    """Return True if each application thread in the window's dumps has the same frames as in an earlier dump.
 
-    Idle threads and threads inside the client's own code are ignored. False if the dumps show only ignored threads.
+    Idle threads and threads inside the client's own code are ignored. The result is False if there are no others.
     """
     before = places(window.earlier_dumps)
     since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]

@@ -1,8 +1,8 @@
-"""Data for two decisions: whether `diagnose` rules a failure mode out, and whether a thread dump is worth taking.
+"""Decide whether `diagnose` rules a failure mode out, and whether a thread dump is worth taking.
 
 The streaming job judges a client again with later data. A post-mortem (`diagnose`) gets no further data, so it rules a
-mode out only if evidence shows that the client is healthy. One thread dump without a fault is not enough. Two thread
-dumps ten seconds apart are enough.
+mode out only if evidence shows that the client is healthy. One thread dump without a fault is not enough; two dumps ten
+seconds apart are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clienthealth.modes._polls import longest_between, seconds_since
 
 NOTHING = "there are neither metrics nor a thread dump"
 UNMEASURED = "neither a dump nor a log line shows that the failure is absent, and metrics are too few or end too early"
-#: Maximum age (ms) of a dump that proves a client healthy, measured from the newest data of the process.
+#: Maximum age (ms) of a dump that proves a client healthy, counted back from the newest data of its process.
 FRESH_MS = 60_000
 
 
@@ -43,8 +43,8 @@ class Look:
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
         """Return why the dumps do not prove that the client is healthy; '' if they prove it.
 
-        `what`: a clause that says what the dumps show, or why there is no dump. Two dumps prove it if they are at least
-        APART_MS (9 s) apart, and the later dump is at most FRESH_MS (a minute) old.
+        Two dumps prove it if they are at least APART_MS (9 s) apart, and the later one is at most FRESH_MS (a minute)
+        old. `what`: a clause that says what the dumps show, or why there is no dump.
         """
         if not dumps:
             return what
@@ -63,7 +63,7 @@ def unmeasured(look: Look) -> str:
 
 
 def unpolled(look: Look) -> str:
-    """Return why a consumer's last samples do not show that it polls; '' if the samples raise no doubt."""
+    """Return why a consumer's last samples do not show that it polls; '' if they raise no doubt."""
     window = look.window
     if window.client.kind != "consumer" or not window.readings:
         return ""
@@ -76,8 +76,8 @@ def unpolled(look: Look) -> str:
 def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
     """Return (the dumps that show the client's I/O thread at work, a clause on what they show).
 
-    If any dump shows the thread inside a callback, return only the window's last dump: a single dump never proves that
-    the client is healthy.
+    If any dump shows the thread inside a callback, only the window's last dump is returned: a single dump never proves
+    a client healthy.
     """
     sightings = list(network_threads(window))
     if any(in_callback(thread) for _, thread in sightings):
@@ -92,7 +92,7 @@ def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
 
 @dataclass(frozen=True, slots=True)
 class TwoReadings:
-    """Two successive samples of a client, and the client's options. `before` is None for the client's first sample."""
+    """Two successive samples of a client, and the client's options. `before` is None for its first sample."""
 
     before: Reading | None
     now: Reading
@@ -105,5 +105,5 @@ class TwoReadings:
 
     @property
     def used_bytes(self) -> float:
-        """Return the used bytes of the producer's buffer, 0 if unknown."""
+        """The used bytes of the producer's buffer, 0 if unknown."""
         return used_bytes(self.now) or 0.0

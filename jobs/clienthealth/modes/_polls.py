@@ -1,8 +1,9 @@
-"""Find out when an application called poll(), from the consumer's metrics.
+"""Find out from a consumer's metrics when its application called poll().
 
-Java clients report the time of the last poll from Kafka 2.4 on. For Java clients from 1.0 on, metrics of the client's
-network selector show polls. Inside poll() the application waits in the selector. Outside poll() only the heartbeat
-thread uses the selector: ten times a second, without waiting. Only poll() sends fetches, so a fetch shows a poll, too.
+- Java clients from 2.4 on report the time of the last poll.
+- Java clients from 1.0 on have metrics of the network selector. Inside poll(), the application waits in the selector.
+  Outside poll(), only the heartbeat thread uses it: ten times a second, without waiting.
+- Only poll() sends fetches, so a fetch shows a poll, too.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from clienthealth.model.readings import Reading, Sign
 from clienthealth.model.wording import count_of, elapsed, listing
 from clienthealth.modes._evidence import Fact, increases, reported, version
 
-#: A Java client that closes sets this metric to 1 in its last push.
+#: A closing Java client sets this metric to 1 in its last push.
 CLOSES = "terminating"
-#: From this version on, a Java client pushes again after its connection broke during a push. Older clients never push
-#: again (KAFKA-19747; measured with 3.9.2 and 4.1.2).
+#: From this version on, a Java client pushes metrics again after its connection broke during a push. Older clients
+#: never do (KAFKA-19747; measured with 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: The application did not poll between two samples if the share of time in the selector is below WAITING_SHARE, and the
-#: calls of select() per second are below MOST_SELECTS. Measured with polls: 36 to 100 % of the time in the selector.
-#: Measured without polls: at most 0.02 % of the time, and 10 to 11 calls of select() per second.
+#: The application did not poll between two samples if the share of time in the selector is below WAITING_SHARE, and
+#: select() was called less than MOST_SELECTS times per second. Measured: 36 to 100 % of the time with polls. Without
+#: polls, at most 0.02 % of the time, and 10 to 11 calls per second.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
-#: Maximum time (s) between two heartbeats of a client that knows its coordinator: the usual interval is 3 to 5 s.
+#: Maximum time (s) between two heartbeats of a client that knows its coordinator. The usual interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
 #: A partition is behind if at least BEHIND of its records are unread, and level if at most LEVEL are unread.
 BEHIND, LEVEL = 1_000, 10
@@ -53,13 +54,12 @@ def seconds_since(w: Windows) -> Floats:
 
 
 def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats], Floats]) -> Floats:
-    """Return `reported` (one value per window), with each missing value (NaN) computed by `how`."""
+    """Return `reported` (one value per window), with missing values (NaN) computed by `how`."""
     some = np.flatnonzero(np.isnan(reported) & w.reported("io-wait-time-ns-total"))
     if not len(some):
         return reported
     windows = w.at(some)
-    # `_without_waiting` may reach back into rows of another client, so limit its times to the time since the window's
-    # first sample.
+    # `_without_waiting` may reach back into rows of another client, so limit its times to the window's own length.
     inside = (windows.ts[windows.rows] - windows.ts[windows.lo][windows.window_of_row]) / 1000
     reported = reported.copy()
     reported[some] = how(windows, np.minimum(_without_waiting(w).values[windows.rows], inside))
@@ -88,7 +88,7 @@ def polled_ms(reading: Reading) -> int | None:
 
 
 def longest_between(readings: Sequence[Reading]) -> float:
-    """Return the longest known time (s) between two polls, not counting the time since the last poll; 0 if unknown."""
+    """Return the longest known time (s) between two polls, without the time since the last poll; 0 if unknown."""
     last = (polled_ms(readings[-1]) if readings else None) or 0
     gaps = [gap / 1000 for _, gap in reported(readings, "time-between-poll-max")]
     gaps += [ago for ts_ms, ago in reported(readings, "last-poll-seconds-ago") if ts_ms < last]
@@ -96,7 +96,7 @@ def longest_between(readings: Sequence[Reading]) -> float:
 
 
 def has_polled(window: ClientWindow, since_ms: int) -> bool:
-    """True if samples show that the application polled this consumer after `since_ms` (epoch ms)."""
+    """Return True if samples show that the application polled this consumer after `since_ms` (epoch ms)."""
     after = [reading for reading in window.readings if reading.ts_ms > since_ms]
     # `last-poll-seconds-ago` has whole seconds, so the poll may be up to 1 s earlier.
     if any((at := polled_ms(reading)) is not None and at - 1000 > since_ms for reading in after):
@@ -112,8 +112,7 @@ class Spell(NamedTuple):
 
     seconds  the time since the last poll
     longest  the longest earlier time between two polls
-    needed   the time that the last poll's records take at the application's average pace, doubled because some records
-             take longer
+    needed   twice the time that the last poll's records take at the average pace, because some records take longer
     """
 
     seconds: float
@@ -122,12 +121,11 @@ class Spell(NamedTuple):
 
 
 def outside(window: ClientWindow) -> Spell | None:
-    """Return how long the application has been outside poll().
+    """Return how long the application has been outside poll(); None if it may be inside, or if data is missing.
 
-    None if the application may be inside poll(), or if a field of `Spell` is unknown. The last poll() may still run;
-    it then sends fetches. So the application counts as outside if no fetch was sent in the newer half of the time since
-    this poll() began. Heartbeats must continue, because otherwise a broker that does not answer may explain the missing
-    fetches.
+    The last poll() may still run, and would then send fetches. So the application counts as outside if no fetch was
+    sent in the newer half of the time since this poll() began. Heartbeats must continue: otherwise, a broker that does
+    not answer may explain the missing fetches.
     """
     w, readings = window.table, window.known_readings
     polled = polled_ms(readings[-1]) if window.readings else None
@@ -148,12 +146,12 @@ def outside(window: ClientWindow) -> Spell | None:
 
 
 def reports_in_poll(library: str | None) -> bool:
-    """True if the library delivers its statistics only inside poll()."""
+    """Return True if the library delivers its statistics only inside poll()."""
     return "rdkafka" in (library or "").lower()
 
 
 def reports_only_in_poll(window: ClientWindow) -> bool:
-    """True if the client sends samples only while it polls.
+    """Return True if the client sends samples only while it polls.
 
     librdkafka's KIP-714 pushes do not depend on poll(), because a thread of the library sends them.
     """
@@ -161,12 +159,12 @@ def reports_only_in_poll(window: ClientWindow) -> bool:
 
 
 def pushes(window: ClientWindow) -> bool:
-    """True if the client itself pushes its metrics (KIP-714)."""
+    """Return True if the client itself pushes its metrics (KIP-714)."""
     return bool(window.readings) and window.readings[-1].get(CLOSES) is not None
 
 
 def pushes_on(window: ClientWindow) -> bool:
-    """True if this version of the Java client pushes again after its connection broke."""
+    """Return True if this version of the Java client pushes again after its connection broke."""
     return (version(window) or (0,)) >= PUSHES_ON_SINCE
 
 
@@ -199,12 +197,13 @@ UNREPORTED = "its threads have not moved since it polled, so perhaps only the co
 
 
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
-    """Return facts on partitions that owners do not consume, and a clause about the samples in case there are no facts.
+    """Return facts on partitions that owners do not consume, and a clause about the samples if there are no facts.
 
-    `readings`: samples of one group, in order of time. A partition with an owner gives a fact in two cases:
-    - The committed offset does not change while records arrive.
-    - The committed offset does not change, and at least BEHIND records are unread. The second case gives no fact if
-      fewer partitions of the topic have at most LEVEL unread records than are in this case: the group may only be slow.
+    `readings`: samples of one group, in order of time. A partition with an owner gives a fact if its committed offset
+    is the same in the first and the last sample, and one of these conditions is met:
+    - Records arrive.
+    - At least BEHIND records are unread. The topic must have at least as many partitions with at most LEVEL unread
+      records as partitions like this one, because otherwise the group may only be slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]

@@ -1,7 +1,7 @@
-"""Versions of client libraries with known bugs that cause a failure mode or look like one, from `advisories.toml`.
+"""Known bugs of client libraries that cause a failure mode or look like one, from `advisories.toml`.
 
-A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains patches of the vendor. The build counts as the newest patch
-release of its minor version. So a bug is not reported if any patch release of this minor version fixed the bug.
+A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains patches of the vendor, so it counts as the newest patch release of
+its minor version. A bug is not reported for it if any patch release of this minor version fixed the bug.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bug      the bug's number in the library's issue tracker, or a name if the bug has no number
     kinds    the kinds of client that have the bug; empty: all kinds
     since    the first version that is known to have the bug
-    fixed    for each minor version with the fix, its first release with the fix; in rising order. All versions
-             after the last of these releases have the fix, too
+    fixed    the first release with the fix of each minor version, in rising order. All versions after the last of
+             these releases have the fix, too
     says     one sentence about the bug
     causes   ids of the modes that the bug causes
     mimics   ids of the modes that the bug looks like
@@ -52,7 +52,7 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str = ""
 
     def concerns(self, number: Number, kind: str | None = None) -> bool:
-        """True if this version of the library has the bug. `kind`: the kind of client, None for any."""
+        """Return True if this version of the library has the bug. `kind`: the kind of client, None for any."""
         if number < numbers(self.since) or (kind and self.kinds and kind not in self.kinds):
             return False
         *lines, last = map(numbers, self.fixed)
@@ -63,9 +63,9 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A client library.
 
     parts     texts in lower case; a client uses the library if the name that it reports contains one of them
-    tracker   start of the address of a bug's page; the bug's number completes the address
-    platform  maps each major version of Confluent Platform to the Kafka release that its first minor version contains:
-              7.0 contains Kafka 3.0, so 7 is mapped to (3, 0)
+    tracker   start of the address of a bug's page; the bug's number completes it
+    platform  maps each major version of Confluent Platform to the Kafka release in its first minor version: 7.0
+              contains Kafka 3.0, so 7 is mapped to (3, 0)
     known     the known bugs of the library's versions
     """
 
@@ -109,8 +109,7 @@ def libraries() -> Mapping[str, Library]:
 class Advised:
     """The known bugs of a version.
 
-    known       the bugs, each with the address of its description; bugs that cause a failure mode
-                come first
+    known       the bugs that cause a failure mode, then the other bugs, each with the address of its description
     upgrade_to  the next release without any known bug; '' if there is none, or if the version has no known bug
     """
 
@@ -133,7 +132,7 @@ class Advised:
 def advised(name: str | None, version: str | None, kind: str | None = None) -> Advised:
     """Return the known bugs of a library's version for one kind of client (None: any).
 
-    `name`, `version`: as the client reports them. The result is empty if the library or the version is unknown.
+    `name`, `version`: as the client reports them. Unknown libraries and versions have no known bugs.
     """
     named = (name or "").lower()
     library = next((one for one in libraries().values() if any(part in named for part in one.parts)), None)

@@ -1,8 +1,8 @@
 """Circumstances that modes check before they accuse an application.
 
-While brokers do not answer, calls of a Kafka client wait: for example a commit or a flush, also if a framework makes
-the call. Meanwhile the application cannot poll, and is not at fault. So a mode accuses an application of a delay only
-if brokers, and the group's coordinator, answered the client during that delay.
+While brokers do not answer, calls of a Kafka client wait, for example a commit or a flush. Meanwhile the application
+cannot poll, and is not at fault. So a mode accuses an application of a delay only if brokers, and the group's
+coordinator, answered the client during that delay.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 SETTLES_MS = LEAD_MS
 #: A broker's answer counts as current for this time (ms), because heartbeats come every 3 to 5 s.
 FRESH_MS = 15_000
-#: Without an answer for this time (ms), brokers are away: a healthy broker delays a fetch by at most 0.5 s.
+#: Brokers are away after this time (ms) without an answer. A healthy broker delays a fetch by at most 0.5 s.
 ANSWER_MS = 10_000
 #: A thread is inside a call of a Java client if one of its frames contains one of these texts.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
-#: If dumps over at least this time (ms) show no thread inside a call of the client, the application does not wait for
-#: the client.
+#: An application does not wait for its client if dumps over at least this time (ms) show no thread inside a client's
+#: call.
 STANDS_MS = 10_000
 
 
@@ -38,7 +38,7 @@ READINGS, UNEVEN = 4, 3
 
 
 class _Sign(NamedTuple):
-    """Evidence of whether brokers served the client from `since_ms` to `ts_ms` (epoch ms)."""
+    """Evidence that brokers served the client from `since_ms` to `ts_ms` (epoch ms), or did not."""
 
     since_ms: int
     ts_ms: int
@@ -49,10 +49,10 @@ class _Sign(NamedTuple):
 def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that brokers answered the client around the time `at_ms` (epoch ms).
 
-    A member of a group must also know its coordinator. The circumstance holds if brokers answered after `at_ms`, or at
-    most FRESH_MS (15 s) before it. The circumstance does not hold if data shows an outage between SETTLES_MS (30 s)
-    before `at_ms` and ANSWER_MS (10 s) after it. The circumstance is unknown if no data shows an answer, or if the
-    samples begin less than SETTLES_MS before `at_ms`.
+    The circumstance holds if brokers answered after `at_ms`, or at most FRESH_MS (15 s) before it. It does not hold if
+    data shows an outage between SETTLES_MS (30 s) before `at_ms` and ANSWER_MS (10 s) after it. An unknown coordinator
+    of a group is an outage, too. The circumstance is unknown if no data shows an answer, or if the samples begin less
+    than SETTLES_MS before `at_ms`.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -72,9 +72,9 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     """Return whether the client's process ran around the time `at_ms`, neither frozen nor in a garbage collection.
 
-    The circumstance holds if a thread dump was taken at most SETTLES_MS (30 s) before or after `at_ms`. It also holds
-    if the last READINGS (four) samples up to `at_ms` came regularly: their longest interval is at most UNEVEN (three)
-    times their shortest. Otherwise the circumstance is unknown.
+    It ran if a thread dump was taken at most SETTLES_MS (30 s) before or after `at_ms`. It also ran if the last
+    READINGS (four) samples up to `at_ms` came regularly: their longest interval is at most UNEVEN (three) times the
+    shortest. Otherwise the circumstance is unknown.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump of the process was taken", "process-runs")
@@ -88,8 +88,8 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
 def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that a producer's I/O thread worked around the time `at_ms`. Without data the circumstance is unknown.
 
-    The thread worked if it logged a line in the SETTLES_MS (30 s) before `at_ms`, or if the metric select-total rose in
-    these 30 s or later.
+    The thread worked if it logged a line in the SETTLES_MS (30 s) before `at_ms`. It also worked if the metric
+    select-total rose in these 30 s or later.
     """
     name, since_ms = "io-thread-works", at_ms - SETTLES_MS
     if any(since_ms < one.ts_ms <= at_ms and (_unserved(one) or on_io_thread(one)) for one in window.known_logs):
@@ -103,8 +103,8 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check `coordinator_answers` for a time that may be before the window or before its first known sample.
 
-    Before the client's first data nothing shows whether brokers answered, so the circumstance does not hold. But if
-    dumps show no thread inside a call of the client, the circumstance is unknown.
+    Before the client's first data, nothing shows whether brokers answered. Then the circumstance does not hold. But it
+    is unknown if dumps show no thread inside a call of the client.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -121,7 +121,7 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return the circumstance `coordinator_answers` at the last line if brokers were away at each line; else None."""
+    """Return `coordinator_answers` for the last line if brokers were away at each line; else None."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
@@ -129,9 +129,8 @@ def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance
 def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circumstance | None:
     """Return whether brokers answered while a thread was inside a Kafka client; None if the thread ran other code.
 
-    Stacks do not show librdkafka's C calls. So each thread of an application that uses librdkafka may be inside the
-    client. If no data shows whether brokers answered, the stack decides: if it shows the client, the circumstance does
-    not hold; otherwise the circumstance is unknown.
+    If no data decides, the stack does: the circumstance does not hold if the stack shows the client, else it is
+    unknown. Stacks do not show librdkafka's C calls, so any thread of its application may be inside the client.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)
@@ -169,7 +168,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
                 text = f"the client sent requests, but no heartbeat for {elapsed(silent)}, so it knows no coordinator"
                 yield _Sign(since_ms, ts_ms, False, text)
         if answered or not selected:
-            # Without a select() between the samples the I/O thread read no answer, so missing answers show no outage.
+            # Without a select() between two samples, the I/O thread read no answer. So missing answers show no outage.
             answered_ms, asks = ts_ms, False
             continue
         if asks and ts_ms - answered_ms >= ANSWER_MS:

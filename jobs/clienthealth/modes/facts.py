@@ -32,7 +32,7 @@ class Alerting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The alert for one status of a mode's verdict: suspected or confirmed.
 
     severity  `critical` calls a person, `warning` opens a ticket, `info` does neither
-    hold      minimum time that the status must last before the alert fires, such as `2m`; '' for none
+    hold      how long the status must last before the alert fires, such as `2m`; '' to fire at once
     """
 
     severity: Literal["critical", "warning", "info"]
@@ -49,8 +49,8 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sentence  why the failure happens; values of the verdict's detail replace the names in braces
     vague     replaces `sentence` if the verdict's detail lacks one of these names
     id        the value of the verdict's `detail.cause`; '' if the mode has only one cause
-    title     replaces the mode's title if the mode's title is wrong for this cause
-    summary   replaces the mode's summary if the mode's summary is wrong for this cause
+    title     replaces the mode's title if that is wrong for this cause
+    summary   replaces the mode's summary if that is wrong for this cause
     advice    replaces the mode's action; values of the detail replace names in braces, and a name without a value
               appears in capitals
     lasts     True if the remedy takes time to work, so that the mode's `until_then` is added to the advice
@@ -59,7 +59,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
               distant windows
     timeless  True if lines without a time prove the cause, even if the mode has `needs_times`
 
-    advice_by_library: maps a part of a library's name to the advice that replaces `advice` for this library.
+    `advice_by_library` maps a part of a library's name to the advice that replaces `advice` for this library.
     """
 
     sentence: str
@@ -75,7 +75,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeless: bool = False
 
     def why(self, detail: Mapping[str, Any]) -> str:
-        """Return why the failure happens: `sentence` with the values of `detail`; `vague` if a value is missing."""
+        """Return `sentence` with the values of `detail`; `vague` if a value is missing."""
         values = {
             name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
             for name, value in detail.items()
@@ -96,8 +96,8 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     A confirmed verdict needs data that refutes each innocent explanation.
 
-    looks_like  one sentence: the innocent explanation, a colon, and how the explanation differs from the failure
-    refuted_by  kinds of evidence that refute this explanation: this evidence cannot exist if the explanation is true
+    looks_like  one sentence: the innocent explanation, a colon, and how it differs from the failure
+    refuted_by  kinds of evidence that cannot exist if the explanation is true
     unless      the circumstance (`circumstances.py`) that refutes the explanation; if it is known not to hold, the
                 explanation counts as true; '' for none
     settled_by  the data that would show whether the explanation is true
@@ -123,7 +123,7 @@ class _Filled(dict[str, Any]):
 
 
 def of_library(texts: Mapping[str, str], library: str) -> str:
-    """Return the first text with a key that is a part of the library's name (lower case); '' if there is none."""
+    """Return the first text whose key is a part of the library's name (lower case); '' if there is none."""
     return next((text for part, text in texts.items() if part in library.lower()), "")
 
 
@@ -144,23 +144,22 @@ class Facts:
     background     how the failure comes about, what proves it, and known gaps of the rules; printed by `explain`
     causes         the possible causes; the verdict names one of them in `detail.cause`
     until_then     maps a part of a library's name to what to do with this library until `action` has taken effect
-    loses          True if the failure implies lost records even if no counter shows the loss. For such a failure,
-                   `detail.lost_records` and `detail.lost_bytes` are [minimum, maximum], if known
+    loses          True if the failure implies lost records even if no counter shows the loss. `detail.lost_records` and
+                   `detail.lost_bytes` are then [minimum, maximum], if known
     sums           names in `detail` to sum over the whole incident (`Verdict.counts`). Each sum is a lower bound
     peaks          names in `detail` for which the incident shows the maximum over its windows
     momentary      names in `detail` that are shown only while the newest window has them
     needs_times    why lines without a time cannot prove the failure; '' if these lines can prove it
     explains       modes with symptoms that this failure also causes: these modes are not reported at the same time
     logs_on        True if a process with the failure logs all the time, so that a process without new lines has ended
-    confirmed      settings of the alert on a confirmed failure; by default this alert fires at once, because the
-                   monitor has weighed the evidence
-    suspected      the alert while the failure is suspected, never critical; by default this alert fires after two
-                   minutes, because indirect evidence often disappears within a minute or two
+    confirmed      the alert while the failure is confirmed; by default it fires at once, because the monitor has
+                   weighed the evidence
+    suspected      the alert while the failure is suspected, never critical; by default it fires after two minutes,
+                   because indirect evidence often disappears within a minute or two
     panels         functions in dashboards/panels (evidence, measurements) that draw the first panels of the mode's
                    dashboard
-    places         parts of frames in which a thread waits while the failure lasts. A healthy thread may be in such
-                   a frame for a moment. So one attached dump raises suspicion only if the text around the dump says
-                   that something hangs
+    places         parts of frames in which a thread waits while the failure lasts. A healthy thread may be there for a
+                   moment, so one attached dump raises suspicion only if the text around it says that something hangs
     place_cause    the failure's cause if a stack shows it; '' for no cause
     """
 
@@ -194,8 +193,8 @@ class Facts:
 class ModeFile:
     """The `mode.toml` beside a mode's rules. Raises CatalogueError, with file and key, for a mistake in the file.
 
-    id          the name of the mode's folder, with hyphens instead of underscores
-    lines       log events of the mode by name, in the order of the file
+    id     the name of the mode's folder, with hyphens instead of underscores
+    lines  log events of the mode by name, in the order of the file
     """
 
     def __init__(self, folder: Path) -> None:
@@ -217,7 +216,7 @@ class ModeFile:
         self._reads: dict[Meaning, None] = {}
 
     def reads(self, name: str) -> Meaning:
-        """Return the log event with this name, for use by the mode's judge.
+        """Return the log event `name`, and note that the mode's judge uses it.
 
         `name` is `NAME` (of this mode), `MODE.NAME`, `also-seen.ID` or `self-descriptions.NAME`. Raises CatalogueError
         if there is no such event.
@@ -248,7 +247,7 @@ def _read(folder: Path) -> ModeFile:
 
 
 def mode_file(rules: str) -> ModeFile:
-    """Return the `mode.toml` beside a mode's rules; each file is read once. `rules`: `__file__` of `rules.py`."""
+    """Return the `mode.toml` beside a mode's rules. `rules`: `__file__` of `rules.py`."""
     return _read(Path(rules).parent)
 
 
@@ -261,7 +260,7 @@ def _lines(of: str) -> Mapping[str, Meaning]:
 class Limits(Checked):
     """Base of each mode's `Thresholds`.
 
-    The fields' defaults come from the ModeFile that the subclass names with `of=`.
+    The defaults of the fields come from the ModeFile that the subclass names with `of=`.
     """
 
     def __init_subclass__(cls, *, of: ModeFile) -> None:

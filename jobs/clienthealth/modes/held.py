@@ -1,4 +1,4 @@
-"""Find threads that stay at one place (for example in the same frames) over several thread dumps."""
+"""Find threads that stay at one place, for example in the same frames, over several thread dumps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clienthealth.model.wording import elapsed
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A thread that stays at one place.
+    """A thread that stays at one place, for example in the same frames.
 
     `seen`: the consecutive dumps that show the thread at that place, as pairs (dump, thread).
     """
@@ -20,22 +20,22 @@ class Held:
 
     @property
     def dump(self) -> ThreadDump:
-        """The last dump that shows the thread at the place where it stays."""
+        """The last dump that shows the thread at its place."""
         return self.seen[-1][0]
 
     @property
     def thread(self) -> Thread:
-        """The thread as the last dump shows it."""
+        """The thread as the last dump of its stay shows it."""
         return self.seen[-1][1]
 
     @property
     def since_ms(self) -> int:
-        """The time (epoch ms) of the first dump that shows the thread at the place where it stays."""
+        """The time (epoch ms) of the first dump that shows the thread at its place."""
         return self.seen[0][0].ts_ms
 
     @property
     def seconds(self) -> float:
-        """How long (s) dumps show the thread at the place where it stays; 0 for a single dump."""
+        """The time (s) from the first dump of the stay to the last; 0 for a single dump."""
         return (self.dump.ts_ms - self.since_ms) / 1000
 
     @property
@@ -46,7 +46,7 @@ class Held:
 
     @property
     def repeated(self) -> str:
-        """Return the number of dumps and their time span, as part of a sentence; '' for one dump."""
+        """The number of dumps and their time span, as part of a sentence; '' for one dump."""
         return f" in {len(self.seen)} dumps over {elapsed(self.seconds)}" if self.seen[1:] else ""
 
 
@@ -57,13 +57,13 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """Return a `Held` for each thread in each dump: the series of dumps, up to that dump, with the thread at one place.
+    """Return a `Held` for each thread in each dump: the consecutive dumps up to that one with the thread at one place.
 
-    A dump that shows the thread elsewhere, or not at all, breaks a series. `dumps` are in order of time.
+    `dumps` are in order of time. A dump that shows the thread elsewhere, or not at all, ends a stay.
 
     where    returns a thread's place in a dump; None if the thread is left out
-    threads  returns those threads of a dump that are examined
-    stays    returns False if other data shows that the thread moved between the dumps; a new series then begins
+    threads  returns the threads of a dump that are examined
+    stays    returns False if other data shows that the thread moved between the dumps; a new stay then begins
     """
     found: list[Held] = []
     before: dict[tuple[str, Hashable], Held] = {}

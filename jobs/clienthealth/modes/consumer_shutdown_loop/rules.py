@@ -47,7 +47,7 @@ REFUSED, CONNECTOR_CONFIG = map(FILE.reads, ("close-refused", "self-descriptions
 
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
 STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
-#: A thread in one of these socket calls waits, although thread dumps show the thread as RUNNABLE.
+#: A thread in one of these socket calls waits, although thread dumps show it as RUNNABLE.
 SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.SocketDispatcher.read")
 
 
@@ -116,7 +116,7 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
     dump, thread = seen.stay.dump, seen.stay.thread
     text = f"'{thread.name}' has been inside close() for at least {elapsed(seen.seconds)}, in {innermost(thread)}"
     given = None if in_foreign_code(thread) else coordinator_answers(window, seen.last_ms)
-    # If the process has several consumers and this consumer's last poll is unknown, `thread` may close another one.
+    # If the process has several consumers, and the last poll of this one is unknown, `thread` may close another one.
     alone = sum(thread.name.startswith(CONSUMER_THREADS) for thread in dump.threads) < 2
     certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
@@ -155,9 +155,7 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
-    """True if the lines (`storm`) and dumps (`stay`) of a thread prove a loop, although they cover only a short
-    time.
-    """
+    """Return True if a thread's lines (`storm`) and dumps (`stay`) prove a loop, although they cover a short time."""
     if window.readings or events(window, OUTAGE):
         return False
     if stay and any(has_frame(thread, STOPPING_FRAME) for _, thread in stay.seen):
@@ -184,7 +182,7 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return the lines of a thread's longest series of bursts; gaps below `gap_seconds` do not end a series."""
+    """Return the lines of a thread's longest series of bursts. Gaps below `gap_seconds` do not end a series."""
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
     return max(_rows(bursts, limits.gap_seconds), key=spanned, default=[])
@@ -221,7 +219,7 @@ def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
 
 
 def _moves(stay: Held, limits: Thresholds) -> bool:
-    """Return True if the thread's frames change between dumps: the thread loops, even if it gets little CPU time."""
+    """Return True if the thread's frames change between dumps: it loops, even if it gets little CPU time."""
     return len(stay.seen) >= limits.min_repeats and len({thread.frames for _, thread in stay.seen}) > 1
 
 
@@ -284,7 +282,7 @@ BLIND_POLLS = "nothing shows that the consumer polls, and no thread dump shows w
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if a Java consumer has not polled for at least `silent_poll_seconds`."""
+    """Return one flag per window: True if a Java consumer has not polled for at least `silent_poll_seconds`."""
     return (w.last("last-poll-seconds-ago") >= limits.silent_poll_seconds) & (w.samples >= MIN_READINGS)
 
 
@@ -299,7 +297,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """For each window, True if a Java consumer has not polled for a long time (`silent`); False for Scala consumers."""
+    """Return one flag per window: True if a Java consumer has not polled for a long time (see `silent`)."""
     return silent(w, thresholds) if w.kind == "consumer" else np.zeros(len(w), np.bool_)
 
 
@@ -307,7 +305,7 @@ GATE = Gate(blind, suspects)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if the consumer was closed, or consumes again."""
+    """Return True if the consumer was closed, or consumes again."""
     w = window.table
     if window.client.kind == "consumer":
         polled = w.last("last-poll-seconds-ago")[0] < thresholds.silent_poll_seconds
@@ -326,7 +324,7 @@ CONSUMER_THREADS = ("kafka-coordinator-heartbeat-thread", "consumer_background_t
 class Closing(NamedTuple):
     """A thread's stay inside close(), according to thread dumps.
 
-    stay     the unbroken row of dumps with the thread inside close()
+    stay     the consecutive dumps with the thread inside close()
     last_ms  the last time (epoch ms) at which the thread was certainly inside: the time of the last dump, or of a later
              sample, because a client sends no samples after close()
     """
@@ -336,7 +334,7 @@ class Closing(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """A lower bound (s) of the time that the thread has been inside close()."""
+        """The minimum time (s) that the thread has been inside close()."""
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:
@@ -349,7 +347,7 @@ def closing(window: ClientWindow) -> Closing | None:
     inside = held(window.dumps, lambda _, thread: CLOSE if has_frame(thread, CLOSE) else None)
     closed = [event.ts_ms for event in window.known_logs if event in CLOSED]
     if closed and not has_polled(window, closed[-1]):
-        return None  # The thread has returned from this client's close(), and now closes another client.
+        return None  # The thread has returned from this client's close(), and now closes another one.
     still = [stay for stay in inside if stay.dump is window.dumps[-1] and not has_polled(window, stay.since_ms)]
     newest = [(reading.ts_ms, polled) for reading in window.readings[-1:] if (polled := polled_ms(reading)) is not None]
     found = []

@@ -56,11 +56,11 @@ FILE = mode_file(__file__)
 ID = FILE.id
 POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "commit-refused", "thread-died", "held"))
 
-#: If a polling thread ended at most this long (ms) before or after the last poll, its end explains why polls stopped.
+#: A polling thread that ended at most this time (ms) before or after the last poll explains why polls stopped.
 SAME_END_MS = 5000
-#: Kafka Streams polls a consumer with this suffix of its client id only while it restores state.
+#: Kafka Streams polls a consumer whose client id has this suffix only while it restores state.
 _RESTORES = "-restore-consumer"
-#: A client that does not report polls counts as inside poll() if it waited in its selector in the last WAITED_SECONDS.
+#: A client that reports no polls counts as inside poll() if it waited in its selector in the last WAITED_SECONDS.
 WAITED_SECONDS = 10.0
 
 
@@ -85,7 +85,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # Dumps and metrics may show one slow batch. To count it only once, use `_outside` only if there is no other fact.
+    # Dumps and metrics may show the same slow batch, so `_outside` is used only if there is no other fact.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
@@ -109,11 +109,11 @@ def interval(w: Windows) -> Floats:
 
 
 def idle(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if the consumer need not poll.
+    """Return one flag per window: True if the consumer need not poll.
 
-    A consumer need not poll if it has no partitions, or if it has no lag and never consumed a record. Exception: a
-    consumer without partitions must poll if it stopped its heartbeats (function `left`), because with the protocol of
-    KIP-848 a consumer that polls too rarely loses its partitions.
+    It need not if it has no lag and never consumed a record, or if it has no partitions. But a consumer that stopped
+    its heartbeats (function `left`) must poll even without partitions. With the protocol of KIP-848, a consumer that
+    polls too rarely loses its partitions.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -123,18 +123,19 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
 
 
 def takes(w: Windows) -> Bools:
-    """For each window, True if the positions of a librdkafka consumer rose, or if its lag is 0 at the last sample."""
+    """Return one flag per window: True if a librdkafka consumer's positions rose, or its lag is 0 at the end."""
     positions = w.once_for_rows("consumer: positions", lambda: Column(w.summed("position")))
     taken: Bools = w.reported(positions) & (w.rose(positions) | (w.last(lags(w)) == 0))
     return taken
 
 
 def too_long(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if a consumer that must poll was outside poll() for too long.
+    """Return one flag per window: True if a consumer that must poll was outside poll() for too long.
 
-    One of three signs is enough: (1) the consumer was outside poll() for max.poll.interval.ms; (2) its last poll is
-    longer ago than `suspect_share` of max.poll.interval.ms; (3) it stopped its heartbeats (function `left`). An unknown
-    max.poll.interval.ms counts as the option's default.
+    One of three signs is enough:
+    - The consumer was outside poll() for max.poll.interval.ms (if unknown, the option's default).
+    - Its last poll is longer ago than `suspect_share` of max.poll.interval.ms.
+    - It stopped its heartbeats (function `left`).
     """
     seconds = seconds_away(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
@@ -149,10 +150,10 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 
 
 def left(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if the client stopped its heartbeats, perhaps because its application does not poll.
+    """Return one flag per window: True if the client stopped its heartbeats, perhaps because of missing polls.
 
-    A client stops its heartbeats when max.poll.interval.ms has passed without a poll, but also while its coordinator
-    does not answer.
+    A client stops its heartbeats when max.poll.interval.ms has passed without a poll, and while its coordinator does
+    not answer.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
@@ -162,11 +163,10 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 
 
 def circling(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if the group removes the consumer again and again because the consumer is too long outside
-    poll().
+    """Return one flag per window: True if the group removes the consumer repeatedly for its long times outside poll().
 
-    Three signs show that: the consumer joins its group repeatedly, its longest time outside poll() fits between two
-    joins, and its lag grows. If that time does not fit, other members cause the rebalances.
+    The consumer then joins its group repeatedly, its longest time outside poll() fits between two joins, and its lag
+    grows. If that time does not fit, other members cause the rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -175,30 +175,29 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
 
 
 def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if brokers refuse a share consumer's acknowledgements, perhaps because its locks on records
-    expired while it was outside poll().
+    """Return one flag per window: True if brokers refuse a share consumer's acknowledgements.
+
+    Perhaps its locks on records expired while it was outside poll().
     """
     refused: Bools = w.grown("acknowledgements-error-total") > 0
     return refused & (seconds_away(w) >= limits.shortest_lock_seconds)
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if a consumer that must poll has not polled for `silent_seconds`, whatever its
-    max.poll.interval.ms.
-    """
+    """Return one flag per window: True if a consumer that must poll has not polled for `silent_seconds`."""
     silent_long: Bools = (seconds_since(w) >= limits.silent_seconds) & (w.samples >= MIN_READINGS)
     return silent_long & ~idle(w, limits)
 
 
 def unseen(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if a client that reports no times of polls (Java up to 2.3) does not fetch."""
+    """Return one flag per window: True if a client that reports no times of polls (Java up to 2.3) does not fetch."""
     reported = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
     counted = (w.count("fetch-total") >= MIN_READINGS) & ~w.rose("fetch-total")
     return counted & ~reported & ~idle(w, limits)
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """For each window, True if the application was outside poll() for too long, or nothing shows that it polls."""
+    """Return one flag per window: True if the application was outside poll() for too long, or may not poll at all."""
     long = too_long(w, thresholds) | silent(w, thresholds) | outlasting_locks(w, thresholds)
     return long | circling(w, thresholds) | unseen(w, thresholds)
 
@@ -281,7 +280,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if the current time outside poll() is much longer than the time between any two earlier polls."""
+    """Return a fact if the application is outside poll() for much longer than between any two earlier polls."""
     spell = outside(window)
     if spell is None or not silent(w, limits)[0] or interval(w)[0] > limits.assumed_poll_interval_seconds:
         return []
@@ -307,7 +306,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
-    # If this consumer polled in time, other members caused the rebalance, so its refused commit is no evidence.
+    # If this consumer polled in time, other members caused the rebalance. Then its refused commit is no evidence.
     w = window.table
     if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
@@ -392,7 +391,7 @@ def _ended(
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     """Judge a client that stopped sending samples. Returns None if the missing samples show nothing about its polls.
 
-    librdkafka delivers its statistics only inside poll(). So missing statistics may mean that the application does not
+    librdkafka delivers its statistics only inside poll(), so missing statistics may mean that the application does not
     poll.
     """
     if window.departed_ms is None:
@@ -442,7 +441,7 @@ def _cause(window: ClientWindow, w: Windows, limits: Thresholds) -> str:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if the application polls throughout the window.
+    """Return True if the application polls throughout the window.
 
     A single poll is not enough: a member that is removed again and again polls once each time it returns.
     """

@@ -1,11 +1,10 @@
-"""Find the topic with the slow handler that keeps a consumer's application away from other topics.
+"""Find the topic whose slow handler keeps a consumer's application away from other topics.
 
-Java. One poll loop handles the records of all topics. So the time between two polls is the sum of the handlers' times
-for the records of the first poll. If one handler is slow, the time between polls is proportional to the number of
-records of this handler's topic. So the time per record (time between polls / the topic's records) is nearly constant
-for the slow topic; for other topics it varies from poll to poll. The number of records in a poll is computed from the
-position in the partition (`records-lead` grows with the position). `records-consumed-total` is of no use, because this
-counter rises only after the application has received all records of a fetch.
+Java. One poll loop handles the records of all topics, so the time between two polls is the sum of the handlers' times.
+If one handler is slow, the time between polls is proportional to its topic's number of records. So the time per record
+(time between polls / the topic's records) is nearly constant for the slow topic, and varies for other topics. The
+number of records in a poll is computed from the position in the partition, because `records-lead` grows with it.
+`records-consumed-total` is of no use: it rises only after the application has received all records of a fetch.
 
 librdkafka. All topics may share one queue to the application. Then each topic reports the length of the whole queue,
 and no topic is fetched while the queue is full. If the position of only one topic still moves, this topic has the slow
@@ -23,7 +22,7 @@ from clienthealth.model.readings import Reading
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
     """Return the topic with record counts proportional to the times between polls; None if no topic stands out.
 
-    If all polls returned records of the same single topic, the function returns this topic without a comparison.
+    If all polls returned records of the same single topic, that topic is returned without a comparison.
 
     readings        samples of one client in order of time
     least_seconds   minimum time (s) between two polls; shorter times are left out
@@ -42,9 +41,7 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
 
 def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:
-    """Yield a pair for each poll: seconds until the next poll (or the last sample), and topic → number of records that
-    the poll returned.
-    """
+    """Yield (seconds until the next poll or the last sample, number of returned records by topic) for each poll."""
     before: Mapping[str, float] = {}
     moved_by: Mapping[str, float] = {}
     away = 0.0
@@ -65,7 +62,7 @@ def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str
 class Alone(NamedTuple):
     """The only topic that the application handled from sample `first` to sample `last`.
 
-    `records`: number of handled records of this topic; `starved`: other topics, with records that were not handled.
+    `records`: number of its handled records. `starved`: other topics, whose records were not handled.
     """
 
     topic: str
@@ -84,8 +81,8 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     """Return the one topic handled in the newest samples; None if there is none, or if no other topic starves.
 
     The newest samples are those since `since_ms` (epoch ms) and since the last move of another topic's position. A
-    topic starves if unread records of this topic wait at the last sample, or if its position moved earlier, but not
-    within the newest samples.
+    topic starves if its unread records wait at the last sample. It also starves if its position moved earlier, but not
+    in the newest samples.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()
@@ -97,7 +94,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     if len(handled) != 1:
         return None
     (topic,) = handled
-    # The consumer may have gained or lost the topic since `begin`, so use only samples that contain the topic.
+    # The consumer may have gained or lost the topic since the sample `begin`, so use only samples that contain it.
     (first, before), *_, (last, now) = [one for one in positioned[begin:] if topic in one[1]]
     waiting = {t.topic for t in last.topics if (t.metrics.get("records-lag") or 0) > 0}
     starved = sorted((waiting | moved(positioned[0][1], before).keys()) - handled)
@@ -105,7 +102,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
 
 
 def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str, float]:
-    """Return a map from topic to the number of records, above 0, that the application took between two samples.
+    """Return, by topic, the number of records above 0 that the application took between two samples.
 
     `before`, `now`: the positions in the two samples, by topic.
     """
@@ -115,7 +112,7 @@ def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str,
 def positions(reading: Reading, metric: str = "records-lead") -> dict[str, float]:
     """Return the application's position in each topic: the sum of its positions in the topic's partitions.
 
-    `metric`: the metric that holds the position, `records-lead` (Java) or `position` (librdkafka).
+    `metric`: the metric that contains the position, `records-lead` (Java) or `position` (librdkafka).
     """
     by_topic: dict[str, float] = {}
     for topic in reading.topics:

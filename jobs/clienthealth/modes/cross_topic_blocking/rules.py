@@ -63,22 +63,18 @@ def without_fetches(w: Windows, limits: Thresholds) -> Runs:
 
 
 def full(topic_queues: Queues, limits: Thresholds) -> Bools:
-    """Return one flag per queue: True if it is a librdkafka queue that is filled to `librdkafka_full_ratio` of its
-    limit.
-    """
+    """Return one flag per queue: True if a librdkafka queue is filled to `librdkafka_full_ratio` of its limit."""
     return topic_queues.share >= limits.librdkafka_full_ratio
 
 
 def starving(topic_queues: Queues) -> Bools:
-    """Return one flag per queue: True if it is a librdkafka queue that is empty although records wait on the broker."""
+    """Return one flag per queue: True if a librdkafka queue is empty although records wait on the broker."""
     empty: Bools = topic_queues.share == 0
     return empty & (topic_queues.lag > 0)
 
 
 def held_up(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if a librdkafka client's last sample shows one topic with a full queue and another topic
-    that starves.
-    """
+    """Return one flag per window: True if librdkafka's last sample has one full queue and one starving topic."""
     of_topics = queues(w)
     culprit = flagged(w, of_topics.window[full(of_topics, limits)])
     victim = flagged(w, of_topics.window[starving(of_topics)])
@@ -96,7 +92,7 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
 
 
 def in_one_queue(w: Windows) -> Bools:
-    """For each window, True if all topics (two or more) of a librdkafka client share one queue.
+    """Return one flag per window: True if all topics (two or more) of a librdkafka client share one queue.
 
     Two signs show this: records of each topic wait on the broker, and all topics report one queue length above 0.
     """
@@ -110,12 +106,12 @@ def in_one_queue(w: Windows) -> Bools:
 
 
 def stays_away(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if a Java application stayed outside poll() for at least `slow_poll_seconds`."""
+    """Return one flag per window: True if a Java application stayed outside poll() for at least `slow_poll_seconds`."""
     return (seconds_away(w) >= limits.slow_poll_seconds) & (w.samples >= MIN_READINGS)
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """For each window, True if fetches, queues or polls suggest this failure."""
+    """Return one flag per window: True if fetches, queues or polls suggest this failure."""
     if w.kind == "legacy-consumer":
         return flagged(w, without_fetches(w, thresholds).window)
     unfetched = flagged(w, without_records(w, thresholds).window)
@@ -147,7 +143,7 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
 
 def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     facts, detail = _blockade(window, w, limits) or ([], {})
-    # Without samples, assume that the consumer reads several topics, so that dumps alone can show the failure.
+    # Without samples, the consumer may read several topics, so dumps alone can show the failure.
     several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
     return conclude(ID, facts, detail, GATE.reason(w, limits))
@@ -161,7 +157,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
     for at in np.argsort(-runs.seconds, kind="stable"):
         blocked = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
         chunks_of = [_topics(reading, "queue-chunks") for reading in blocked.readings[1:]]
-        # If the client's options do not give the maximum length of a queue, a queue that is never empty counts as full.
+        # If the client's options lack the maximum length of a queue, a queue that is never empty counts as full.
         least = limit if configured else min(limit, 1)
         at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= least for q in chunks_of)]
         empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]
@@ -325,8 +321,8 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
-    # An old client does not report its last poll, so use the longest time outside poll() that selector metrics show.
-    # Selector metrics may not show a single short poll().
+    # An old client does not report its last poll. Use the longest time outside poll() that selector metrics show,
+    # although they may miss a short poll().
     reported = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):
@@ -349,7 +345,7 @@ def _seconds_away(reading: Reading) -> float:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if the client fetches or consumes again."""
+    """Return True if the client fetches or consumes again."""
     counters = ("fetch-requests-total", "records-consumed-total", "fetch-total")
     return any(window.table.rose(name)[0] for name in counters)
 

@@ -41,9 +41,9 @@ CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-fa
 AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tls"))
 
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
-#: From this number of lost connections per second on, brokers refuse connections: time-outs end fewer connections.
+#: Brokers refuse connections if a client loses at least this number per second. Time-outs end fewer connections.
 REFUSED_PER_SECOND = 0.2
-#: An error means that too few replicas are in sync if its name (only the letters, in lower case) contains one of these.
+#: An error with one of these texts in its name (only letters, in lower case) means that too few replicas are in sync.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
@@ -72,7 +72,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
     stands_still = reason == BLIND_FROZEN
-    # A client that delivered records earlier in the window does not stand still, even if records fail at the end.
+    # A client that delivered records earlier in the window is not stalled, even if records fail at the end.
     delivers = reason in (None, FAILING) and not facts and _delivers(w, thresholds)
     if not stands_still:
         facts += _logged(window, bool(facts), delivers, thresholds)
@@ -92,9 +92,7 @@ def _delivers(w: Windows, limits: Thresholds) -> bool:
 
 
 def grown_since(w: Windows, name: str, since: Ints) -> Floats:
-    """Return, for each window, by how much a counter rose from the sample in row `since` to the window's end; 0 if
-    unknown.
-    """
+    """Return, per window, by how much a counter rose from row `since` to the window's end; 0 if unknown."""
     column = w.column(name)
     lo = np.clip(since, w.lo, w.hi)
     return or_zero(column.last(lo, w.hi) - column.first(lo, w.hi))
@@ -103,8 +101,8 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
     """Return the signs of a fault: a map from the description of each sign to one value per window.
 
-    A window shows a sign if the sign's value is above 0. `{}` in a description stands for this value. `since`: for each
-    window, the row (sample) from which on counters are compared.
+    A window shows a sign if the value is above 0. `{}` in a description stands for the value. `since`: for each window,
+    the row (sample) from which on counters are compared.
     """
     return {
         **{f"{name} rose by {{:,.0f}}": grown_since(w, name, since) for name in TROUBLES},
@@ -115,19 +113,18 @@ def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
 
 
 def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
-    """Return, for each of the windows at the positions `windows`, how long (s) records may wait without suspicion."""
+    """Return how long (s) records may wait without suspicion, for each of the windows at the positions `windows`."""
     share = limits.delivery_timeout_share * w.option("delivery.timeout.ms", windows) / 1000
     return np.maximum(limits.min_stalled_seconds, np.fmin(limits.suspect_stalled_seconds, share))
 
 
 def stalled(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if records wait too long and one of the `troubles` occurred meanwhile."""
+    """Return one flag per window: True if records wait too long, and one of the `troubles` occurred meanwhile."""
     since, seconds = stalls(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & (seconds >= limits.min_stalled_seconds)
     some = np.flatnonzero(suspected)
     if len(some):
-        # A failed record proves that delivery.timeout.ms has passed, so a window with failed records needs no minimum
-        # wait.
+        # A failed record proves that delivery.timeout.ms has passed. Then no minimum wait is needed.
         long = (seconds[some] >= patience(w, some, limits)) | failed_since(w.at(some), since[some])
         signs = [sign > 0 for sign in troubles(w.at(some), since[some]).values()]
         suspected[some] = long & np.logical_or.reduce(signs)
@@ -138,10 +135,9 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
 def net(w: Windows) -> Floats:
     """Return the number of delivered records of each window; NaN if unknown.
 
-    For a client without `record-ack-total`, the result is the number of attempts to send a record, minus retries and
-    failed records. A record that brokers refuse until it expires adds 0: each attempt is subtracted as a retry or, at
-    the end, as a failure. Records that fail without a send make the number too small, so 0 or less does not prove that
-    nothing was delivered.
+    Without `record-ack-total`, this is the number of attempts to send a record, minus retries and failed records. A
+    record that brokers refuse until it expires adds 0: each attempt is subtracted as a retry or as a failure. Records
+    that fail without a send make the number too small, so 0 or less does not prove that nothing was delivered.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
@@ -151,14 +147,14 @@ def net(w: Windows) -> Floats:
 
 @per_windows
 def refused(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if brokers refuse every record until it expires."""
+    """Return one flag per window: True if brokers refuse every record until it expires."""
     failed, retried = (or_zero(w.grown(name)) for name in ("record-error-total", "record-retry-total"))
     lasting = (w.samples >= MIN_READINGS) & (lasted(w) >= limits.suspect_stalled_seconds)
     return lasting & (failed > 0) & (retried >= failed) & (net(w) <= 0)
 
 
 def frozen(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if select-total rose by less than `min_select_growth` within the last `frozen_seconds`."""
+    """Return one flag per window: True if select-total rose by too little (`min_select_growth`) in `frozen_seconds`."""
     recent = w.ts[w.rows] > (w.ts[w.last_row] - 1000 * limits.frozen_seconds)[w.window_of_row]
     before = w.reduced(np.fmax, np.where(recent, np.nan, w.col("select-total")[w.rows]))
     return w.last("select-total") - before < limits.min_select_growth
@@ -169,7 +165,7 @@ NO_WAIT, LIVING, STUCK = 0, 1, 2
 
 @per_windows
 def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return, for each window: NO_WAIT if no records wait too long; else LIVING if the I/O thread runs, else STUCK."""
+    """Return LIVING or STUCK, the I/O thread's state, for each window in which records wait too long; else NO_WAIT."""
     waits = stalled(w, limits)
     state = waits.astype(np.int8)
     if waits.any():
@@ -178,9 +174,7 @@ def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """For each window, True if records wait too long while the I/O thread runs, or if brokers refuse every record until
-    it expires.
-    """
+    """Return one flag per window: True if records wait too long although the I/O thread runs, or are all refused."""
     waits: Bools = io_thread(w, thresholds) == LIVING
     return waits | refused(w, thresholds)
 
@@ -238,18 +232,18 @@ def _load(w: Windows) -> str:
 
 
 def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limits: Thresholds) -> list[Fact]:
-    """Return facts from the log; lines on failed attempts or on waiting records only raise suspicion."""
+    """Return facts from the log. Lines on failed attempts or on waiting records only raise suspicion."""
     expired = events(window, EXPIRED)
     apart = spanned(expired) >= limits.expiries_apart_seconds
     shown = expired and (apart or stalls_by_metrics or not delivers)
     facts = [_expiries(expired, apart and not delivers)] if shown else []
-    # Include lines of earlier windows, because a window may end between two attempts to deliver a batch.
+    # Lines of earlier windows count, because a window may end between two attempts to deliver a batch.
     seen = replace(window, logs=window.known_logs)
     failed = sorted([*_refused(seen), *_unreachable(seen), *events(seen, TIMED_OUT, UNANSWERED)], key=lambda e: e.ts_ms)
-    # The records of the first line had already waited for `waitMs` when the line was logged.
+    # When the first line was logged, its records had already waited for `waitMs`.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
-    # librdkafka times out a request only when its records expire, so lines about requests count whatever their times.
+    # librdkafka times out a request only when its records expire. So lines about requests count whatever their times.
     lasting |= sum(event.repeats for event in failed if "request" in event.captures) >= limits.min_failed_lines
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} like {quoted(failed[-1].text)}"
@@ -260,8 +254,8 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 def _tried_for(refused: Sequence[LogEvent]) -> float:
     """Return a lower bound (s) of a batch's wait; infinite if the client will not send the batch again.
 
-    If the option `retries` has its default ENDLESS, the number of attempts made is ENDLESS minus the remaining attempts
-    that a log line states. Each attempt takes at least 0.1 s.
+    A log line states the remaining attempts. If `retries` has its default ENDLESS, the number of attempts made is
+    ENDLESS minus the remaining ones. Each attempt takes at least 0.1 s.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):
@@ -349,7 +343,7 @@ def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if several samples show deliveries and no record of the stall is still waiting."""
+    """Return True if several samples show deliveries, and no record of the stall still waits."""
     w = window.table
     return bool(w.rises(delivered(w))[0] > 1) and _delivers(w, thresholds)
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
-#: Dumps less than APART_SECONDS apart count as one, because two exporters may each take a dump at almost the same time.
+#: Dumps less than APART_SECONDS apart count as one, because two exporters may take a dump at almost the same time.
 APART_SECONDS = 5.0
-#: A thread that uses at most LITTLE times `still_cpu_share` of a CPU between two dumps only wakes up now and then.
+#: A thread only wakes up now and then if it uses at most LITTLE times `still_cpu_share` of a CPU between two dumps.
 LITTLE = 5
 #: Causes in which the I/O thread waits for something outside the client.
 HELD = ("callback-blocked", "io-thread-blocked")
@@ -46,8 +46,8 @@ Caused = list[tuple[Fact, str]]
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
     """Return (facts, doubts) on an I/O thread that runs code outside the Kafka client, such as a callback.
 
-    A fact shows that the thread stays in this code. A doubt shows the thread in this code, but no data shows whether it
-    returned to the client's code. A wait longer than `overdue_seconds` counts as endless.
+    A fact shows that the thread stays in this code. A doubt shows the thread in this code, but not whether it returned
+    to the client. A wait longer than `overdue_seconds` counts as endless.
     """
 
     def place(dump: ThreadDump, thread: Thread) -> Hashable:
@@ -69,7 +69,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 
 
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
-    """Return a fact if the newest dumps show an I/O thread in one callback; [] if the client reports select-total."""
+    """Return a fact if the newest dumps show an I/O thread in one callback; [] if select-total is reported."""
 
     def callback(_: ThreadDump, thread: Thread) -> Hashable:
         entered = (at for at, frame in enumerate(thread.frames) if any(part in frame for part in CALLBACK_FRAMES))
@@ -89,25 +89,25 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
     """Return what a dump proves about an I/O thread outside the client's code; None if the thread may still return.
 
-    A wait without a time limit counts as endless if it has lasted longer than `overdue_seconds`.
+    A wait without a time limit counts as endless after `overdue_seconds`.
     """
     thread, dump, meanwhile = stay.thread, stay.dump, _meanwhile(window, stay, limits)
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
     in_wait = f"in {'.'.join(wait.split('.')[-2:])}"
     if cause == "send-in-callback":
-        # Outside a callback, a logger called send(), perhaps on another producer, so the wait proves no deadlock.
+        # Outside a callback, a logger called send(). It may use another producer, so the wait proves no deadlock.
         caller = "the callback's own" if in_callback(thread) else "a logger's"
         why = f"{caller} send() waits for metadata or memory that only this thread can provide"
         return _seen(stay, f"{in_wait}: {why}", direct=in_callback(thread) and not _came_back(window, dump))
     if cause not in HELD:
-        # If another producer of the process may deliver the awaited result, one dump of the wait proves nothing.
+        # One dump of the wait proves nothing if another producer of the process may deliver the awaited result.
         alone = sum(map(is_network_thread, dump.threads)) == 1
         proves = thread.state == "WAITING" and (alone or meanwhile is not None)
         why = "inside a callback: the thread waits for a result that only this thread could deliver"
         return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
     if has_frame(thread, "java.lang.Runtime.exit"):
         return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
-    # A thread that sleeps in two dumps may have sent a batch between them, unless the thread used no CPU time.
+    # A thread that sleeps in two dumps may have sent a batch in between, unless it used no CPU time.
     if meanwhile is not None and (meanwhile or not sleeps(thread)):
         sure = bool(meanwhile) or _is_unchanged(window, stay)
         direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
@@ -134,7 +134,6 @@ def _inside(thread: Thread) -> str:
 
 
 def _cause_of(thread: Thread) -> str | None:
-    """Return the id of the cause that the thread's frames show; None if they show none."""
     if has_frame(thread, "ProduceRequestResult.await"):
         return "flush-in-callback" if has_frame(thread, "KafkaProducer.flush") else "get-in-callback"
     if any(has_frame(thread, wait) for wait in WAITS):
@@ -145,7 +144,7 @@ def _cause_of(thread: Thread) -> str | None:
 
 
 def _came_back(window: ClientWindow, dump: ThreadDump) -> bool:
-    """Return True if select-total rose after the dump: the I/O thread has returned to its selector."""
+    """Return True if select-total rose after the dump, because then the I/O thread has returned to its selector."""
     return _rises(window, dump.ts_ms + 1)
 
 
@@ -169,7 +168,7 @@ def _is_unchanged(window: ClientWindow, stay: Held) -> bool:
 
 
 def _around(window: ClientWindow, dump: ThreadDump) -> float:
-    """Return how long (s) select-total stayed unchanged around a dump; 0 if no sample after the dump shows that."""
+    """Return how long (s) select-total stayed unchanged around a dump; 0 if no later sample shows that."""
     known = reported(window.readings, SELECTS)
     before = [count for ts_ms, count in known if ts_ms <= dump.ts_ms]
     same = [ts_ms for ts_ms, count in known if before and count == before[-1]]
@@ -177,7 +176,7 @@ def _around(window: ClientWindow, dump: ThreadDump) -> float:
 
 
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
-    """Return part of a sentence: the CPU time that the thread used between the dumps of `stay`; '' if unknown.
+    """Return the CPU time that the thread used between the dumps of `stay`, as part of a sentence; '' if unknown.
 
     Return None if the thread may have moved between these dumps.
     """
@@ -204,9 +203,8 @@ def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
     """Return (facts that show the end of an I/O thread, name of the exception that ended it or None if unknown).
 
-    A log line can show the end. Complete dumps can also show the end: threads are in send() or flush(), but no I/O
-    thread exists. If these dumps span less than APART_SECONDS, they are indirect evidence: the I/O thread may just be
-    starting.
+    A log line shows the end. So do complete dumps with threads in send() or flush(), but without an I/O thread. If
+    these dumps span less than APART_SECONDS, they are indirect evidence, because the I/O thread may just be starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)

@@ -51,8 +51,7 @@ CLOSED_PRODUCER, DIED = map(FILE.reads, ("producer-not-closed.closed", "producer
 #: Causes that make the I/O thread wait for a limited time: the wait ends by itself.
 BOUNDED = ("send-in-callback", "flush-refused")
 
-#: If callback-time-max grows between two samples by at least this share of the time between them, a callback is still
-#: running.
+#: A callback is still running if callback-time-max grows by at least this share of the time between two samples.
 RUNNING_SHARE = 0.9
 
 
@@ -84,7 +83,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     dead, thrown = died(window)
     dumped = [*dead, *deadlocked(window), *dumped]
     facts = [fact for fact, _ in dumped] + measured
-    # Back-pressure alone also fills the buffer, so lines about a full buffer are evidence only beside other facts.
+    # Back-pressure alone fills the buffer, too. So lines about a full buffer are evidence only beside other facts.
     if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
@@ -129,11 +128,11 @@ def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
 class Frozen(NamedTuple):
     """Stretches in which `select-total` did not change, although the I/O thread should have used its selector.
 
-    runs        the stretches; each other field has one value per stretch
-    filling     True if the buffer filled during the stretch
-    overdue     True if records had waited longer than request.timeout.ms at the end of the stretch
-    busy_from   index of the sample from which on records waited
-    timeout     request.timeout.ms in seconds, NaN if unknown
+    runs       the stretches; each other field has one value per stretch
+    filling    True if the buffer filled during the stretch
+    overdue    True if records had waited longer than request.timeout.ms at the end of the stretch
+    busy_from  index of the first sample from which on records waited
+    timeout    request.timeout.ms in seconds, NaN if unknown
     """
 
     runs: Runs
@@ -185,8 +184,8 @@ def _work_waits(w: Windows) -> Bools:
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
     """Return (stretches, column) for clients without select-total: stretches with select-rate 0 while records wait.
 
-    The averages io-ratio and io-wait-ratio must be 0, too, if they are reported. The column has, at each sample that
-    meets these conditions, the sample's time (epoch ms); elsewhere NaN.
+    The averages io-ratio and io-wait-ratio must be 0, too, if they are reported. The column has the time (epoch ms) of
+    each sample that meets these conditions, elsewhere NaN.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
@@ -204,7 +203,7 @@ def _no_rate(w: Windows) -> Bools:
 
 
 def unserved(w: Windows, limits: Thresholds) -> Bools:
-    """For each window, True if librdkafka's queue of delivery reports grows, but record-ack-total does not."""
+    """Return one flag per window: True if librdkafka's queue of delivery reports grows without new acknowledgements."""
     replies = w.count("reply-queue")
     rising: Bools = (replies >= MIN_READINGS) & (w.rises("reply-queue") == replies - 1)
     return rising & ~w.rose("record-ack-total") & (w.grown("reply-queue") >= limits.min_reply_growth)
@@ -212,8 +211,7 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 
 @per_windows
 def inside(w: Windows) -> Floats:
-    """Return, for each window, how long (s) a callback has been running at the last sample; NaN if metrics show no
-    running callback.
+    """Return how long (s) a callback has been running at the last sample of each window; NaN if none is known to run.
 
     While a callback runs, callback-time-max grows as fast as the clock, and record-ack-total does not grow.
     """
@@ -227,7 +225,7 @@ def inside(w: Windows) -> Floats:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """For each window, True if metrics suggest that the I/O thread is stuck or that no delivery reports are handled."""
+    """Return one flag per window: True if metrics suggest a stuck I/O thread, or delivery reports not handled."""
     suspected = unserved(w, thresholds) | (inside(w) >= thresholds.suspect_inside_seconds)
     suspected |= flagged(w, frozen(w, thresholds).runs.window)
     if not w.reported("select-total").all():
@@ -279,7 +277,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _stopped(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if select-total stopped rising, but not long enough ago for a suspicion; else []."""
+    """Return a fact if select-total stopped rising too recently for a suspicion; else []."""
     facts = []
     for first, last in zip((runs := _at_end(w, limits)).first, runs.last, strict=True):
         unchanged = run(window, "select-total", first, last)
@@ -351,7 +349,7 @@ def _logged(window: ClientWindow) -> list[Fact]:
 
 
 def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts on calls of flush() in a callback, which clients from 4.1 on refuse."""
+    """Return facts on calls of flush() in a callback. Clients from 4.1 on refuse such calls."""
     lines = events(window, FLUSH_REFUSED)
     if not lines or sum(line.repeats for line in lines) < limits.min_refused_lines:
         return []
@@ -363,7 +361,7 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _sent_inside(window: ClientWindow) -> list[Fact]:
-    """Return facts on a send() that waited for metadata on the I/O thread, where only a callback can call send()."""
+    """Return facts on a send() that waited for metadata on the I/O thread. Only a callback can call send() there."""
     lines = [event for event in events(window, METADATA_WAITED) if on_io_thread(event)]
     if not lines:
         return []
@@ -377,7 +375,7 @@ def _sentence(text: str) -> str:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if the I/O thread works again: counters rise, the newest dump shows no callback, no flush() is refused."""
+    """Return True if the I/O thread works again: counters rise, no flush() is refused, the newest dump is healthy."""
     selects = values(window, "select-total") or values(window, "record-ack-total")
     rates = values(window, "select-rate")
     moves = len(selects) > 2 and selects[-3] < selects[-2] < selects[-1]
@@ -389,7 +387,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     """Judge a client that sends no more samples: its I/O thread may be stuck, or its application may not poll.
 
-    Returns None if the missing samples point to neither of the two.
+    Returns None if the missing samples show neither.
     """
     if window.departed_ms is None:
         return None
@@ -412,7 +410,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 
 
 def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
-    """Judge a client that stopped pushing; return None if the client closed or ended, or had nothing to send."""
+    """Judge a client that stopped pushing. Return None if the client closed or ended, or had nothing to send."""
     before, last = window.readings[-2:] if window.readings[1:] else (window.readings[-1], window.readings[-1])
     if last.get(CLOSES) or events(window, CLOSING, CLOSED_PRODUCER, DIED):
         return None
@@ -439,8 +437,8 @@ SILENT = (
 )
 
 
-#: A dump is worth its cost if at least this share of the buffer is used: FULL_RATIO for clients with select-total,
-#: HALF_FULL_RATIO for clients without select-total (Java clients before 1.0).
+#: A dump is worth its cost if at least this share of the buffer is used. HALF_FULL_RATIO is for clients without
+#: select-total (Java clients before 1.0), FULL_RATIO for all others.
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 

@@ -20,7 +20,7 @@ FILE = mode_file(__file__)
 ID = FILE.id
 STARTED, PRODUCER_CONFIG, CLOSING = map(FILE.reads, ("started", "self-descriptions.producer-config", "closing"))
 CLOSED, FORCED = map(FILE.reads, ("closed", "forced"))
-#: CLOSED_INSIDE: a callback called close(). In a callback, close() does not wait for the remaining records.
+#: CLOSED_INSIDE: a callback called close(). Such a close() does not wait for the remaining records.
 CLOSED_INSIDE, ABORTED = map(FILE.reads, ("producer-callback-deadlock.closed-inside", "aborted"))
 TERMINATING, UNCLOSED, DIED = map(FILE.reads, ("terminating", "unclosed", "died"))
 
@@ -41,7 +41,7 @@ class Thresholds(Limits, of=FILE):
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """The undelivered records at one sample; `bytes` and `records` are None if the client does not report them."""
+    """The undelivered records at one sample. `bytes` and `records` are None if the client does not report them."""
 
     reading: Reading | None = None
     bytes: float | None = None
@@ -65,7 +65,7 @@ class _Pending:
         return by_bytes or (self.records or 0) >= limits.confirm_records
 
     def loss(self) -> dict[str, Any]:
-        """Return lost bytes and records as [0, maximum]: all of them may have been delivered after the sample."""
+        """Return lost bytes and records as [0, maximum], because all may have been delivered after the sample."""
         most = {"lost_bytes": self.bytes, "lost_records": self.records}
         return {name: [0, round(value)] for name, value in most.items() if value is not None}
 
@@ -93,7 +93,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if window.alive and reports_only_in_poll(window):
         return Verdict(ID, "unknown", reason=BESIDE)
     pending = _pending(window)
-    # Prefer a line on dropped records to a line on a forced close, because dropped records prove more.
+    # A line on dropped records (ABORTED) proves more than a line on a forced close.
     forced = next(iter(events(window, ABORTED) or events(window, FORCED)), None)
     waited = forced is not None and (forced in ABORTED or _waited(window))
     inside = events(window, CLOSED_INSIDE)
@@ -119,9 +119,9 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def explicable(verdict: Verdict) -> bool:
-    """True if another mode's failure may explain the loss of records, because that failure kept them in the buffer.
+    """Return True if another failure may explain the loss of records, because it kept them in the buffer.
 
-    If a log line proves a missing close(), no other mode explains the lost records.
+    Nothing else explains a loss if a log line proves a missing close().
     """
     unclosed = verdict.detail.get("cause") == "exit-without-close"
     return verdict.unhealthy and not (unclosed and any(fact.kind == "log" for fact in verdict.evidence))
@@ -208,7 +208,7 @@ def _pending(window: ClientWindow) -> _Pending:
 
 
 def _terminated(event: LogEvent) -> Verdict:
-    """Judge a log line on a producer that ended with undelivered records, some of which may still reach brokers."""
+    """Judge a log line on a producer that ended with undelivered records. Some of them may still reach brokers."""
     numbers = {name: int(event.captures[name]) for name in ("records", "bytes") if name in event.captures}
     left = count_of(float(numbers["records"]), "record") if "records" in numbers else "records"
     text = f"the producer ended with {left} still in its queue or in flight: {quoted(event.text)}"
@@ -223,7 +223,7 @@ def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits:
 
 
 def _waited(window: ClientWindow) -> bool:
-    """Return True if a forced close() had waited for records: the log shows a timeout above 0."""
+    """Return True if a forced close() had waited for records, because the log shows a timeout above 0."""
     limits = [e.captures.get("timeout") for e in events(window, FORCED, CLOSING)]
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 

@@ -47,7 +47,7 @@ CONNECTION_FAILED, AUTHENTICATION = map(FILE.reads, ("connection-failed", "also-
 TLS, PRODUCER_CONFIG = map(FILE.reads, ("also-seen.tls", "self-descriptions.producer-config"))
 
 DENIED, LEADERLESS = ("TOPIC_AUTHORIZATION_FAILED", "not authorized"), "LEADER_NOT_AVAILABLE"
-#: If two dumps at least this time (s) apart show the same thread waiting, the thread is not there by chance.
+#: A thread that waits in two dumps at least this time (s) apart is not there by chance.
 STAYS_SECONDS = 9.0
 
 
@@ -67,7 +67,7 @@ class Thresholds(Limits, of=FILE):
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """Return the verdict on a window. `background` in mode.toml explains the rules."""
     w = window.table
-    # Leave out sends in callbacks, because the mode producer-callback-deadlock judges them.
+    # The mode producer-callback-deadlock judges sends in callbacks, so leave them out.
     failed = [event for event in failures(window, METADATA_WAITED) if not on_io_thread(event)]
     waits = _waits(window, w, thresholds)
     topics = _missing_topics(window, thresholds)
@@ -91,7 +91,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "longest_block_seconds": longest,
         "failed_sends": number_of(sends_logged, sends_counted),
     }
-    # Even without metrics, a dump that shows the client's I/O thread and no waiting caller is enough for `ok`.
+    # A dump with the client's I/O thread and without a waiting caller is enough for `ok`, even without metrics.
     otherwise = None if facts or any(network_threads(window)) else GATE.reason(w, thresholds)
     return with_counts(
         conclude(ID, facts, detail, otherwise, _doubts(window, thresholds, sends, topics)),
@@ -101,8 +101,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return (time in epoch ms, number of failed sends) per line; simultaneous lines of one thread count once."""
-    # Undated lines all have the same time, so each repetition of a line counts as one more failed send.
+    """Return (time in epoch ms, number of failed sends) per line. Simultaneous lines of one thread count once."""
+    # Undated lines all have one time, so each repetition of a line counts as one more failed send.
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
@@ -174,8 +174,10 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """Return False if send() cannot be waiting for metadata: a connection is open, no request is in flight, and the
-    metadata is older than `fresh_metadata_seconds`.
+    """Return False if send() cannot be waiting for metadata.
+
+    This is the case if a connection is open, no request is in flight, and the metadata is older than
+    `fresh_metadata_seconds`.
     """
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
@@ -188,7 +190,7 @@ def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
 
 
 def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
-    """Return facts that leave the failure in doubt: for example, a waiting caller may use another producer."""
+    """Return facts that leave the failure in doubt. For example, a waiting caller may use another producer."""
     waiting = [(dump, thread) for dump in window.dumps for thread in dump.threads if _is_waiting(thread)]
     for dump, thread in reversed(waiting):
         others = sum(map(is_network_thread, dump.threads)) > 1 and not _is_marked(window, window.table)
@@ -256,7 +258,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Return, by topic, the lines about topics that brokers keep refusing (except LEADER_NOT_AVAILABLE: an outage)."""
+    """Return, by topic, the lines about topics that brokers keep refusing, except LEADER_NOT_AVAILABLE (an outage)."""
     by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines
@@ -270,9 +272,7 @@ def _refusals(window: ClientWindow) -> list[LogEvent]:
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact on repeated failures to connect; [] if the client has sent records, because then the mode
-    delivery-stalled applies.
-    """
+    """Return a fact on repeated failures to connect; [] if records were sent, as delivery-stalled then applies."""
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
     for lines, what, least in (
         (events(window, AUTHENTICATION, TLS), "a broker did not let the client in", limits.topic_error_seconds),
@@ -286,14 +286,12 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     return []
 
 
-#: Why metadata is missing: it never came, the client requests it again and again, or no connection is open.
+#: Reasons for missing metadata: it never came, the client requests it again and again, or no connection is open.
 NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
 def unsent(w: Windows) -> Windows:
-    """Return the samples of each window since `record-send-total` last rose; none if the total rose at the last
-    sample.
-    """
+    """Return each window's samples since `record-send-total` last rose; none if it rose at the last sample."""
     runs = w.still("record-send-total")
     last = w.column("record-send-total").last_row(w.lo, w.hi)
     runs = runs.at(runs.last == last[runs.window])
@@ -305,17 +303,16 @@ def unsent(w: Windows) -> Windows:
 
 @per_windows
 def sent_any(w: Windows) -> Bools:
-    """For each window, True if the total of sent records rose within the window."""
+    """Return one flag per window: True if the total of sent records rose within the window."""
     return w.rose("record-send-total")
 
 
 @per_windows
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return, for each window, why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if no send fails or the reason is
-    unknown.
+    """Return for each window why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if none fails or the reason is unknown.
 
-    Only samples after the last successful send are used. If these samples show records in the buffer, or a thread that
-    waits for room in the buffer, the reason is not a lack of metadata, and the result is 0.
+    Only samples after the last successful send are used. The result is also 0 if they show records in the buffer, or a
+    thread that waits for room in it: metadata is then not the reason.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
@@ -327,7 +324,7 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
         counts = since.column("record-error-total")
         took_ms = since.ts[counts.last_row(since.lo, since.hi)] - since.ts[counts.first_row(since.lo, since.hi)]
         why = _metadata(since, limits)
-        # A send() that waits for metadata puts nothing into the buffer, so buffered records do not wait for metadata.
+        # A send() that waits for metadata puts nothing into the buffer. So buffered records do not wait for metadata.
         why[(since.max(_used(since)) > 0) | (took_ms < 1000 * limits.min_unsent_seconds)] = 0
         why_failing[some] = np.where(_buffer_unchanged(since), why, 0)
     return why_failing
@@ -361,7 +358,7 @@ def _metadata(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """For each window, True if sends failed since the last success, and metrics show why metadata is missing."""
+    """Return one flag per window: True if sends fail since the last success, because metadata is missing."""
     return failing(w, thresholds) > 0
 
 
@@ -376,7 +373,7 @@ BLIND_ASKS = "nothing was sent since the client began to renew its metadata repe
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return one text per window: why metrics do not suffice for a verdict; '' if metrics suffice."""
     silent = ~sent_any(w)
-    # Examine only the few clients that sent nothing between the last two samples.
+    # Only few clients sent nothing between the last two samples: examine only these.
     asks = ~(w.last("record-send-total") > w.from_last("record-send-total", 1))
     since = unsent(w.at(asks))
     renewed = (_metadata(since, thresholds) == RENEWED) & ~(since.max(_used(since)) > 0)
@@ -450,7 +447,7 @@ def _cause(
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """True if sends succeed and no line of the window reports a waiting send or an unknown topic."""
+    """Return True if sends succeed, and no line of the window reports a waiting send or an unknown topic."""
     sends = window.table.rose("record-send-total")[0]
     return bool(sends) and not events(window, METADATA_WAITED, TOPIC_ERRORS)
 
