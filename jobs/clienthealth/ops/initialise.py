@@ -24,7 +24,7 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: For each SASL mechanism: maps an option of its login module to the field of Answers with the option's value.
+#: By SASL mechanism: maps each option of the login module to the field of Answers that has the option's value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),
     "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},
@@ -38,7 +38,7 @@ STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 class Answers:
     """The user's answers: how to connect to the cluster, its topics, where to keep state.
 
-    Passwords are never displayed.
+    `repr` of the answers leaves out the passwords.
 
     servers                the brokers: host:port, comma separated
     username, password     for SASL; with OAUTHBEARER the client's id and secret; with GSSAPI username is the principal

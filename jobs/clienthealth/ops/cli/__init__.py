@@ -1,8 +1,7 @@
 """The command line: `kafka-health COMMAND`. `commands.toml` lists the commands, each with its module and options.
 
-A module has a function `run(args)`, which returns the command's exit code. If several commands share a module, the
-module has a function `run_COMMAND` for each. A module is imported only when its command runs, so that other commands
-run where Spark is not installed.
+A command's module has a function `run(args)`, which returns the exit code. If several commands share a module, it has a
+function `run_COMMAND` for each. A module is imported only when its command runs: most commands do not need Spark.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from clienthealth.platform.locations import of_checkout
 from clienthealth.platform.secrecy import redacted
 
 CONFIG = "settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
-#: The help for users leaves out these commands for developers, which CONTRIBUTING describes.
+#: Commands for developers, which the help for users leaves out.
 OF_THE_PROJECT = frozenset({"generate", "replay"})
-#: A command that cannot import one of these modules names the extra to install.
+#: Maps each extra of the package kafka-client-health to the modules that the extra installs.
 EXTRAS = {
     "diagnose": ("numpy", "jinja2", "markupsafe", "kafka"),
     "exporters": ("prometheus_client", "markdown_it"),
@@ -69,7 +68,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             parsers = parser.add_subparsers(dest="action", metavar=self.action, required=True)
             for name, action in self.actions.items():
                 sub = parsers.add_parser(name, help=action.help)
-                # People write --config also after an action (`export jvm --config FILE`).
+                # Users also write --config after an action: `export jvm --config FILE`.
                 sub.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=CONFIG)
                 action.configure(sub)
 
@@ -80,7 +79,7 @@ MODULES = converted(
 
 
 def commands() -> Mapping[str, Command]:
-    """Return all commands by name, sorted."""
+    """Return all commands, sorted by name."""
     return dict(sorted(command for of_module in MODULES.values() for command in of_module.items()))
 
 
@@ -131,8 +130,7 @@ class _OfCommand(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its exit code; 130 on Ctrl-C, 141 if the reader of the output is gone.
 
-    On a HealthError print only the error's message, and exit with the error's exit code. `argv`: the arguments; by
-    default, this process's arguments.
+    A HealthError prints only its message, and sets the exit code. `argv`: None for this process's arguments.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _defect

@@ -17,7 +17,7 @@ _ERASE = "\r\x1b[K"
 
 
 def to_stderr(level: int = logging.INFO) -> None:
-    """Log one line per event, with times in UTC. Lines that the Kafka library repeats appear at most once a minute."""
+    """Log to standard error, with times in UTC. A line that kafka-python repeats appears at most once a minute."""
     lines = _Redacted("%(asctime)s %(levelname)-5s %(name)s - %(message)s")
     lines.converter = time.gmtime
     logging.basicConfig(level=level)
@@ -70,7 +70,7 @@ class Bar:
             self._stream.flush()
 
     def __call__(self, name: str, done: int, size: int | None) -> None:
-        """Show progress: `done` bytes of the input `name` have been read, of `size` in total (None: unknown)."""
+        """Show that `done` of `size` bytes of the input `name` have been read. `size`: None if unknown."""
         now = time.monotonic()
         if now < self._due:
             return

@@ -19,7 +19,7 @@ _COLOURS = {"ok": "32", "warning": "33", "failed": "31", "skipped": "2"}
 def run(args: argparse.Namespace) -> int:
     """Run all checks, and print each finding as soon as it is known.
 
-    Return 0 if no check failed (a warning is no failure), 1 if a check failed, 130 on Ctrl-C.
+    Return 1 if a check failed, 130 on Ctrl-C, else 0, even if there are warnings.
     """
     from clienthealth.configuration import load
     from clienthealth.ops.doctor import checks

@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
 def _of_topics(
     topics: Sequence[str], args: argparse.Namespace, settings: Settings
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield (topic, metrics or logs, its newest records, which partitions cannot be read) for each topic.
+    """Yield (topic, stream, newest records, which partitions cannot be read) for each topic.
 
-    The second element is None if neither `args` nor the settings say whether the topic has metrics or logs.
+    The stream is 'metrics' or 'logs', or None if neither `args` nor the settings say which.
     """
     from clienthealth.ops.doctor.records import newest
 
@@ -71,9 +71,9 @@ def _of_topics(
 def _of_files(
     paths: Sequence[Path], args: argparse.Namespace
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield (file, metrics or logs, its first records, '') for each file.
+    """Yield (file, stream, first records, '') for each file.
 
-    The second element is None if the file may contain both metrics and logs.
+    The stream is 'metrics' or 'logs', or None if the file may contain both.
     """
     if not paths:
         return

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def run(args: argparse.Namespace) -> int:
     """Create missing settings, topics and subscriptions of client metrics (KIP-714), once the user has agreed.
 
-    Return 0 if settings, topics and subscriptions exist at the end, or after --dry-run; 1 if a subscription is missing,
-    a partition cannot be read, or the user refused the changes.
+    Return 1 if the user refused the changes, a subscription could not be written, or a partition cannot be read.
+    Otherwise return 0.
     """
     from clienthealth.ops import initialise
 
@@ -143,7 +143,7 @@ def _ask(
     choices: Sequence[str] = (),
     read: Callable[[str], str] = input,
 ) -> str:
-    """Return `given`, else the user's answer to the question `what` (only if `asks`), else the default."""
+    """Return `given`, else the user's answer to the question `what`, else the default. `asks`: whether to ask."""
     shown = f" ({', '.join(choices)})" if choices else ""
     while not given and asks:
         given = read(f"{what}{shown}{f' [{default}]' if default else ''}: ").strip() or default

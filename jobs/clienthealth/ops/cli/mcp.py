@@ -1,8 +1,8 @@
 """`kafka-health mcp`: a read-only server of the Model Context Protocol, for AI assistants of people on call.
 
-The server uses the API of the Prometheus exporter, so the server needs no Kafka. Every answer begins with NOTICE, which
-tells the assistant not to follow instructions in texts that clients wrote. Secrets are hidden, and the size of every
-answer is bounded.
+The server reads the API of the Prometheus exporter, and needs no connection to Kafka. Every answer begins with NOTICE,
+which tells the assistant not to follow instructions in texts that clients wrote. Answers contain no secrets, and their
+size is limited.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Ask = Callable[[str], Any]
 
 
 def asker(url: str, user: str, password: str = "") -> Ask:
-    """Return a function that takes a path below /api/v1/ of the exporter at `url`, and returns the JSON document there.
+    """Return a function that reads the JSON document at a path below /api/v1/ of the exporter at `url`.
 
     The function raises ValueError on failure. `user`: '' for no login.
     """
@@ -171,8 +171,8 @@ class Tools:
 def answer(data: Any, most: int = MAX_TEXT) -> str:
     """Return one JSON document with the data and with NOTICE, a warning not to follow instructions in the data.
 
-    Secrets are hidden. `most`: maximum characters per text. If the answer is longer than MAX_ANSWER characters, its
-    lists and texts are cut further. Raises ValueError if the shortened answer is still too long.
+    Secrets in the data are hidden. `most`: maximum characters per text. Lists and texts are cut further to keep the
+    answer within MAX_ANSWER characters. Raises ValueError if the shortest answer is still too long.
     """
     left_out = 0
 

@@ -18,14 +18,14 @@ COLUMNS = 80
 
 
 def run_modes(args: argparse.Namespace) -> int:
-    """Print every mode with its one-sentence description. Return 0."""
+    """Print every failure mode with its one-sentence description. Return 0."""
     all_modes = list(modes().values())
     print(json.dumps([entry(mode) for mode in all_modes], indent=2) if args.json else table(all_modes))
     return 0
 
 
 def entry(mode: Mode) -> dict[str, object]:
-    """Return the short description of a mode as a dict for JSON: no thresholds, no background."""
+    """Return the short description of a failure mode as a dict for JSON, without thresholds and background."""
     return {
         "id": mode.id,
         "title": mode.title,
@@ -37,7 +37,7 @@ def entry(mode: Mode) -> dict[str, object]:
 
 
 def table(all_modes: list[Mode]) -> str:
-    """Format one block of text per mode: the id, the kinds of client, and the one-sentence description."""
+    """Format failure modes as text: for each mode its id, the kinds of client and the one-sentence description."""
     blocks = []
     for mode in all_modes:
         kinds = ", ".join(sorted(mode.kinds))
@@ -47,7 +47,7 @@ def table(all_modes: list[Mode]) -> str:
 
 
 def run_explain(args: argparse.Namespace) -> int:
-    """Print everything about a mode. Raises InputError if there is no such mode."""
+    """Print everything about the failure mode `args.mode`. Raises InputError if there is no such mode."""
     if (mode := modes().get(args.mode)) is None:
         raise InputError(f"there is no failure mode '{args.mode}'; known are {', '.join(modes())}")
     explained = explanation(mode, load(args.config).modes.get(mode.id, {}))
@@ -56,9 +56,9 @@ def run_explain(args: argparse.Namespace) -> int:
 
 
 def explanation(mode: Mode, overrides: Mapping[str, float]) -> dict[str, Any]:
-    """Return everything about a mode as a dict for JSON, with the thresholds in force.
+    """Return everything about a failure mode as a dict for JSON, with the thresholds in force.
 
-    `overrides`: the thresholds that the settings change; maps the threshold's name to its value.
+    `overrides`: maps each threshold that the settings change to its new value.
     """
     return {
         **entry(mode),

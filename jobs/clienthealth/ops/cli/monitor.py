@@ -20,18 +20,17 @@ from clienthealth.model.errors import HeapError, ServiceError, StateError
 AGAIN = 75
 #: Exit code of a job with a full heap; the next job is then started with --heap-ran-out.
 HEAP = 76
-#: Exit codes after which a restart would not help: success, wrong usage or environment, Ctrl-C.
+#: Exit codes after which the job is not restarted: success, wrong usage or environment, Ctrl-C.
 FINAL = (0, 2, 130)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-#: If a job that ran longer than this (s) fails, the pauses before restarts begin at FIRST_WAIT (1 s) again.
+#: After a job that ran longer than this (s), the pause before its restart is FIRST_WAIT (1 s) again.
 WELL_SECONDS = 300.0
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the monitor until a signal ends it, and return its exit code.
 
-    A failed job is restarted after a pause, unless its exit code is in FINAL, which shows that a restart would not
-    help. The pauses grow from 1 to 60 s.
+    A failed job is restarted after a pause, unless its exit code is in FINAL. The pauses grow from 1 to 60 s.
     """
     from clienthealth.configuration import load
 

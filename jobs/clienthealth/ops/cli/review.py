@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clienthealth.review.model import Review
     from clienthealth.review.period import Period
 
-#: Matches `NAME=` at the beginning of `NAME=FOLDER`, but no URL, which has a colon before its first equals sign.
+#: Matches the `NAME=` of `NAME=FOLDER`, but never a URL: a URL has a colon before its first equals sign.
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
 
@@ -63,7 +63,7 @@ def run_review(args: argparse.Namespace) -> int:
 def _reviews(
     spark: Any, settings: Settings, reviewed: Period, actions: Path | None, scratch: Path
 ) -> tuple[Review | Clusters, Sequence[Review], Sequence[Path]]:
-    """Return (review of all clusters, one review per cluster, paths of the files of the review of all clusters)."""
+    """Return (review of all clusters, one review per cluster, the files written for all clusters)."""
     from clienthealth.review.actions import FILE
     from clienthealth.review.clusters import side_by_side, write_all
     from clienthealth.review.queries import build
@@ -133,9 +133,7 @@ def clusters(settings: Settings) -> list[Settings]:
 
 
 def actions_beside(folder: Path) -> Path:
-    """Return the path of `actions.toml`: in the review's folder if it exists there, else in the folder above, which all
-    reviews share.
-    """
+    """Return the path of `actions.toml`: in the review's folder, else in the folder above, which all reviews share."""
     from clienthealth.review.actions import FILE
 
     own = folder / FILE

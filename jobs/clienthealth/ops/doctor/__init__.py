@@ -30,7 +30,7 @@ Check = Callable[[Settings], Iterator[Finding]]
 def checks() -> tuple[tuple[str, Check], ...]:
     """Return (announcement, check) for each check.
 
-    The announcement of a slow check is printed before the check starts. The announcement of a quick check is ''.
+    The announcement is a text to print before a slow check starts; a quick check has ''.
     """
     from clienthealth.ops.doctor import brokers, machine, owned, servers
 

@@ -40,7 +40,7 @@ _EMPTY: Mapping[Stream, tuple[State, str]] = {
     "logs": ("skipped", "The topic has no records yet; failures that only logs show cannot be found."),
 }
 CLOCK = "clock"
-#: If a record's time differs by more than this (s) from this machine's clock, samples get into wrong windows.
+#: If a sample's time is ahead of our clock by more than this (s), the monitor may count the sample in a wrong minute.
 SKEW_WARNING_SECONDS = 5.0
 #: If all samples of a client are older than their Kafka records by more than this time (s), the client's clock is
 #: behind, or a collector delays the samples.
@@ -55,7 +55,7 @@ class Newest(NamedTuple):
 
 
 def newest(settings: Settings, topic: str, count: int) -> Newest:
-    """Return about `count` of the newest records, equally many from each partition; none if the topic is empty.
+    """Return about `count` of the newest records of a topic, equally many from each partition.
 
     Raises ServiceError if the topic does not exist or cannot be read.
     """
@@ -109,7 +109,7 @@ class Reject:
     """Records that are rejected for one reason.
 
     reason     what is wrong with the records, without `detail`
-    detail     more about the first of these records with known details; '' if no details are known
+    detail     details of the first record that has any; '' if none has
     records    number of these records
     partition  the partition of the first record; None for a file
     offset     the offset of the first record
@@ -190,8 +190,8 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     """Check that no sample is in the future, and that no client sends all its samples more than 30 s late."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
-    # By client, in seconds: the most that a sample is ahead of this machine's clock, and the least that a sample is
-    # behind its record.
+    # `ahead`: by client, the most seconds that a sample is ahead of this machine's clock. `behind`: by client, the
+    # fewest seconds that a sample is behind its Kafka record.
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
     for record in records:
