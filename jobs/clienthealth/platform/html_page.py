@@ -3,8 +3,8 @@
 A page that refreshes itself has one script, which comes from the page's own server. Templates escape all text from
 outside, such as client ids.
 
-Plots are inline SVG; the text in a plot keeps its size at any width of the plot. Widths are in per cent of the plot,
-heights in pixels. Nothing is shown by colour alone.
+Plots are inline SVG. Their widths are in per cent and their heights in pixels, so that text keeps its size at any width
+of the page. Nothing is shown by colour alone.
 """
 
 from __future__ import annotations

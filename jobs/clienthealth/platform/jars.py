@@ -1,7 +1,7 @@
 """Find Java on this machine, and download jars from Maven Central with Ivy, which is part of PySpark.
 
-The SHA-256 of each jar must be the one in `jars.sha256`, because a checksum from the same server proves only that the
-download is complete. $KAFKA_HEALTH_MAVEN_URL names a mirror.
+Each jar must have its SHA-256 in `jars.sha256`. A checksum from the same server would prove only that the download is
+complete. $KAFKA_HEALTH_MAVEN_URL names a mirror.
 
 python -m clienthealth.platform.jars [SET…]      downloads the named sets; without a name, all sets
 """
@@ -140,7 +140,7 @@ def _made_with(paths: str) -> str:
 
 
 def start_archiver() -> object:
-    """Start a separate process that makes the archive which `class_archive` returns. Return the process (a Popen)."""
+    """Start a process that makes a class archive (AppCDS) for `class_archive`. Return the process (a Popen)."""
     program, null = (sys.executable, "-m", "clienthealth.spark.program"), subprocess.DEVNULL
     return subprocess.Popen(program, stdin=null, stdout=null, stderr=null)
 

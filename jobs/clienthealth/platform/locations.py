@@ -1,7 +1,4 @@
-"""Work with locations: paths on this machine, and URLs that Spark reaches.
-
-The function `of_checkout` imports modules that only a checkout of this repository has.
-"""
+"""Work with locations (paths on this machine, and URLs that Spark reaches) and with a checkout of the repository."""
 
 from __future__ import annotations
 
@@ -31,9 +28,7 @@ def is_url(location: str) -> bool:
 def absolute(location: str, folder: str = "") -> str:
     """Return a location as an absolute path or URL, which Delta needs.
 
-    `folder`: the folder (path or URL) to which a relative location is relative; '' for the current folder.
-
-    A URL stays unchanged.
+    A URL stays unchanged. `folder`: the folder (path or URL) of a relative location; '' for the current folder.
     """
     if is_url(location) or "://" in location:
         return location

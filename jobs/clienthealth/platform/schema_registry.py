@@ -25,7 +25,7 @@ from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)
 
-#: UNKNOWN_SECONDS: time (s) until a schema that the registry did not have is requested again.
+#: Time (s) until the registry is asked again for a schema that the registry did not have.
 UNKNOWN_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _SUBJECT_NOT_FOUND = 404
@@ -65,9 +65,9 @@ class Schema:
 def schema(settings: RegistrySettings, number: int) -> Schema:
     """Return the schema with this number (its id in the registry).
 
-    Raises UnknownSchemaError if the registry has no such schema, ServiceError if the registry does not answer or
-    rejects the login, DependencyError if fastavro is missing, and SettingsError if a file named in [registry] cannot be
-    read.
+    Raises UnknownSchemaError if the registry has no such schema, and ServiceError if the registry does not answer or
+    rejects the login. Raises DependencyError if fastavro is missing, and SettingsError if a file named in [registry]
+    cannot be read.
     """
     try:
         client = _clients(settings)

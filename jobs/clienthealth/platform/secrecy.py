@@ -13,7 +13,7 @@ from pathlib import Path
 from clienthealth.model.errors import SettingsError
 
 HIDDEN = "(hidden)"
-#: Spark also hides a value if its name matches this pattern, so the syntax must be valid in Java, too.
+#: Pattern of the names of options with secret values. Spark uses it, too, so its syntax must be valid in Java.
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 
 _SECRET = re.compile(SECRET)

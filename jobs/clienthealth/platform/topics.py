@@ -88,9 +88,7 @@ def inputs(
 def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
     """Return the topics that the monitor writes: the topic for rejected records, then `client-health`.
 
-    `replicas`: -1 for the brokers' default.
-
-    `client-health` keeps the newest record of each client (compact), but no record that is older than a week (delete).
+    `replicas`: -1 for the brokers' default. `client-health` keeps the newest record of each client for a week.
     """
     week = {"retention.ms": str(7 * _DAY_MS), **_in_sync(replicas)}
     states = {"cleanup.policy": "compact,delete", **week, "min.cleanable.dirty.ratio": "0.1"}
@@ -98,7 +96,5 @@ def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
 
 
 def _in_sync(replicas: int) -> Mapping[str, str]:
-    """Return the option that lets writes succeed while one broker is down; {} if `replicas` is 1, or -1 (the brokers'
-    default).
-    """
+    """Return the option that lets writes succeed while one broker is down; {} if `replicas` is 1 or -1."""
     return {"min.insync.replicas": str(replicas - 1)} if replicas > 1 else {}

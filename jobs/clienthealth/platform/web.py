@@ -1,9 +1,8 @@
 """The web server of the exporter and the monitor, with TLS, basic authentication, and limits on peers.
 
 A peer may be slow, silent, or hostile. The server answers at most MAX_ANSWERS requests at the same time; a further
-request gets a 503. A peer must send its request within REQUEST_SECONDS, and read the response within ANSWER_SECONDS. If
-there are MAX_CONNECTIONS connections, the connection that has waited longest without a request is closed to make room
-for the next connection.
+request gets a 503. A peer must send its request within REQUEST_SECONDS, and read the response within ANSWER_SECONDS.
+Beyond MAX_CONNECTIONS connections, the server closes the connection that has waited longest without a request.
 
 A large body is made in pieces while it is sent, so that the server never holds the whole body in memory.
 """
@@ -39,11 +38,11 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-#: MAX_ANSWERS: maximum number of requests that are answered at one time, besides probes, which are always answered.
+#: MAX_ANSWERS: maximum number of requests that are answered at one time. Probes are answered in any case.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
-#: Time limits (s) for a peer to send a request and to read the response; maximum size (bytes) of a request's head.
+#: REQUEST_SECONDS: time limit for a peer to send a request. ANSWER_SECONDS: time limit to read the response.
 REQUEST_SECONDS = 15.0
 ANSWER_SECONDS = 60.0
 MAX_HEADER_BYTES = 32_768

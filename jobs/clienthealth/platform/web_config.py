@@ -23,7 +23,7 @@ from clienthealth.model.errors import DependencyError, SettingsError
 _HASH = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
 #: Maximum length of a password in bytes: bcrypt ignores all bytes after the first 72.
 _MOST_BYTES = 72
-#: Correct logins are cached, because checking a password takes 0.1 s, too long for a scrape every 5 s.
+#: Maximum number of cached correct logins. Checking a password takes 0.1 s, too long for a scrape every 5 s.
 _REMEMBERED = 1000
 
 
