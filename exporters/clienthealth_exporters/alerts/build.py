@@ -35,8 +35,7 @@ def routes_of(owners: Owners, text: str) -> str:
         kind, block = match[1], match[2]
         blocks = []
         for name in dict.fromkeys(names[kind]):
-            # A receiver's name is part of the path of its secret file, so characters that are invalid in a path are
-            # replaced.
+            # The name is part of the path of the receiver's secret file, so characters that fit no path become '-'.
             matched = json.dumps(name, ensure_ascii=False).replace("'", "''")
             file = re.sub(r"[^\w.-]+", "-", name)
             of_owner = block.replace(json.dumps(_EXAMPLE[kind]), matched)
@@ -84,7 +83,7 @@ def rendered(settings: Settings, severity: Callable[[str], str], limits: object 
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return (severity, label matcher) of each rule for an alert of severity `level`; quiet series never page."""
+        """Return each rule's (severity, label matcher) for alerts of severity `level`. Quiet series never page."""
         if level != "critical":
             return [(severity(level), "")]
         return [(severity(level), 'quiet=""'), (f'{severity("warning")}\n          quiet: ""', 'quiet="yes"')]

@@ -85,8 +85,7 @@ def only(settings: Settings, group: str) -> Settings:
 
 
 def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], None, None]:
-    """Yield, at each reading, a list with the group's snapshot, or an empty list if it is too early to read the group
-    again.
+    """Yield a list with the group's snapshot at each reading. The list is empty while the group is not due.
 
     Raises InputError if there is no such group, ServiceError if the group cannot be read.
     """
@@ -263,7 +262,7 @@ class _Commit(NamedTuple):
 
 @dataclass
 class Snapshots:
-    """Make the monitor's snapshots of groups from readings of one cluster, and add the time of each offset commit.
+    """Turn readings of one cluster into snapshots of groups, and add the time of each offset commit.
 
     Brokers do not report when an offset was committed. So `commit-timestamp-ms` of a partition is the time of the first
     reading that found the present offset.

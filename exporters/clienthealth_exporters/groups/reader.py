@@ -45,8 +45,7 @@ _MESSAGES: list[Any] = []
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 MEMBERLESS = ("Empty", "Dead")
-#: An empty or unreadable group is read again after the share SHARE of the time for which it has not changed. So a group
-#: that never changes is read ever less often.
+#: An empty or unreadable group is read again after this share of the time since its last change.
 SHARE = 0.1
 
 
@@ -60,7 +59,7 @@ class Member(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A group as its coordinator lists the group. `broker`: id of the coordinator.
+    """A group in the list of groups that its coordinator returns. `broker`: id of the coordinator.
 
     `type`: classic, consumer, streams or share. For a classic group that does not consist of consumers, the type is the
     protocol type, for example `connect` for Kafka Connect. `state`: '' if the broker does not report the state.
@@ -93,7 +92,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class GroupsReading:
-    """The result of one reading.
+    """The result of one pass over the groups of a cluster.
 
     ts_ms              time (epoch ms) just after the committed offsets were read
     names              names of all existing groups that the settings do not leave out
@@ -112,7 +111,7 @@ class GroupsReading:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Maps what could not be read, `group NAME` or `the end of TOPIC/PARTITION`, to the reason."""
+        """Return the reason for each failure. The keys are `group NAME` or `the end of TOPIC/PARTITION`."""
         groups = {f"group {name}": why for name, why in sorted(self.failed_groups.items())}
         ends = {f"the end of {tp.topic}/{tp.partition}": why for tp, why in sorted(self.failed_partitions.items())}
         return groups | ends
@@ -366,10 +365,7 @@ class Pace:
         self._seen: dict[str, _Seen] = {}
 
     def due(self, states: Mapping[str, str], now: float) -> set[str]:
-        """Return the groups that are due to be read at `now`.
-
-        Groups without members, and groups that cannot be read, are read less often.
-        """
+        """Return the groups that are due to be read at `now`."""
         self._seen = {name: seen for name, seen in self._seen.items() if name in states}
         wait = {
             name
@@ -388,10 +384,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return group → reason for each group that could not be read the last time.
-
-        `waiting`: groups that are not due yet.
-        """
+        """Return the reason for each group of `waiting` (groups that are not due yet) whose last read failed."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

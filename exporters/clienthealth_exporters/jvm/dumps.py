@@ -107,8 +107,7 @@ class DumpPlan:
         self._taken = 0
 
     def due(self, reasons: Sequence[Reason], now: float) -> bool:
-        """True if a dump is due for `reasons`; the dump then counts as taken. `now`: seconds of a monotonic
-        clock."""
+        """True if a dump is due for `reasons`; the dump then counts as taken. `now`: seconds of a monotonic clock."""
         if not reasons:
             if now - self._last >= 2 * self._min_seconds:
                 self._taken = 0

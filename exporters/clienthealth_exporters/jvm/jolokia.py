@@ -46,9 +46,9 @@ class Jolokia:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def read(self, patterns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
-        """Return the attributes of all matching MBeans, by MBean name, with one request.
+        """Read MBeans with one request. Return the attributes of each matching MBean, by MBean name.
 
-        `patterns`: a pattern of MBean names → the attributes to read ([]: all). Raises JolokiaError if the Jolokia
+        `patterns`: maps each pattern of MBean names to the attributes to read ([] for all). Raises JolokiaError if the
         agent gives no complete answer.
         """
         requests: list[dict[str, Any]] = [

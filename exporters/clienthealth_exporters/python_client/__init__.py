@@ -17,8 +17,8 @@ and aiokafka go to `logs_topic` if that is given.
 The application never gets an exception from the reporter. While the cluster is unreachable, snapshots are dropped and
 counted (`Reporter.dropped_total`). After a fork the child must call `report` again for its own clients.
 
-A callback is timed if it is given to `produce()` (confluent-kafka), or if it is added to the future of `send()` before
-the record is acknowledged (kafka-python).
+With confluent-kafka, the durations of all delivery callbacks are measured. With kafka-python, a callback is measured if
+it is added to the future of `send()` before the record is acknowledged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from clienthealth_exporters.python_client.probes import Sender, Watched
 
 log = logging.getLogger(__name__)
 
-#: Top-level package of a client's class → the module in this folder that supports the client's library.
+#: Maps the top-level package of a client's class to the module in this folder that supports the library.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
 MAX_LINES = 1000
@@ -65,7 +65,7 @@ def report(
     close_seconds: float = 1.0,
     kafka_options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Report on these producers and consumers from now on. Return the Reporter.
+    """Report on producers and consumers from now on. Return the Reporter.
 
     If the first argument is a class of confluent-kafka, return a subclass that reports on its instances.
 
@@ -223,8 +223,8 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # Leave out producers of kafka-python: kafka-python closes them after this function has run, and only then is
-        # their final number of undelivered records known.
+        # Leave out the producers of kafka-python, which closes them after this function. Only then is the number of
+        # their undelivered records final.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)

@@ -20,7 +20,7 @@ from clienthealth_exporters.python_client.probes import (
     quietly,
 )
 
-#: Options for the connection to the cluster; the producer that sends reports copies them from the application's client.
+#: Connection options that the reporter's own producer copies from the application's client.
 _CONNECTION = (
     *("bootstrap_servers", "security_protocol", "ssl_context", "sasl_mechanism", "sasl_plain_username"),
     *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_oauth_token_provider"),
@@ -62,8 +62,7 @@ def _stopping(base: Any) -> Any:
         try:
             await base.stop(self)
         finally:
-            # Run `closed` in a thread, because `closed` waits until the last snapshot is sent, and would block the
-            # event loop.
+            # `closed` waits until the last snapshot is sent. A thread keeps that wait off the event loop.
             await asyncio.to_thread(quietly, self.__dict__[ATTRIBUTE].closed)
 
     return stop
@@ -85,8 +84,7 @@ def _watched_producer(base: Any) -> type:
             count.taken()
 
             def settled(future: asyncio.Future[Any]) -> None:
-                # future.exception() would mark the exception as retrieved, and then asyncio would not warn about an
-                # unretrieved exception.
+                # future.exception() would mark the exception as retrieved, and so suppress asyncio's warning about it.
                 if future.cancelled() or getattr(future, "_exception", None) is not None:
                     count.gave_up()
                 else:

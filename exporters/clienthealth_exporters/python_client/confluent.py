@@ -35,7 +35,7 @@ _CONNECTION = (
     *("client.dns.lookup", "broker.address.", "socket."),
 )
 _ON_DELIVERY = "_kafka_health_on_delivery"
-#: Index of the callback in the positional arguments that follow the topic in a call of `produce()`.
+#: Index of the delivery callback among the positional arguments of `produce()` after the topic.
 _POSITION = 3
 
 
@@ -113,8 +113,8 @@ class _Tee:
 def reporting(base: Any, start: Callable[..., None], interval_seconds: float) -> Any:
     """Return a subclass of `base` that reports on its instances.
 
-    `start`: called for each new client with its probe (`Watched`), its connection options, and its last statistics
-    (`Reported`). `interval_seconds`: the interval of statistics, unless the client's configuration gives one.
+    `start`: called for each new client with its `Watched`, its connection options and its `Reported`.
+    `interval_seconds`: the interval of statistics, unless the client's configuration gives one.
 
     Raises TypeError if `base` is neither Producer nor Consumer.
     """

@@ -140,8 +140,7 @@ class Durations:
 
 
 class _Topic:
-    """Counts of a topic's records. A record that the library never accepts counts as `refused` and `failed`, not as
-    `sent`."""
+    """Counts of a topic's records. A record that the library refuses counts in `refused` and `failed`, not `sent`."""
 
     __slots__ = ("_lock", "acknowledged", "failed", "refused", "sent")
 
@@ -166,8 +165,8 @@ class _Topic:
 class ProducerProbe:
     """Counts sent, acknowledged and failed records; measures latencies and the duration of the application's callbacks.
 
-    The latency, from `send()` to the acknowledgement, is measured for at most one record per millisecond. `closed` is
-    called after the client was closed.
+    The latency, from `send()` to the acknowledgement, is measured for at most one record per millisecond.
+    `closed`: called after the client was closed.
     """
 
     kind: Kind = "producer"
@@ -184,7 +183,7 @@ class ProducerProbe:
         #: True if the library reports the outcome of every record, False if it reports only failures.
         self.all_reported = True
         self._callback_began: float | None = None
-        #: Class of futures → the subclass that times callbacks (only for kafka-python).
+        #: Maps a class of futures to its subclass that times callbacks. Only kafka-python needs this.
         self.futures: dict[type, type] = {}
 
     def topic(self, name: str) -> _Topic:
