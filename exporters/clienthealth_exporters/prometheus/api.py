@@ -72,8 +72,8 @@ class ClientList(msgspec.Struct):
 
     With the query parameter `fields`, each client has only the named fields and `key`. To poll, set the parameter
     `since` to the `at` of the previous answer. The answer then has only clients with a record that was written at that
-    time or later. `trouble` says why the answer may be incomplete (the topic `client-health` is not read to its end, or
-    Kafka does not answer); null if it is complete.
+    time or later. `trouble`: why the answer may be incomplete, for example because Kafka does not answer; null if it is
+    complete.
     """
 
     clients: list[ClientSummary]
@@ -109,8 +109,7 @@ class ModeVerdict(msgspec.Struct, omit_defaults=True):
 
     `since`: onset of the failure. `reason`: why the status is unknown. `detail`: the mode's measurements. `ruled_out`:
     innocent explanations that the data refutes. `not_ruled_out`: innocent explanations that are still possible, each
-    with the data that would confirm or refute it. `adjusted`: names of the corrections that changed the verdict after
-    the mode's own rules.
+    with the data that would settle it. `adjusted`: names of the general rules that changed the verdict of the mode.
     """
 
     mode: str
@@ -148,8 +147,8 @@ class ClientDetails(msgspec.Struct):
     """All data of a client: the client's newest record, and the known bugs of the client's version (`advisories`).
 
     `departed`: True if the client has gone. `stale`: True if `ok` verdicts have become unknown, because the client's
-    last record is too old. `samples`: number of samples in the judged window. `options`: configuration options that the
-    client reports. `also_seen`: known issues in the client's log.
+    last record is too old. `samples`: number of samples from `window_start` to `window_end`. `options`: configuration
+    options that the client reports. `also_seen`: known issues in the client's log.
     """
 
     client: ClientSummary
@@ -376,7 +375,7 @@ def summary(view: View, state: State) -> ClientSummary:
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int = 2**53) -> int:
-    """Return a query parameter as an integer from 1 to `most` (0 is valid if `default` is 0), else raise ValueError."""
+    """Return a query parameter as an integer from 1 (from 0 if `default` is 0) to `most`. Raises ValueError."""
     text = query.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) <= 17 and int(text) <= most) or (
         int(text) == 0 and default

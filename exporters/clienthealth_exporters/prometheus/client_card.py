@@ -139,8 +139,7 @@ def others(record: HealthRecord) -> tuple[list[str], list[str]]:
 
 
 def runbook_url(settings: Settings, name: str) -> str:
-    """Return the address of a mode's runbook: below `[links] runbooks` if that setting is not empty, else on this
-    server."""
+    """Return the address of a mode's runbook: below `[links] runbooks` if that is set, else on this server."""
     return f"{runbooks(settings.links, status_page='.')}/{quote(name)}"
 
 
@@ -159,7 +158,7 @@ def level(ratio: float) -> str:
 
 
 def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]:
-    """Return (topic-partition, lag state, lag, age of the oldest unread record, member's client id) of each partition.
+    """Return (topic-partition, lag state, lag, age of the oldest unread record, member's client id) for each partition.
 
     Partitions with the lag state WARN or worse come first, then those with the largest lag.
     """

@@ -67,10 +67,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """Return the measurements that the lint of client options (`lint`) compares with the options.
-
-    The name of each measurement begins with MEASURED.
-    """
+    """Return the measurements that `lint` compares with the client's options. Each name begins with MEASURED."""
     figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
     figures["waiting_threads"] = record.value("buffer", "waiting_threads")
     idle, rate = record.value("poll_idle_ratio"), record.value("records_consumed_rate")
@@ -102,7 +99,7 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
     top = 1.0 if name in ("Buffer", "Topic queue") else max(*values, 1e-9) * 1.05
     span = f"{words(min(values))} to {words(max(values))}"
     summary = f"{name}, last hour: {span}, last {words(values[-1])}, {len(values)} readings"
-    # Each stretch of points becomes one line; a gap between samples or an unknown value ends a stretch.
+    # Each stretch of points becomes one line. A gap between samples, or an unknown value, ends a stretch.
     stretches: list[list[tuple[float, float]]] = [[]]
     last = 0.0
     for at, value in points:

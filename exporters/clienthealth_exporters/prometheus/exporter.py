@@ -43,7 +43,7 @@ from clienthealth_exporters.prometheus.webhook import Webhook
 
 log = logging.getLogger(__name__)
 PROBES = frozenset({"/healthz", "/readyz", "/livez"})
-#: /livez fails if the topic has not been polled for this time (s).
+#: /livez fails if the topic `client-health` has not been polled for this time (s).
 STUCK_SECONDS = 120.0
 
 
@@ -108,8 +108,7 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # Let Prometheus's scrape fail: otherwise Prometheus would end the series of all clients that the
-                # exporter has not read yet.
+                # The scrape must fail. Prometheus would end the series of all clients that an incomplete page lacks.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
@@ -130,8 +129,7 @@ class Exporter:
             case path if path.startswith(api.PREFIX):
                 return self._api(request)
             case path if path.startswith(RUNBOOKS) and path.endswith("/"):
-                # Redirect to the path without the last slash, because the page's relative links do not work with that
-                # slash.
+                # Redirect to the path without the last slash: with this slash, the page's relative links do not work.
                 above = {"Location": f"../{path.rstrip('/').rpartition('/')[2]}"}
                 return Response("", "text/plain", HTTPStatus.MOVED_PERMANENTLY, above)
             case path if path.startswith(RUNBOOKS):

@@ -1,7 +1,7 @@
-"""The page /metrics in Prometheus' text format (0.0.4). A client's lines are made when its health record arrives, not
-at each scrape.
+"""The page /metrics in Prometheus' text format (0.0.4).
 
-The library prometheus-client builds and prints every sample at each scrape, which takes seconds for 12,000 partitions.
+A client's lines are made when its health record arrives, not at each scrape. The library prometheus-client makes all
+lines at each scrape, which takes seconds for 12,000 partitions.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Lines:
     """The lines of one record on the page /metrics, in parts.
 
     A line such as `kafka_client_up{service="orders",…} 1` has three parts: the metric's name with `{`, the labels of
-    the metric's scope, and the rest. `client`, `group`, `partition`: the second part, for metrics of this scope.
-    `ends`: for each metric of FAMILIES, one text with the third parts of all its lines.
+    the metric's scope, and the rest. `client`, `group`, `partition`: the second part for metrics of the scope with this
+    name. `ends`: for each metric of FAMILIES, one text with the third parts of all its lines.
     """
 
     client: str
@@ -106,7 +106,7 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
 def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) -> Iterator[str]:
     """Yield the page of all clients in blocks of text, metric by metric.
 
-    The page contains at most `cap` series of each metric. `dropped`: the number of series that are left out, by metric.
+    The page contains at most `cap` series of each metric. `dropped`: receives the number of series left out, by metric.
     """
     for index, family in enumerate(FAMILIES):
         blocks = _once if family.scope == "partition" else _each

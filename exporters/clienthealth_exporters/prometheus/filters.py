@@ -15,7 +15,7 @@ from clienthealth_exporters.prometheus.states import State
 
 FIELDS = ("cluster", "team", "service", "mode", "cause", "status", "library", "version")
 PAGE_SIZE = 60
-#: If a field has at most MAX_LISTED values, the filter form has a list to choose from, else a text box with at most
+#: The filter form has a list for a field with at most MAX_LISTED values. Other fields have a text box with at most
 #: MAX_PROPOSED suggestions.
 MAX_LISTED = 40
 MAX_PROPOSED = 500
@@ -26,8 +26,8 @@ Facets = Mapping[str, Counter[str]]
 class Filters:
     """The filters in the status page's URL.
 
-    `text`: text to find in a client's service, instance, client id or group. `chosen`: field → the value that a client
-    must have. `page`: number of the page, from 1.
+    `text`: text to find in a client's service, instance, client id or group. `chosen`: maps a field to the value that a
+    client must have. `page`: number of the page, from 1.
     """
 
     text: str = ""

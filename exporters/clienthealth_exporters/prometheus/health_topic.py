@@ -24,8 +24,8 @@ CHECK_SECONDS = 5.0
 ANSWER_MS = 4_000
 RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
-#: Options of the admin client. Its metadata expires after CHECK_SECONDS, the time between two checks of the brokers: it
-#: looks for new brokers only when its metadata has expired.
+#: Options of the admin client, which looks for new brokers only when its metadata has expired. The metadata expires in
+#: time for the next check of the brokers.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
 #: kafka-python connects to a random broker first; the timeout leaves time for another broker if that broker is down.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
@@ -34,13 +34,13 @@ CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
 @dataclass
 class HealthTopic:
-    """The reader of the topic `client-health`: calls `put(key, value, timestamp_ms)` for every record.
+    """The reader of the topic `client-health`. Without a consumer group, several exporters can each read everything.
 
-    The reader uses no consumer group, so that several exporters can each read everything. When the whole topic has been
-    read, the reader calls `prepare`, and only then sets `trouble` to None. `trouble`: why records may be missing, else
-    None.
-
-    `connect`: makes the consumer. `ask`: makes the admin client.
+    put      called with (key, value, timestamp in ms) for every record
+    connect  makes the consumer
+    ask      makes the admin client
+    prepare  called once the whole topic has been read
+    trouble  why records may be missing; None after `prepare` has returned
     """
 
     settings: Settings

@@ -19,7 +19,7 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: Measurements that keep samples, and their index in `State.largest` (None: the sample is taken from `State.lag`).
+#: Maps each plotted measurement to its index in `State.largest`; None for the value of `State.lag`.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
 #: POINTS: maximum number of samples per client. MAX_CLIENTS: maximum number of clients with samples.
@@ -130,9 +130,9 @@ class History:
         return nlargest(most, found, key=lambda of_client: of_client[1].at)
 
     def services(self) -> Iterator[tuple[str, Mapping[int, float]]]:
-        """Yield (service, shares): for each hour, which share (0 to 1) of the service's judged records was unhealthy.
+        """Yield (service, {hour: share}). `share`: share (0 to 1) of the service's judged records that were unhealthy.
 
-        A key of `shares` is the start of an hour, as a number of hours since 1970.
+        `hour`: number of hours from 1970 to the start of this hour.
         """
         with self._lock:
             rows = [
@@ -165,10 +165,7 @@ class NamedRecord(msgspec.Struct):
 
 
 class Recall:
-    """Keeps records of clients for which this exporter has no state. Thread-safe.
-
-    An exporter has no state for a client that it has dropped, or that another exporter serves.
-    """
+    """Keeps records of clients that this exporter has dropped, or that another exporter serves. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -16,8 +16,8 @@ from clienthealth.model.tables import table
 #: A sample: (values of the metric's extra labels, value).
 Sample = tuple[tuple[str, ...], float]
 CLIENT = ("service", "host", "instance", "client_id")
-#: Maximum number of healthy clients per service and kind for which the metrics with `Family.evidence` are published, to
-#: be compared with those of failing clients.
+#: Maximum number of healthy clients of each service and kind that have the metrics with `Family.evidence`, to compare
+#: them with failing clients.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 SCOPES: Mapping[Scope, tuple[str, ...]] = {

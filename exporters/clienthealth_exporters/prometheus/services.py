@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
 STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
-#: Maximum number of combinations of kind, library and version per service, because clients could report any number of
-#: them.
+#: Maximum number of combinations of kind, library and version per service. Clients could report any number of them.
 VERSIONS = 20
 WORST = [family for family in ALL_FAMILIES if family.largest]
 

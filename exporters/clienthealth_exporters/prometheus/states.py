@@ -36,8 +36,7 @@ LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: A client's state becomes unknown after at least this time (s) without a record about the client.
 SILENT_SECONDS = 180
 COMPLAINT_SECONDS = 60
-#: If there is no room, a search chooses clients to evict, at most _ROOM_SHARE of `max_clients`. The next search begins
-#: after ROOM_SECONDS.
+#: If `max_clients` clients are kept, a search every ROOM_SECONDS chooses at most _ROOM_SHARE of them for eviction.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 
@@ -53,8 +52,7 @@ class State:
     standing     the state (of `services.STANDINGS`) in which the client is counted for its service
     statuses     (mode, status) of all verdicts that are not ok
     failures     (mode, status, cause) of the suspected and confirmed verdicts; cause '' if unknown
-    largest      the client's values of the metrics in `services.WORST`, of which a service shows its clients' largest;
-                 None if unknown
+    largest      the client's value of each metric in `services.WORST`; None if unknown
     lag          in records
     sent         records per second that a producer sends
     shown        True if the client has series of its own
@@ -126,14 +124,14 @@ _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 class States:
     """The newest record per key of `client-health`. Thread-safe: the topic's reader writes, the web server reads.
 
-    A new record replaces a client's known record if the new window does not end earlier. A record that reports that the
-    client has gone also replaces the known record if the two windows overlap. A record of a living client replaces the
-    record of the client's end only if the new window ends more than `window_seconds` - `min_gap_seconds` later.
+    A new record replaces its client's known record depending on their windows (the time spans that they judge):
+
+    - If the new record says that the client has gone, its window must not end before the known window begins.
+    - If only the known record says so, the new window must end more than `window_seconds` - `min_gap_seconds` later.
+    - Otherwise the new window must not end earlier.
 
     A client is dropped `ttl_seconds` after its last record. This time counts only while other records arrive.
-
-    The setting `max_clients` limits the number of clients. `left_out` counts the records that were dropped because of
-    this limit.
+    `left_out`: number of records that were dropped because of the setting `max_clients`.
 
     Raises SettingsError if a label in the settings has an invalid name.
     """
@@ -219,8 +217,7 @@ class States:
         """
         now = self._clock()
         with self._lock:
-            # Time counts towards `ttl_seconds` only while records arrive, so that no client is dropped if the monitor
-            # stops.
+            # Time counts towards `ttl_seconds` only while records arrive: a stopped monitor must not drop clients.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             old = [key for key, state in self._states.items() if state.written < oldest]
             for key in old:
@@ -314,9 +311,7 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Keep failing clients' records and groups' names even if another exporter serves them, for pages about the
-        whole fleet.
-        """
+        """Keep, of clients that another exporter serves, the records of failing clients and the names of groups."""
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
@@ -372,9 +367,7 @@ class States:
 
 
 def _compared(states: Sequence[State]) -> set[str]:
-    """Return the keys of all failing clients, and of at most PEERS healthy clients of each service and kind that has a
-    failing client.
-    """
+    """Return the keys of the failing clients, and of up to PEERS healthy clients of each affected service and kind."""
     ill = [state for state in states if state.failures]
     wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
     keys = {state.key for state in ill}
@@ -387,9 +380,7 @@ def _compared(states: Sequence[State]) -> set[str]:
 
 
 def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
-    """Return whether a measurement exceeds its alert threshold, or the record says that the client's clock is wrong
-    (`clock`).
-    """
+    """Return whether a measurement exceeds its alert threshold, or the client's clock is wrong."""
     if "clock" in record.indicators:
         return True
     if record.client.kind == "group":

@@ -161,7 +161,7 @@ def missing(view: View, name: str, shard: str) -> str:
 
 
 def _causes(ill: Iterable[State]) -> Iterator[Cause]:
-    """Yield each combination of mode and cause, sorted by the number of confirmed failures, the largest first."""
+    """Yield each combination of failure mode and cause, the one with the most confirmed failures first."""
     found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     where: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for state in ill:
@@ -178,7 +178,7 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
 
 
 def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> list[Service]:
-    """Return the services with unhealthy clients, sorted by the number of clients with the status confirmed."""
+    """Return the services with unhealthy clients, the one with the most confirmed clients first."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for state in ill:
         counts[state.client.service][state.status] += 1

@@ -42,8 +42,8 @@ TYPES = {(False, True): "opened", (True, True): "changed", (True, False): "close
 class Webhook:
     """Sends events about clients' failures from a thread of its own, until `close` is called.
 
-    `trouble`: function that returns why the exporter may lack records of `client-health`; None if it lacks none. `note`
-    ignores all changes until `trouble` first returns None.
+    `trouble`: returns why records of `client-health` may be missing, or None if none is missing. `note` ignores all
+    changes until `trouble` first returns None.
 
     Raises SettingsError if the file with the webhook's secret cannot be read.
     """
