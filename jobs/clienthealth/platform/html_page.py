@@ -22,7 +22,7 @@ from clienthealth.model.wording import by_reason
 SCRIPT_PATH = "/page.js"
 #: The x coordinates of a curve run from 0 (left edge of the plot) to _ACROSS (right edge).
 _ACROSS = 1000
-#: Beyond _LATE per cent of the width, a mark's name is on its left, because a narrow plot has no room on the right.
+#: Beyond _LATE per cent of the width, a mark's name is on its left: a narrow plot has no room on the right.
 _LATE = 88
 
 

@@ -112,8 +112,8 @@ def local_files() -> Path | None:
 def class_archive(paths: str) -> Path | None:
     """Return the class archive (AppCDS) for this Java and class path; None if there is no archive.
 
-    A JVM starts faster with a class archive. `paths`: the class path, as for `java -cp`. An archive is used only if it
-    has the size that its file name states, because the JVM crashes on a truncated archive.
+    A JVM starts faster with a class archive. `paths`: the class path, as for `java -cp`. An archive must have the size
+    that its file name states: the JVM crashes on a truncated archive.
     """
     found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
     return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)
@@ -146,7 +146,7 @@ def start_archiver() -> object:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """Return a new temporary folder on the cache's file system, so that a rename can move its files into the cache."""
+    """Return a new temporary folder. It is on the cache's file system, so a rename can move its files there."""
     return tempfile.TemporaryDirectory(dir=cache())
 
 

@@ -31,14 +31,14 @@ _Client = TypeVar("_Client")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-#: After any of these errors the caller needs a new client, because kafka-python looks up a coordinator only once.
+#: After these errors the caller needs a new client: kafka-python looks up a coordinator only once.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
 #: While a partition of this topic has no leader, brokers do not list the groups that this partition holds.
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
-#: Errors with these texts show no reason: a broker gives a reason only for the first connection that it refuses.
+#: Errors with these texts show no reason. A broker gives a reason only for the first connection that it refuses.
 _VAGUE = ("socket disconnected", "Connection reset", "timed out")
 #: Maps parts of kafka-python's error messages to the reasons that are shown in their place.
 _WORDS: Mapping[str, str] = table(Path(__file__).with_suffix(".toml"))

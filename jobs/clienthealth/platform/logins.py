@@ -1,7 +1,7 @@
 """Translate the options of [kafka] for Spark's Java client and for kafka-python.
 
-Options in the settings have the names of the Java client's options (`security.protocol`), so that one section serves
-Spark and kafka-python. No error message contains an option's value, because a value may be a secret.
+The settings use the names of the Java client's options (`security.protocol`), so that one section serves both clients.
+No error message contains an option's value, because a value may be a secret.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
 
 
 def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
-    """Return a key store as PEM; like Java, accept a JKS store if the configured type is PKCS12, and vice versa."""
+    """Return a key store as PEM. As in Java, a JKS store may have the configured type PKCS12, and vice versa."""
     data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
     if kind == "PEM":
         return data

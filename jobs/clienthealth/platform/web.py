@@ -4,7 +4,7 @@ A peer may be slow, silent, or hostile. The server answers at most MAX_ANSWERS r
 request gets a 503. A peer must send its request within REQUEST_SECONDS, and read the response within ANSWER_SECONDS.
 Beyond MAX_CONNECTIONS connections, the server closes the connection that has waited longest without a request.
 
-A large body is made in pieces while it is sent, so that the server never holds the whole body in memory.
+A large body is made in pieces while it is sent, and is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from clienthealth.platform.web_config import access
 from clienthealth.settings import PrometheusSettings
 
 log = logging.getLogger(__name__)
-#: Pages may run only this server's script file and load nothing from other servers, even if a log line contains HTML.
+#: Pages may run only this server's script file, and load nothing from other servers. A log line may contain HTML.
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -81,7 +81,7 @@ Answer = Callable[[Request], Response]
 
 
 def probe(trouble: str | None) -> Response:
-    """Return the answer to a probe: 503 with `trouble` as its text, or 200 if `trouble` is None or ''."""
+    """Return the answer to a probe: 503 with the text `trouble`, or 200 if `trouble` is None or ''."""
     status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
     return Response(f"{trouble or 'ok'}\n", "text/plain; charset=utf-8", status)
 
@@ -90,8 +90,8 @@ class Server(ThreadingHTTPServer):
     """Answer GET and HEAD requests with the function `answer`, each connection in its own thread.
 
     `open_paths`: the paths of probes, which need no password and do not count towards MAX_ANSWERS. `chosen_by`: the
-    setting or option that chose the port; an error message names it. Raises ServiceError if the server cannot listen on
-    the port, SettingsError if `web_config_file` is wrong, and DependencyError if that file needs a missing package.
+    setting or option with the port, for an error message. Raises ServiceError if the server cannot listen on the port.
+    Raises SettingsError if `web_config_file` is wrong, and DependencyError if that file needs a missing package.
     """
 
     daemon_threads = True

@@ -109,7 +109,7 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
 def duration(text: str) -> float:
     """Parse an option's value as seconds.
 
-    Raises ValueError if the text is not a number, ArgumentTypeError if the value is zero, negative, infinite or NaN.
+    Raises ValueError if the text is not a number, ArgumentTypeError if the number is not positive and finite.
     """
     seconds = float(text)
     if not 0 < seconds < float("inf"):
@@ -128,7 +128,7 @@ class _OfCommand(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run a command and exit with its exit code; 130 on Ctrl-C, 141 if the reader of the output is gone.
+    """Run a command and exit with its exit code; with 130 on Ctrl-C, 141 if the reader of the output is gone.
 
     A HealthError prints only its message, and sets the exit code. `argv`: None for this process's arguments.
     """

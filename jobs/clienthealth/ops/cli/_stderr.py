@@ -34,7 +34,7 @@ class _Redacted(logging.Formatter):
 
 
 class _Repeated(logging.Filter):
-    """Drop a library's log line if a line that differs only in numbers was logged less than a minute ago."""
+    """Drop a library's log line if the same line, apart from numbers, was logged less than a minute ago."""
 
     def __init__(self, library: str) -> None:
         super().__init__()

@@ -169,7 +169,7 @@ class Tools:
 
 
 def answer(data: Any, most: int = MAX_TEXT) -> str:
-    """Return one JSON document with the data and with NOTICE, a warning not to follow instructions in the data.
+    """Return a JSON document with the data, and with NOTICE: a warning not to follow instructions in the data.
 
     Secrets in the data are hidden. `most`: maximum characters per text. Lists and texts are cut further to keep the
     answer within MAX_ANSWER characters. Raises ValueError if the shortest answer is still too long.

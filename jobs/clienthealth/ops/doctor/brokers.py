@@ -127,7 +127,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Check that we have the rights `needed` on a topic; yield nothing if brokers report no rights (Kafka < 2.3)."""
+    """Check that this user has the rights `needed` on a topic. Yields nothing for brokers before 2.3."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return
@@ -169,7 +169,7 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         grant = f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed"
         yield Finding(about, "failed", f"{text} {grant}.")
     else:
-        # Brokers report no rights on a group that does not exist; then only the right to describe it is certain.
+        # Brokers report no rights on a group that does not exist. Then only the right to describe it is certain.
         yield Finding(about, "ok", f"This user may {'read in' if authorised else 'describe'} groups named {READERS}….")
     yield Finding(about, *_groups_seen(client))
 
@@ -192,8 +192,8 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
     """Check that the brokers have our plugin, and that they ask clients for metrics. `nodes`: ids of running brokers.
 
-    Yields a single finding `skipped` if no broker has our plugin, if brokers are older than 3.7, or if this user may
-    not see whether brokers have it.
+    Yields one finding, `skipped`, if no broker has our plugin, if brokers are older than 3.7, or if this user may not
+    see the plugin.
     """
     try:
         with_plugin = brokers_with_plugin(client, nodes)

@@ -92,8 +92,8 @@ def of_topic(about: str, compression: str) -> Finding:
 def places_work(settings: Settings) -> Iterator[Finding]:
     """Check that this user may write to the folders of checkpoint, history and reviews, and that space is free.
 
-    If PySpark is installed, the check also writes a file to each folder, makes a table in the history, and compares
-    checkpoint, history and topics.
+    With PySpark, the check also writes a file to each folder and a table to the history. It then compares checkpoint,
+    history and topics.
     """
     places = {
         CHECKPOINT: settings.monitor.checkpoint,

@@ -40,10 +40,10 @@ _EMPTY: Mapping[Stream, tuple[State, str]] = {
     "logs": ("skipped", "The topic has no records yet; failures that only logs show cannot be found."),
 }
 CLOCK = "clock"
-#: If a sample's time is ahead of our clock by more than this (s), the monitor may count the sample in a wrong minute.
+#: If a sample's time is this much (s) ahead of our clock, the monitor may count the sample in a wrong minute.
 SKEW_WARNING_SECONDS = 5.0
-#: If all samples of a client are older than their Kafka records by more than this time (s), the client's clock is
-#: behind, or a collector delays the samples.
+#: If all samples of a client are this much (s) older than their Kafka records, its clock is behind, or a collector
+#: delays the samples.
 DELAY_WARNING_SECONDS = 30.0
 
 
@@ -187,7 +187,7 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Check that no sample is in the future, and that no client sends all its samples more than 30 s late."""
+    """Check the clocks of clients. No sample may be in the future, and a client's samples may not all be 30 s late."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
     # `ahead`: by client, the most seconds that a sample is ahead of this machine's clock. `behind`: by client, the
