@@ -1,6 +1,6 @@
 """`kafka-health export groups`: publish all groups' committed offsets, and begin and end offsets of their partitions.
 
-A *reading* is one pass over all groups of a cluster. A reading publishes one snapshot for each group that is due (see
+A *reading* is one pass over all groups of a cluster. A reading publishes a snapshot of each group that is due (see
 `reader.Pace`) to the topic of client metrics.
 """
 
@@ -171,8 +171,7 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 def next_reading(now: float, interval: float, lead: float) -> float:
     """Return when the next reading begins (epoch s).
 
-    The next reading begins `lead` seconds before a multiple of `interval`, because the monitor's batches begin at
-    multiples of the trigger interval.
+    It begins `lead` seconds before a multiple of `interval`, because the monitor's batches begin at such multiples.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 
@@ -236,7 +235,7 @@ class GroupExporter:
 
 
 def table(reading: GroupsReading) -> Iterator[str]:
-    """Yield the lines of a table: for each group a line per partition, then a line per member without partitions."""
+    """Yield the lines of a table of groups: one per partition of a group, then one per member without partitions."""
     layout = "{:<32} {:<9} {:<19} {:<28} {:>9} {:>12} {:>12} {:>10}  {}\n"
     yield layout.format("GROUP", "TYPE", "STATE", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER")
     for group in reading.groups:

@@ -1,7 +1,7 @@
 """Read the groups of a cluster: committed offsets, begin and end offsets of their partitions, and members.
 
 For a share group, the share-partition start offset (KIP-932) counts as the committed offset. Committed offsets are read
-before end offsets, so that records produced between the two reads never make the lag negative.
+before end offsets. Otherwise records produced between the two reads could make the lag negative.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Member(NamedTuple):
 class Listed(NamedTuple):
     """A group in the list of groups that its coordinator returns. `broker`: id of the coordinator.
 
-    `type`: classic, consumer, streams or share. For a classic group that does not consist of consumers, the type is the
-    protocol type, for example `connect` for Kafka Connect. `state`: '' if the broker does not report the state.
+    `type`: classic, consumer, streams or share. If the members of a classic group are not consumers, `type` is the
+    protocol type, such as `connect` for Kafka Connect. `state`: '' if the broker does not report the state.
     """
 
     broker: int
@@ -269,7 +269,7 @@ class GroupReader:
         failed: dict[str, str] = {}
         for name, row in self._asked(ask, {*filter(due, names)}, attempt, failed).items():
             by_member = sorted(_assigned(row), reverse=True)
-            # In a share group several members may have one partition; the member with the smallest id counts as owner.
+            # In a share group several members may have a partition. The member with the smallest id counts as owner.
             owners = {tp: member for member, partitions in by_member for tp in partitions}
             members = [member for member, _ in reversed(by_member)]
             self._described[name] = _Description(members, owners, states[name], now)

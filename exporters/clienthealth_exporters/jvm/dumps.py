@@ -1,4 +1,4 @@
-"""Thread dumps: the reasons to take a dump, the schedule of the dumps, and the log record that contains a dump.
+"""Thread dumps of JVMs: the reasons to take a dump, when to take it, and the log record that contains it.
 
 A reason is *weak* if it can also hold for an idle client, otherwise *strong*. While a JVM has only weak reasons, at
 most three dumps are taken.
@@ -35,7 +35,7 @@ class Reason:
 
 
 class Suspicion:
-    """Find reasons to take a dump of a JVM, by comparing each sample of its clients with the previous sample."""
+    """Find reasons to take a thread dump of a JVM. Each sample of its clients is compared with the previous sample."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, str], Snapshot] = {}
@@ -94,10 +94,9 @@ class DumpBudget:
 class DumpPlan:
     """Decides when to take dumps of one JVM.
 
-    The pauses between dumps are at least `min_seconds`, and become longer while a reason for dumps persists (see
-    PAUSES).
+    The pauses between dumps are at least `min_seconds`. They become longer while a reason persists (see PAUSES).
 
-    The plan asks `budget` for two dumps at a time, because only the comparison of two dumps shows a stuck thread.
+    The plan asks `budget` for two dumps at a time: only two dumps together show a stuck thread.
     """
 
     def __init__(self, min_seconds: float, budget: DumpBudget) -> None:

@@ -189,8 +189,8 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # Stop logging once the pause between two reads is at its maximum, because a thousand JVMs that never answer
-            # would fill the log.
+            # Stop logging once the pause between two reads is at its maximum: a thousand silent JVMs would fill the
+            # log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s does not answer: %s; next try in %.0f s", self.target.service, error, interval)
             self._pause = interval

@@ -126,13 +126,13 @@ def reasons(record: HealthRecord) -> list[str]:
 
 
 def judged(record: HealthRecord) -> str:
-    """Return a text with the number of failure modes that are ok, and the modes that were not judged."""
+    """Return a text on the failure modes: how many of them are ok, and which were not judged."""
     fine, blind = others(record)
     return f"nothing found in {len(fine)} of {len(fine) + len(blind)} failure modes; not judged: {', '.join(blind)}"
 
 
 def others(record: HealthRecord) -> tuple[list[str], list[str]]:
-    """Return (ids of the modes that are ok, ids of the modes that are unknown, each with the reason in parentheses)."""
+    """Return (ids of the failure modes that are ok, ids of the unknown modes with their reasons in parentheses)."""
     fine = [v.mode for v in record.verdicts if v.status == "ok"]
     blind = [f"{v.mode} ({v.reason})" if v.reason else v.mode for v in record.verdicts if v.status == "unknown"]
     return fine, blind
@@ -144,7 +144,7 @@ def runbook_url(settings: Settings, name: str) -> str:
 
 
 def plain(value: Any) -> str:
-    """Return a value in a verdict's detail as text: a list of strings joined by commas, other lists as JSON."""
+    """Return a value in a verdict's detail as text. Strings in a list are joined by commas; other lists become JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
@@ -153,7 +153,7 @@ def plain(value: Any) -> str:
 
 
 def level(ratio: float) -> str:
-    """Return the level (ok, warn or bad) of the used share (0 to 1) of a buffer or queue."""
+    """Return the level (ok, warn or bad) of a buffer or queue. `ratio`: its used share, 0 to 1."""
     return "bad" if ratio >= LIMITS.buffer_full_ratio else "warn" if ratio >= LIMITS.buffer_used_ratio else "ok"
 
 

@@ -88,7 +88,7 @@ def _known(record: HealthRecord) -> Iterator[tuple[str, str]]:
 
 
 def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
-    """Plot a measurement over the last hour as SVG with a caption; return None if every value is unknown.
+    """Return an SVG plot of a measurement over the last hour, with a caption; None if every value is unknown.
 
     `points`: (epoch seconds, value or None), in order of time.
     """

@@ -46,7 +46,7 @@ class Lines:
 
 
 class Shown(NamedTuple):
-    """A health record's lines for the page /metrics, and flags that say which of these lines the page contains.
+    """A health record's lines for the page /metrics. Flags say which of these lines the page contains.
 
     group     True if the page contains the record's metrics of its consumer group (scope "group")
     whole     True if the page contains the record's metrics that do not decide failure modes
@@ -66,7 +66,7 @@ class Shown(NamedTuple):
 
 
 def group_of(client: Client) -> str:
-    """Return the consumer group of a client, or the group itself if `client` is a group; '' if there is no group."""
+    """Return the name of a client's consumer group, or of the group if `client` is one; '' if there is no group."""
     return client.group or (client.client_id if client.kind == "group" else "")
 
 

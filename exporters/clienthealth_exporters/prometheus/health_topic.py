@@ -27,7 +27,7 @@ CLIENT_ID = "kafka-client-health-exporter"
 #: Options of the admin client, which looks for new brokers only when its metadata has expired. The metadata expires in
 #: time for the next check of the brokers.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
-#: kafka-python connects to a random broker first; the timeout leaves time for another broker if that broker is down.
+#: kafka-python connects to a random broker first. If that broker is down, the timeout leaves time for another broker.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
 CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 

@@ -96,7 +96,7 @@ class History:
         self.begun: float | None = None
 
     def note(self, state: State) -> None:
-        """Add a state to the client's samples, and count it as healthy or unhealthy for the service and the hour."""
+        """Add a state to the client's samples and to the hourly counts of its service."""
         at = state.seen
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)

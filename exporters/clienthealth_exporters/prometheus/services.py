@@ -44,7 +44,7 @@ def largest(record: HealthRecord) -> tuple[float | None, ...]:
 
 
 def sent(record: HealthRecord) -> float | None:
-    """Return the records per second that a producer sends; None if unknown, or if the client is stale or has gone."""
+    """Return a producer's sent records per second. None if unknown, or if the client is stale or gone."""
     return None if record.departed or record.stale else amount(record.value("record_send_rate"))
 
 

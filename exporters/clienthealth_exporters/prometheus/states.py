@@ -255,7 +255,7 @@ class States:
         return self._state(key, raw, round(1000 * written))
 
     def _forgotten(self, state: State) -> None:
-        """Keep the record of a dropped client that fails or has failed: an alert may link to the client's page."""
+        """Keep the record of a dropped client that fails or has failed. An alert may link to the client's page."""
         names = state.client.service, state.client.instance, state.client.client_id
         track = self.history.track(state.key)
         if state.urgency >= _URGENCY["suspected"] or self._recall.get(names) or (track and track.unhealthy_at):

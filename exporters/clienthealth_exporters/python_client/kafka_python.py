@@ -64,7 +64,7 @@ def watch(client: Any, probe: Any) -> None:
 
 
 def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> None:
-    """Count a record's outcome once its future is done, and measure callbacks that are added to the future from now on.
+    """Count a record's outcome once its future is done. Measure callbacks that are added to the future from now on.
 
     `topic`: the `_Topic` that counts the outcome. `began`: when `send()` was called, in seconds of `probe.clock`.
     """

@@ -23,7 +23,7 @@ DELIVERY_SECONDS = 5.0
 MAX_TOPICS = 500
 #: Minimum time (s) between two records with a measured latency.
 SAMPLING_SECONDS = 0.001
-#: Bucket n ends at SMALLEST_SECONDS × GROWTH^n, so each upper bound is about a fifth larger than the previous one.
+#: Bucket n ends at SMALLEST_SECONDS × GROWTH^n. Each upper bound is about a fifth larger than the previous one.
 SMALLEST_SECONDS = 1e-6
 GROWTH = 2**0.25
 BUCKETS = 128
@@ -270,7 +270,7 @@ class Polled:
 
 
 class ConsumerProbe:
-    """Measures the share of time in polls, the time between the starts of two polls, consumed records, and lag."""
+    """Measures a consumer's polls (share of time, time between two starts), its consumed records and its lag."""
 
     kind: Kind = "consumer"
 
@@ -364,5 +364,5 @@ class ConsumerProbe:
 
 
 def entry(topic: str, partition: int | None, metrics: Mapping[str, float]) -> dict[str, Any]:
-    """Return an entry for the list `topics` of a snapshot: for a partition, or a whole topic if `partition` is None."""
+    """Return an entry for the list `topics` of a snapshot. If `partition` is None, it is about the whole topic."""
     return {"topic": topic, "partition": partition, "thread": None, "metrics": dict(metrics)}
