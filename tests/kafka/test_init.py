@@ -108,6 +108,6 @@ def test_what_this_user_may_not_do_is_shown_once_and_not_called_done(
     assert "clients could not be asked for metrics (kafka-client-health): ClusterAuthorizationFailedError\n" in out
     assert "Nothing is missing." not in out
     assert (
-        "\nStill missing: an administrator has to run the commands above for kafka-client-health and "
+        "\nNot complete: an administrator has to run the commands above for kafka-client-health and "
         "kafka-client-health-librdkafka. Now start " in out
     )

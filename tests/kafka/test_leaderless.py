@@ -203,7 +203,7 @@ def test_commands_read_what_has_a_leader_and_name_the_rest(half: Half, capsys: p
     assert run("init", *config, "--yes", "--push-interval", "0") == 1
     out = capsys.readouterr().out
     assert "The topic client-health is there, with replication factor 1 beside several brokers: " in out
-    assert "\nStill missing: partitions cannot be read (client-health/" in out
+    assert "\nNot complete: partitions cannot be read (client-health/" in out
     assert of_metrics in out and of_logs in out and "Nothing is missing." not in out
 
 

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     lacking = [f"partitions cannot be read ({topics.unread})"] * bool(topics.unread)
     if refused:
         lacking.append(f"an administrator has to run the commands above for {' and '.join(refused)}")
-    whole = f"Still missing: {'; '.join(lacking)}." if lacking else "Nothing is missing."
+    whole = f"Not complete: {'; '.join(lacking)}." if lacking else "Nothing is missing."
     print(f"\n{whole} Now start each of these programs in its own terminal or as a service:")
     for what in ("monitor", "export groups", "export prometheus"):
         print(f"  kafka-health {what} --config {path}")

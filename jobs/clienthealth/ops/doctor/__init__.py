@@ -40,5 +40,5 @@ def checks() -> tuple[tuple[str, Check], ...]:
     )
     return (
         *(("", check) for check in quick),
-        ("Starting Spark to test the folders of state; this takes a minute or more …", machine.places_work),
+        ("Starting Spark to test checkpoint, history and reviews. This takes a minute or more …", machine.places_work),
     )
