@@ -182,7 +182,7 @@ EXITS = [
     ("librdkafka-flushed", BILLING, "unknown", "201 records or 20 KiB", [0, 201], None),
     ("librdkafka-raises", BILLING, "suspected", "150 records still in its queue or in flight", [0, 150], "confirmed"),
     ("librdkafka-flushed-too-short", BILLING, "suspected", "ended with 5,895 records", [0, 5895], "confirmed"),
-    ("librdkafka-killed", BILLING, "unknown", "neither an orderly end nor a kill", [0, 150], None),
+    ("librdkafka-killed", BILLING, "unknown", "statistics end before a last flush()", [0, 150], None),
     ("kafka-python-returns", BILLING, "ok", "", None, None),
     ("kafka-python-closed-too-short", BILLING, "unknown", "close() was still delivering", [0, 5976], None),
     ("kafka-python-killed", BILLING, "unknown", "the data that was read ends there", [0, 2], "suspected"),

@@ -273,8 +273,8 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     Lines about the begin or the end of a stop or a flush (captures `begun`, `ended`) are used only if they have
     `lasts`. `diagnose` adds `lasts` if the stop or flush does not end.
 
-    A line about a goroutine may state no wait. Then it proves nothing, unless the goroutine was in the same frame in a
-    line at least APART_MS (9 s) earlier, or in a repetition of the line (`repeats`).
+    A line about a goroutine may state no wait. It then proves nothing by itself. The goroutine must also be in the same
+    frame in a line at least APART_MS (9 s) earlier, or the line must be repeated (`repeats`).
     """
     said = [e for e in events(window, meaning) if "lasts" in e.captures or not {"begun", "ended"} & {*e.captures}]
     if not said:

@@ -43,8 +43,8 @@ class Look:
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
         """Return why the dumps do not prove that the client is healthy; '' if they prove it.
 
-        Two dumps prove it if they are at least APART_MS (9 s) apart, and the later one is at most FRESH_MS (a minute)
-        old. `what`: a clause that says what the dumps show, or why there is no dump.
+        Two dumps must be at least APART_MS (9 s) apart. The later one may be at most FRESH_MS (a minute) old. `what`: a
+        clause that says what the dumps show, or why there is no dump.
         """
         if not dumps:
             return what
@@ -76,7 +76,7 @@ def unpolled(look: Look) -> str:
 def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
     """Return (the dumps that show the client's I/O thread at work, a clause on what they show).
 
-    If any dump shows the thread inside a callback, only the window's last dump is returned: a single dump never proves
+    If any dump shows the thread inside a callback, only the window's last dump is returned. A single dump never proves
     a client healthy.
     """
     sightings = list(network_threads(window))

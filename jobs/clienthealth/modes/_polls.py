@@ -27,9 +27,9 @@ CLOSES = "terminating"
 #: From this version on, a Java client pushes metrics again after its connection broke during a push. Older clients
 #: never do (KAFKA-19747; measured with 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: The application did not poll between two samples if the share of time in the selector is below WAITING_SHARE, and
-#: select() was called less than MOST_SELECTS times per second. Measured: 36 to 100 % of the time with polls. Without
-#: polls, at most 0.02 % of the time, and 10 to 11 calls per second.
+#: The application did not poll between two samples if both limits hold: WAITING_SHARE for the share of time in the
+#: selector, MOST_SELECTS for the calls of select() per second. Measured with polls: 36 to 100 % of the time. Measured
+#: without polls: at most 0.02 % of the time, and 10 to 11 calls per second.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between two heartbeats of a client that knows its coordinator. The usual interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
@@ -188,10 +188,10 @@ ENDED = (
     "lives: the process has ended, or does not call poll()"
 )
 CLOSED = "the client was closed, or its application does not call poll()"
+#: A consumer of the classic protocol pushes its metrics only while its application calls poll().
 SILENT = (
     "the client no longer pushes, and its last push announced no close: its process has ended, or the application does "
-    "not call poll(), without which a consumer of the classic protocol cannot push; the consumer's group or a thread "
-    "dump shows which of the two is true"
+    "not call poll(); the consumer's group or a thread dump shows which is true"
 )
 UNREPORTED = "its threads have not moved since it polled, so perhaps only the collection of the statistics stopped"
 
@@ -199,11 +199,11 @@ UNREPORTED = "its threads have not moved since it polled, so perhaps only the co
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
     """Return facts on partitions that owners do not consume, and a clause about the samples if there are no facts.
 
-    `readings`: samples of one group, in order of time. A partition with an owner gives a fact if its committed offset
-    is the same in the first and the last sample, and one of these conditions is met:
+    `readings`: samples of one group, in order of time. Only partitions with an owner give facts. Their committed
+    offsets must be the same in the first and the last sample, and one of these conditions must be met:
     - Records arrive.
-    - At least BEHIND records are unread. The topic must have at least as many partitions with at most LEVEL unread
-      records as partitions like this one, because otherwise the group may only be slow.
+    - At least BEHIND records are unread. But if the topic has fewer partitions with at most LEVEL unread records than
+      partitions like this one, there is no fact: the group may only be slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]

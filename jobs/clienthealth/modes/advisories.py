@@ -64,8 +64,8 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     parts     texts in lower case; a client uses the library if the name that it reports contains one of them
     tracker   start of the address of a bug's page; the bug's number completes it
-    platform  maps each major version of Confluent Platform to the Kafka release in its first minor version: 7.0
-              contains Kafka 3.0, so 7 is mapped to (3, 0)
+    platform  maps each major version of Confluent Platform to the Kafka release with which it began: 7.0 contains
+              Kafka 3.0, so 7 is mapped to (3, 0)
     known     the known bugs of the library's versions
     """
 

@@ -73,8 +73,8 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     """Return whether the client's process ran around the time `at_ms`, neither frozen nor in a garbage collection.
 
     It ran if a thread dump was taken at most SETTLES_MS (30 s) before or after `at_ms`. It also ran if the last
-    READINGS (four) samples up to `at_ms` came regularly: their longest interval is at most UNEVEN (three) times the
-    shortest. Otherwise the circumstance is unknown.
+    READINGS (four) samples up to `at_ms` came regularly. Their longest interval is then at most UNEVEN (three) times
+    the shortest. Otherwise the circumstance is unknown.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump of the process was taken", "process-runs")

@@ -148,8 +148,8 @@ def _adjustment(stage: Stage, why: str) -> Callable[[Change], Change]:
 
 REPEATS = "the samples are identical, times included: a gateway or collector keeps re-sending the last sample"
 REFUTED = (
-    "log lines report this failure but the client's metrics contradict them: the lines are of another time, "
-    "of another client, or of something that is not counted"
+    "log lines report this failure, but the client's metrics contradict them: the lines may be about another time or "
+    "another client"
 )
 AWAITING_METRICS = "log lines report this failure; the client's next metrics will confirm or contradict them"
 BY_EVIDENCE: Mapping[EvidenceKind, str] = {
@@ -158,13 +158,13 @@ BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "thread-dump": "by a thread dump",
     "absence": "by its silence",
 }
-#: Maps a kind of client to a metric that keeps growing in a running Java client: the age of a producer's metadata, the
-#: time since a consumer's last poll.
+#: Maps a kind of client to a metric that keeps growing in a running Java client. These metrics are the age of a
+#: producer's metadata, and the time since a consumer's last poll.
 _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
 #: Samples that stay identical for this time (s) count as re-sent. Samples of a running client differ sooner.
 _REPEATED_SECONDS = 15.0
-#: A sample within this time (ms) of a log line neither supports nor contradicts it: the line's time may be cut to whole
-#: seconds.
+#: A sample within this time (ms) of a log line neither supports nor contradicts the line. The line's time may be cut to
+#: whole seconds.
 CLOSE_MS = 1_000
 #: Maximum time (ms) for which the verdict on a log line waits for later samples.
 LONGEST_MS = 30_000

@@ -87,9 +87,9 @@ def _of_processes() -> frozenset[str]:
 def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life], name: str | None) -> Owner:
     """Decide whether a log line or dump belongs to `client`.
 
-    Returns "mine", "another's" (it belongs to another client of the process), or "anybody's": several clients with the
-    line's client id existed at its time. `instance`, `name`: instance and client id that the line names, or None.
-    `ts_ms`: the line's time (epoch ms). `lives`: the lifetimes of the process's clients.
+    Returns "mine" or "another's": it belongs to another client of the process. Returns "anybody's" if several clients
+    with the line's client id existed at its time. `instance`, `name`: instance and client id that the line names, or
+    None. `ts_ms`: the line's time (epoch ms). `lives`: the lifetimes of the process's clients.
     """
     if instance and instance == client.instance:
         return "mine"

@@ -115,9 +115,9 @@ def _of_its_end(
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """Return True if a client without data is known to have ended.
 
-    Proof is a log line on the client's close or on the kill of its process, or a client of the same name that appeared
-    on the host after `departed_ms`. `departed_ms`: time of the last sample. `alone`: True if no other client of the
-    same name was on the host then. If False, only a log line with the client's instance is proof.
+    A log line on the client's close, or on the kill of its process, is proof. So is a client of the same name that
+    appeared on the host after `departed_ms`, the time of the last sample. `alone`: True if no other client of the same
+    name was on the host then. If False, only a log line with the client's instance is proof.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -172,8 +172,8 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
     """Return signs, in order of time, that a client's process still runs although the client's data is overdue.
 
-    There is at most one sign per kind of evidence: a log line, a thread dump, or a sample of another client of the same
-    instance. `later`: the process's log entries after the client's last sample.
+    A sign is a log line, a thread dump, or a sample of another client of the same instance. There is at most one of
+    each. `later`: the process's log entries after the client's last sample.
     """
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()
@@ -199,7 +199,7 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
-    A push does not name its process. But a process that ends takes all its clients with it, so the sign counts only if
+    A push does not name its process. But a process that ends takes all its clients with it. So the sign counts only if
     every other client at the address still pushes. None of them may be new, because a new client can belong to a later
     process. None may have this client's id, because it can be a replica on this host.
     """

@@ -1,9 +1,9 @@
 """Decide when an incident is over: on evidence that the client recovered or ended, never because evidence is missing.
 
-For a client that still reports, `LiveMode.recovered` decides. The incident of a client that stopped reporting stays
-open until the client's end is proved (`ends.has_ended`), for at most `[absence] shown_seconds` after its last data. If
-the client never reported, or if its failure makes the process log all the time (`logs_on`), the incident stays open
-until the process stops logging.
+For a client that still reports, `LiveMode.recovered` decides. If the client stopped reporting, its incident stays open
+until the client's end is proved (`ends.has_ended`). The limit is `[absence] shown_seconds` after its last data. In two
+cases the incident stays open until the process stops logging: the client never reported, or its failure makes the
+process log all the time (`logs_on`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from clienthealth.monitor.adjust import explains
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.incidents import Change, Incidents, Transition
 
-#: If a mode's function `recovered` returns False, a failure is over when no window has shown it or a symptom for this
-#: time (ms).
+#: A failure is over when no window has shown it or a symptom for this time (ms), if the mode's `recovered` returns
+#: False.
 NO_SYMPTOM_MS = 600_000
 #: If `recovered` returns True, a failure is over when no window has shown it for this time (ms).
 CALM_MS = 60_000
-#: A process counts as gone after this time (ms) without data, if its client never reported or if the failure makes it
-#: log all the time (`logs_on`).
+#: A process counts as gone after this time (ms) without data, if its client never reported. The same holds if the
+#: failure makes the process log all the time (`logs_on`).
 GONE_MS = 180_000
 
 

@@ -341,8 +341,8 @@ def _bytes(table: Table) -> bytes:
 def load(data: bytes | bytearray, buckets: int) -> BucketState:
     """Return the saved state.
 
-    Raises StateError if `data` is not a state, has a version that this program does not read, or was saved with another
-    number of buckets.
+    Raises StateError if `data` is not a state, or has a version that this program does not read. Also raises it if the
+    state was saved with another number of buckets.
     """
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")

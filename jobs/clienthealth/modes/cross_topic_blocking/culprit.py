@@ -1,10 +1,10 @@
 """Find the topic whose slow handler keeps a consumer's application away from other topics.
 
 Java. One poll loop handles the records of all topics, so the time between two polls is the sum of the handlers' times.
-If one handler is slow, the time between polls is proportional to its topic's number of records. So the time per record
-(time between polls / the topic's records) is nearly constant for the slow topic, and varies for other topics. The
-number of records in a poll is computed from the position in the partition, because `records-lead` grows with it.
-`records-consumed-total` is of no use: it rises only after the application has received all records of a fetch.
+If one handler is slow, the time between polls is proportional to its topic's number of records. The time per record is
+the time between polls, divided by a topic's records. It is nearly constant for the slow topic, and varies for other
+topics. The number of records in a poll is computed from the position in the partition, because `records-lead` grows
+with it. `records-consumed-total` is of no use: it rises only after the application has received all records of a fetch.
 
 librdkafka. All topics may share one queue to the application. Then each topic reports the length of the whole queue,
 and no topic is fetched while the queue is full. If the position of only one topic still moves, this topic has the slow

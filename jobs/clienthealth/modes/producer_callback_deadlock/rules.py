@@ -432,8 +432,8 @@ def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
 
 
 SILENT = (
-    "the client no longer pushes, and its last push announced no close: its process has ended, or its I/O thread, "
-    "which pushes, is stuck; a thread dump or its log shows which of the two"
+    "the client no longer pushes, and its last push announced no close: its process has ended, or its I/O thread is "
+    "stuck; a thread dump or its log shows which is true"
 )
 
 

@@ -235,20 +235,20 @@ BESIDE = (
     "poll()"
 )
 NEIGHBOURS = (
-    "the producer had records to deliver at its last push and no longer pushes, but other clients at its address still "
-    "push: its I/O thread, which pushes, may be stuck, or only this producer was closed"
+    "the producer had records to deliver at its last push, and other clients at its address still push: its I/O thread "
+    "may be stuck, or only this producer was closed"
 )
 DELIVERING = "close() was still delivering at the last sample, and no log line shows that close() finished"
 LEAVING = (
     "the producer's last push announced a close with {} to deliver, and no line of its log shows whether close() waited"
 )
 FLUSHED = (
-    "at its last sample the producer still had {} to deliver, which a last flush() may have delivered: librdkafka's "
-    "statistics end before a last flush(), and librdkafka logs neither an orderly end nor a kill"
+    "at its last sample the producer still had {} to deliver; a last flush() may have delivered this, because "
+    "librdkafka's statistics end before a last flush()"
 )
 CUT_OFF = (
-    "the producer had a small amount to deliver at its last push, and missing pushes do not prove its end: clients "
-    "before 4.1.2 stop pushing for good when the connection breaks during a push, and busy clients cannot push"
+    "the producer had a small amount to deliver at its last push, and missing pushes do not prove its end: a broken "
+    "connection or a high load can also stop the pushes"
 )
 BLIND = "the client did not report what it still had to deliver"
 NAMELESS = (

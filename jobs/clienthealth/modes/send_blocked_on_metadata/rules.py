@@ -311,8 +311,8 @@ def sent_any(w: Windows) -> Bools:
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """Return for each window why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if none fails or the reason is unknown.
 
-    Only samples after the last successful send are used. The result is also 0 if they show records in the buffer, or a
-    thread that waits for room in it: metadata is then not the reason.
+    Only samples after the last successful send are used. If they show records in the buffer, or a thread that waits for
+    room in it, metadata is not the reason: the result is 0.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
