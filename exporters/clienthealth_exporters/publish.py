@@ -76,7 +76,7 @@ class Publisher:
         with self._changed:
             if self._under_way >= self._capacity:
                 if self._due("waits"):
-                    log.warning("sending waits until brokers acknowledge some of %d records, the maximum", self._under_way)
+                    log.warning("sending waits, because %d records (the limit) are not acknowledged", self._under_way)
                 self._changed.wait_for(lambda: self._under_way < self._capacity or self._closing.is_set())
             self._under_way += 1
         self._hand_over(topic, key.encode(errors="replace"), encoded)
