@@ -89,7 +89,7 @@ Change = Callable[[Verdict, Context], Verdict]
 
 
 def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[Verdict]:
-    """Apply the adjustments of a stage in order, each to all verdicts before the next one starts.
+    """Apply a stage's adjustments to the verdicts, each to all verdicts before the next adjustment starts.
 
     In stage "shown", a mode that has an open incident but no verdict first gets the verdict `unknown`.
     """
@@ -240,7 +240,7 @@ def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
 
 @_adjustment("window", "A failure cannot have begun before its client was started.")
 def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
-    """Move an earlier onset to the client's start. Runs before verdicts are merged, which mixes windows."""
+    """Move an earlier onset to the client's start. Runs before verdicts on several windows are merged."""
     if verdict.since_ms is None or not verdict.evidence:
         return verdict
     newest_ms = max(fact.ts_ms for fact in verdict.evidence)

@@ -90,8 +90,8 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
     runs   the known issues in the log of the client's process, with their numbers of lines
     kinds  number of the process's clients by kind (None: unknown kind)
 
-    A line that names no client counts for every client that it may be about. `Seen.of_process` is True if there are
-    several.
+    A line that names no client counts for every client that it may be about. If there are several, `Seen.of_process` is
+    True.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:

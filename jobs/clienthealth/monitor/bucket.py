@@ -55,7 +55,7 @@ class Bucket:
 
     @cached_property
     def readings(self) -> Readings:
-        """The samples. Counters reported as deltas are added up to totals since the first kept sample."""
+        """The bucket's samples. Counters reported as deltas are added up to totals since the first kept sample."""
         return totals_added_up(self.state.readings, self.state.all_clients)
 
     @cached_property
@@ -83,8 +83,8 @@ class Bucket:
     def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Return (lo, hi): rows [lo, hi) are the samples of each window [start, end).
 
-        Each argument has one element per window. `client`: its client's position in `state.all_clients`. `start`,
-        `end`: epoch ms.
+        The arrays have one element per window. `client`: position of the window's client in `state.all_clients`.
+        `start`, `end`: epoch ms.
         """
         base = client << SHIFT
         return np.searchsorted(self.keys, base | np.maximum(start, 0)), np.searchsorted(self.keys, base | end)
@@ -113,7 +113,7 @@ class Bucket:
     _abouts: dict[int, About] = field(default_factory=dict)
 
     def config(self, number: int) -> Mapping[str, str]:
-        """Return a client's options by name. A value that the client reports precedes the value logged at its start."""
+        """Return a client's options by name. A value that the client reports replaces the value logged at its start."""
         if (config := self._configs.get(number)) is None:
             options = int(self.state.clients.config[number])
             reported = self.state.configs[options] if options >= 0 else {}

@@ -39,7 +39,7 @@ class Silence(NamedTuple):
 
 
 def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
-    """Return a silent client's log lines about its start and end, and log entries that show its process alive later."""
+    """Return a silent client's log lines about its start and end, and log entries that show its process still runs."""
     client = silent.client
     all_lines = lifecycle_lines(bucket.state, client, bucket.alone(client))
     logs = _of_its_end(all_lines, bucket.lives[client.process], silent)

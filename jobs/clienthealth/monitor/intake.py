@@ -88,7 +88,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
-    """Drop the data of ended clients that a collector sent again: all samples are from before the client's end.
+    """Drop data of ended clients that a collector sent again: no sample is newer than the client's end.
 
     Returns the chunks without this data, and the number of dropped samples. `numbers`: maps the identity of each
     reporting client to its position in `state.all_clients`.

@@ -70,7 +70,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Return the verdict on a window. `background` in mode.toml explains the rules of this mode."""
+    """Return this failure mode's verdict on a window. `background` in mode.toml explains the rules."""
     if window.client.kind == "consumer":
         return _closes(window, thresholds)
     looping = _looping(_since_completed(window), thresholds)
@@ -358,7 +358,7 @@ def closing(window: ClientWindow) -> Closing | None:
 
 
 def doubt(look: Look) -> str:
-    """Return why the mode cannot be ruled out; '' if the mode is ruled out."""
+    """Return why `diagnose` cannot rule the failure mode out; '' if it can."""
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:
         return "the connector began to shut down, and the data ends before the shutdown completed"

@@ -81,7 +81,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Return the verdict on a window. `background` in mode.toml explains the rules."""
+    """Return this failure mode's verdict on a window. `background` in mode.toml explains the rules."""
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]

@@ -49,7 +49,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Return the verdict on a window. `background` in mode.toml explains the rules."""
+    """Return this failure mode's verdict on a window. `background` in mode.toml explains the rules."""
     w = window.table
     if window.client.kind == "legacy-consumer":
         return _legacy(window, w, thresholds)
@@ -227,7 +227,7 @@ def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a librdkafka client with one queue per topic; return (facts, detail), or None without a failure."""
+    """Judge a librdkafka client with one queue per topic. Return (facts, detail), or None without a failure."""
     if not held_up(w, limits)[0]:
         return None
     over_time, now = queues(w.apart()), queues(w)
@@ -257,7 +257,7 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
 
 
 def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a librdkafka client with one shared queue; return (facts, detail), or None without a failure."""
+    """Judge a librdkafka client with one shared queue. Return (facts, detail), or None without a failure."""
     runs = without_records(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         alone = handled_alone(window.readings[: runs.last[at] + 1], window.readings[runs.first[at]].ts_ms)
@@ -310,7 +310,7 @@ def _with_records(window: ClientWindow) -> list[str]:
 
 
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a Java client; return (facts, detail), or None without a failure."""
+    """Judge a Java client by its time outside poll(). Return (facts, detail), or None without a failure."""
     if not stays_away(w, limits)[0]:
         return None
     away = float(seconds_away(w)[0])

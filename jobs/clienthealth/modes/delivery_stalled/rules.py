@@ -67,7 +67,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Return the verdict on a window. `background` in mode.toml explains the rules."""
+    """Return this failure mode's verdict on a window. `background` in mode.toml explains the rules."""
     w = window.table
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)

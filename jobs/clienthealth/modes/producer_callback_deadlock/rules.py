@@ -75,7 +75,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Return the verdict on a window. `background` in mode.toml explains the rules."""
+    """Return this failure mode's verdict on a window. `background` in mode.toml explains the rules."""
     w = window.table
     dumped, doubts = in_dumps(window, thresholds, _overdue_after(window, thresholds))
     refused = _refused(window, thresholds)
@@ -446,7 +446,7 @@ FULL = "send() found no room in the buffer; no metric or dump shows whether the 
 
 
 def doubt(look: Look) -> str:
-    """Return why the mode cannot be ruled out; '' if the mode is ruled out."""
+    """Return why `diagnose` cannot rule the failure mode out; '' if it can."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)

@@ -31,7 +31,7 @@ NAMED_SINCE = (1,)
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits that decide whether undelivered records are a fault; healthy producers also have records in flight."""
+    """Limits that decide whether undelivered records are a fault. Healthy producers also have records in flight."""
 
     confirm_bytes: int
     confirm_ratio: float
@@ -82,7 +82,7 @@ class _Pending:
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Return the verdict on a window by the rules that `background` in mode.toml explains."""
+    """Return this failure mode's verdict on a window. `background` in mode.toml explains the rules."""
     terminating, died = events(window, TERMINATING), events(window, DIED)
     if window.departed_ms is None:
         return Verdict(ID, "unknown", reason="the client still reports")
@@ -137,7 +137,7 @@ def _closing_at_the_end(pending: _Pending) -> Verdict:
 
 
 def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdict:
-    """Judge a close() that waits for records."""
+    """Judge a producer whose close() waits for records."""
     cause = {"cause": "killed", **pending.loss()}
     if events(window, CLOSED):
         return conclude(ID, [], cause)
@@ -270,7 +270,7 @@ UNREAD = (
 
 
 def doubt(look: Look) -> str:
-    """Return why the mode cannot be ruled out; '' if the mode is ruled out."""
+    """Return why `diagnose` cannot rule the failure mode out; '' if it can."""
     if not look.measured and look.window.logs and look.window.logs[-1] in CLOSING:
         return "the producer's close() had begun, and the data ends before close() completed"
     return ""

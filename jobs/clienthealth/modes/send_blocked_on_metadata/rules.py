@@ -65,7 +65,7 @@ class Thresholds(Limits, of=FILE):
 
 
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
-    """Return the verdict on a window. `background` in mode.toml explains the rules."""
+    """Return this failure mode's verdict on a window. `background` in mode.toml explains the rules."""
     w = window.table
     # The mode producer-callback-deadlock judges sends in callbacks, so leave them out.
     failed = [event for event in failures(window, METADATA_WAITED) if not on_io_thread(event)]
@@ -272,7 +272,7 @@ def _refusals(window: ClientWindow) -> list[LogEvent]:
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact on repeated failures to connect; [] if records were sent, as delivery-stalled then applies."""
+    """Return a fact on repeated failures to connect; [] if records were sent (see the mode delivery-stalled)."""
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
     for lines, what, least in (
         (events(window, AUTHENTICATION, TLS), "a broker did not let the client in", limits.topic_error_seconds),
@@ -453,7 +453,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def doubt(look: Look) -> str:
-    """Return why the mode cannot be ruled out; '' if the mode is ruled out."""
+    """Return why `diagnose` cannot rule the failure mode out; '' if it can."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)
