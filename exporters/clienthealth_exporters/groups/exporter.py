@@ -190,7 +190,7 @@ class GroupExporter:
         self.failures_total = 0
 
     def run(self, stop: threading.Event) -> None:
-        """Read and publish until `stop` is set."""
+        """Read and publish the groups until `stop` is set."""
         try:
             while not stop.is_set():
                 began = time.time()
@@ -201,7 +201,7 @@ class GroupExporter:
             self.close()
 
     def cycle(self) -> int:
-        """Make one reading. Return the number of published snapshots."""
+        """Read the groups once and publish them. Return the number of published snapshots."""
         try:
             reading = self._reader.read()
             if self._publisher is None:
@@ -225,7 +225,7 @@ class GroupExporter:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """Count failures (group, partition or cluster → reason), and log each failure that begins or ends."""
+        """Count the present failures, and log each failure that begins or ends. `failing`: failure → reason."""
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
             log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])

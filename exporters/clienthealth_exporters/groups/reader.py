@@ -80,7 +80,7 @@ class Offsets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group that was read. `members`: None if unknown."""
+    """A consumer group with its committed offsets and its members. `members`: None if unknown."""
 
     name: str
     type: str

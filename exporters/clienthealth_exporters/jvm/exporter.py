@@ -121,7 +121,7 @@ def _targets(file: Path) -> tuple[Target, ...]:
 
 @dataclass
 class Exporter:
-    """Read every target once per interval."""
+    """Reads every target (a JVM) once in `[jvm] interval_seconds`."""
 
     settings: Settings
     targets: Targets

@@ -31,7 +31,7 @@ MAX_PARTITIONS = 25
 
 @dataclass(frozen=True)
 class View:
-    """What a page needs besides the clients. Times are epoch seconds.
+    """What an HTML page needs besides the clients' states. Times are epoch seconds.
 
     trouble   why records may be missing, else None
     newest    time of the newest data of any client; None before the first record
@@ -47,7 +47,7 @@ class View:
 
 
 def page(template: str, **values: Any) -> str:
-    """Return a page as HTML."""
+    """Return the HTML page that a template of this package makes from the values."""
     return rendered(_PACKAGE, template, **values)
 
 

@@ -78,7 +78,7 @@ def beginning(settings: Settings) -> str:
 
 
 def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
-    """Return the lines of a record.
+    """Return a health record's lines for the page /metrics.
 
     `cluster`: value of the label `cluster_name` for a client. `begin`: the labels with which every series begins.
     """
@@ -104,7 +104,7 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
 
 
 def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) -> Iterator[str]:
-    """Yield the page of all clients in blocks of text, metric by metric.
+    """Yield all clients' part of the page /metrics in blocks of text, metric by metric.
 
     The page contains at most `cap` series of each metric. `dropped`: receives the number of series left out, by metric.
     """

@@ -57,7 +57,7 @@ class HealthTopic:
         return time.monotonic() - self._looked
 
     def run(self, stop: threading.Event) -> None:
-        """Read until `stop` is set."""
+        """Read the topic until `stop` is set."""
         while not stop.is_set():
             self._looked = time.monotonic()
             try:

@@ -159,7 +159,7 @@ def pins() -> Mapping[str, str]:
 def refuse_other(name: str, paths: Sequence[Path]) -> None:
     """Delete each jar in `paths` that does not have its SHA-256 in `jars.sha256`.
 
-    Raises DependencyError with the names of the deleted jars, if any. `name`: the set's name, for this message.
+    Raises DependencyError with the names of the deleted jars, if any. `name`: the set's name, for the error's text.
     """
     pinned, digests = pins(), {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     if other := [path for path, digest in digests.items() if pinned.get(path.name) != digest]:

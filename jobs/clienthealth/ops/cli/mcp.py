@@ -100,7 +100,7 @@ def server(settings: Settings, ask: Ask) -> MCPServer[Any]:
 
 
 class Tools:
-    """The tools of the server. Assistants read the docstrings of these methods."""
+    """The tools of the MCP server. Assistants read the docstrings of the tools."""
 
     def __init__(self, settings: Settings, ask: Ask) -> None:
         self._settings, self._ask = settings, ask
