@@ -104,7 +104,7 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
 
 
 def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) -> Iterator[str]:
-    """Yield all clients' part of the page /metrics in blocks of text, metric by metric.
+    """Yield the clients' lines of the page /metrics in blocks of text, metric by metric.
 
     The page contains at most `cap` series of each metric. `dropped`: receives the number of series left out, by metric.
     """

@@ -47,8 +47,8 @@ LIMITS = Limits()
 class Burn:
     """A burn-rate alert, which fires if the error budget burns faster than `factor` in both `long` and `short`.
 
-    `long`, `short`: lengths of time windows that end now. At factor 1 the error budget lasts exactly for the period of
-    the SLO. `hold`: how long the factor must be exceeded before the alert fires. `pages`: False if the alert opens a
+    `long`, `short`: lengths of time windows that end now. `factor`: at 1, the error budget lasts exactly for the SLO's
+    period. `hold`: how long the factor must be exceeded before the alert fires. `pages`: False if the alert opens a
     ticket.
     """
 

@@ -59,7 +59,7 @@ def templates(package: str) -> Environment:
 
 
 def rendered(package: str, template: str, **values: Any) -> str:
-    """Render a template of a package with these values; the text ends with a newline."""
+    """Return a package's template rendered with `values`. The text ends with a newline."""
     return templates(package).get_template(template).render(values) + "\n"
 
 

@@ -56,7 +56,7 @@ def jars_present(_: Settings) -> Iterator[Finding]:
 
 
 def missing() -> list[str]:
-    """Return the codecs that this installation cannot decompress."""
+    """Return the compression codecs for which kafka-python has no library here."""
     return [name for name, has in READABLE.items() if not has()]
 
 

@@ -137,7 +137,7 @@ class Survey:
 
 
 def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settings, now_ms: int) -> Survey:
-    """Survey records. `stream`: metrics or logs; None if the records may be either.
+    """Count records by format and by reason of rejection. `stream`: metrics or logs; None if the records may be either.
 
     Raises ServiceError if a schema registry that the records need is unreachable.
     """
@@ -167,7 +167,7 @@ def survey(records: Iterable[RawRecord], stream: Stream | None, settings: Settin
 
 
 def records_readable(settings: Settings, topic: str, stream: Stream, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Report the formats of the records, and why records are rejected.
+    """Report the formats of a topic's records, and why records are rejected.
 
     Raises ServiceError if a schema registry that the records need is unreachable.
     """
