@@ -56,9 +56,8 @@ def _measured(quick: bool) -> list[Kept]:
 
 def _text(titles: Mapping[str, str], kept: Sequence[Kept], quick: bool) -> str:
     parts = [
-        "# What the monitor costs\n\nWritten by `make bench`; not by hand. The complete monitor runs as a user starts "
-        "it, with all sinks, the project's own broker and generated data, on the cores of one machine. "
-        "Each section says how its figures were measured."
+        "# What the monitor costs\n\nWritten by `make bench`. The complete monitor runs on one machine, with all "
+        "sinks, a real broker and generated data. Each section says how its figures were measured."
     ]
     if quick:
         parts.append("**These are short runs, to try the benchmark itself: no results.**")

@@ -66,12 +66,12 @@ def _result(ours: Sequence[WorkedOff], peers: Sequence[PeerPass], reading: raw.R
     rows += [_peer_row(number, run) for number, run in enumerate(peers, 1)]
     rows.append(["Spark reads and drops", f"{reading.rate:,.0f}", f"{reading.micros:.1f}", *[""] * 6])
     how = (
-        f"{filled.records:,} snapshots of {filled.mean_bytes:,} bytes of {filled.clients:,} clients, keyed, "
-        f"{PARTITIONS} partitions. The monitor runs with all sinks. It counts as warm from the first batch that ends "
-        f"past a third of the records. The peer is Kafka Streams {peer.KAFKA_STREAMS} on the same topic: five "
-        "indicators in windows of 60 s every 30 s, RocksDB and changelog, no verdicts and no output; the second half "
-        "of its run counts. CPU is that of the program and the broker. Reading alone is Spark's Kafka source into "
-        "`noop`, in the second and third pass of one JVM."
+        f"The monitor, with all sinks, reads {filled.records:,} snapshots of {filled.mean_bytes:,} bytes of "
+        f"{filled.clients:,} clients from {PARTITIONS} partitions. Its speed counts from the first batch that ends "
+        f"past a third of the records. The peer is Kafka Streams {peer.KAFKA_STREAMS} on the same topic, with five "
+        "indicators in windows of 60 s every 30 s. It has RocksDB and a changelog, but no verdicts and no output. "
+        "The second half of its run counts. CPU is that of the program and the broker. `Spark reads and drops`: "
+        "Spark's Kafka source writes into `noop`."
     )
     notes = [
         f"pass {number}: {run.states:,} states, {run.accused:,} of them accused, {run.rejected:,} rejects, "

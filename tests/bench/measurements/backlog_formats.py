@@ -58,8 +58,8 @@ def measure(scope: Scope) -> Result:
         )
     head = ["", "bytes", "clients in a record", "records/s", "CPU µs/record", "JVM", "Python", "broker", "peak MB"]
     how = (
-        f"Healthy clients with samples 10 s apart, keyed, {PARTITIONS} partitions. A batch has a sixth of the records; "
-        "all sinks are on. The monitor counts as warm from the first batch that ends past a third of the records. A "
-        "record about two clients counts as two snapshots."
+        f"The monitor, with all sinks, reads samples of healthy clients from {PARTITIONS} partitions. A batch has a "
+        "sixth of the records. The speed counts from the first batch that ends past a third of the records. A record "
+        "about two clients counts as two snapshots."
     )
     return Result(figures, how, [Table([*head, "states", "accused", "rejects"], rows)])

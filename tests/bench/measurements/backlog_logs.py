@@ -32,9 +32,9 @@ def measure(scope: Scope) -> Result:
         rows.append(_row(what, filled, run))
     head = ["", "bytes", "lines/s", "CPU µs/line", "JVM", "Python", "broker", "peak MB", "rejects"]
     how = (
-        f"Log lines of {PROCESSES} processes within {SECONDS} s, keyed by process, {PARTITIONS} partitions, without "
-        f"metrics: {NOISE:,} lines, and {STORM:,} of the burst, in which one client logs {LOUD} of 10 lines. All sinks "
-        "are on. The monitor counts as warm from the first batch that ends past a third of the lines."
+        f"The monitor, with all sinks, reads log lines of {PROCESSES} processes within {SECONDS} s from {PARTITIONS} "
+        f"partitions. There are {NOISE:,} lines, and {STORM:,} in the storm, in which one client logs {LOUD} of 10 "
+        "lines. The speed counts from the first batch that ends past a third of the lines."
     )
     return Result(figures, how, [Table(head, rows)])
 

@@ -46,9 +46,9 @@ def measure(scope: Scope) -> Result:
         Figure("memory afterwards, shared memory counted once", run.memory_mb, "MB", TARGETS["memory"]),
     ]
     how = (
-        f"{filled.records:,} snapshots of {RECORDS} clients on the topic, read in batches of {RECORDS} that follow one "
-        f"another without a pause; the first {WARM} do not count. From `kafka-health monitor`, without checkpoint and "
-        "history. Children: programs that the JVM started and that have ended."
+        f"The monitor starts without checkpoint and history. It reads {filled.records:,} snapshots of {RECORDS} "
+        f"clients in batches of {RECORDS} that follow one another without a pause. The first {WARM} batches do not "
+        "count. Children: programs that the JVM started and that have ended."
     )
     head = ["", "CPU s of a batch", "JVM", "Python", "children", "wall s", "start s", "CPU s of a start", "MB"]
     return Result(figures, how, [Table(head, [run.row(name) for name, run in runs.items()])])

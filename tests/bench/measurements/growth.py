@@ -60,9 +60,9 @@ def measure(scope: Scope) -> Result:
     ]
     head = ["clients", "unhealthy", "step of all buckets", "of a client", "driver", "collects", "when they fail"]
     how = (
-        "CPU of a batch of 10 s. One bucket of 32 gets a sample of each of its clients through the function that Spark "
-        f"calls, {BATCHES} times. The clients that fail hang in a callback from the seventh batch on. The driver takes "
-        "in the summaries of 32 such buckets. The state is the compressed state of one client."
+        f"The table shows the CPU of a batch of 10 s. One bucket of 32 gets {BATCHES} samples of each of its clients "
+        "through the function that Spark calls. The clients that fail hang in a callback from the seventh batch on. "
+        "The driver takes in the summaries of 32 such buckets. `state` is the compressed state of one client."
     )
     notes = [f"{g.clients:,} clients: {g.changes * BUCKETS:,} changes of incidents" for g in grown]
     return Result(figures, how, [Table([*head, "state"], list(map(_row, grown)))], notes)

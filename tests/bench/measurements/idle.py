@@ -60,8 +60,8 @@ def measure(scope: Scope) -> Result:
     ]
     how = (
         f"{PRODUCERS} producers, {CONSUMERS} consumers and {GROUPS} groups send a sample and a log line every "
-        f"{INTERVAL_SECONDS} s each, for {seconds:.0f} s. The second half counts. Memory is resident memory; memory "
-        "that processes share counts for each of them."
+        f"{INTERVAL_SECONDS} s each, for {seconds:.0f} s. The second half counts. Memory that processes share counts "
+        "for each of them."
     )
     rows = [
         [part, f"{cost.cores(part):.3f}", f"{parts[part]:,.0f}" if part in parts else ""]

@@ -112,11 +112,11 @@ def measure(scope: Scope) -> Result:
         today = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
         rows.append([f"{clients:,}", f"{every} s", *cells, f"{len(live.onsets)} of {live.sick}", today])
     how = (
-        f"Producers send a snapshot of 1.5 kB per interval, evenly. One snapshot in {SPOKEN} comes with a log line of "
-        f"the application, one in {OF_LIBRARY} with a log line of its Kafka library. One producer in {SICK} hangs in a "
+        f"Producers send a snapshot of 1.5 kB per interval. One snapshot in {SPOKEN} comes with a log line of the "
+        f"application, one in {OF_LIBRARY} with a log line of the Kafka library. One producer in {SICK} hangs in a "
         f"callback from {HEALTHY_SECONDS} s on; its buffer is full three samples later. The measurement lasts for the "
         f"next {WATCHED_SECONDS:.0f} s and one interval. Kafka Streams {peer.KAFKA_STREAMS} reads the same topic at "
-        "the same time. The CPU per record excludes the broker, which serves both."
+        "the same time. The CPU per record excludes the broker."
     )
     head = ["clients", "interval", "CPU µs/record", "JVM", "Python", "broker, both", "Kafka Streams", "found", "UTC"]
     return Result(figures, how, [Table(head, rows)])

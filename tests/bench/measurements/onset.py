@@ -151,9 +151,9 @@ def _result(fates: Sequence[Fate], first: Mapping[tuple[int, str], float]) -> Re
     notes.append(f"wrongly accused: {', '.join(accused) if accused else 'none'}")
     count = len(fates) - sum(fate.mode is not None for fate in fates)
     how = (
-        f"Live producers report every {INTERVAL_SECONDS:.0f} s, each at its own moment. They fail at random moments; "
-        f"{count} stay healthy. The time runs from the failure, which no sample shows yet, until a consumer gets the "
-        "first record on `client-health` with the mode suspected or confirmed. The buffer of a stuck producer fills "
-        f"within {FILLS_IN[0]:.0f} to {FILLS_IN[1]:.0f} s."
+        f"Live producers report every {INTERVAL_SECONDS:.0f} s. They fail at random moments; {count} stay healthy. "
+        "The time runs from the failure until a consumer gets the first record on `client-health` with the mode "
+        f"suspected or confirmed. The buffer of a stuck producer fills within {FILLS_IN[0]:.0f} to {FILLS_IN[1]:.0f} "
+        "s."
     )
     return Result(figures, how, [Table(["mode", "found", "median s", "p95 s", "longest s"], rows)], notes)

@@ -69,11 +69,11 @@ def measure(scope: Scope) -> Result:
         for live in (small, large)
     ]
     how = (
-        f"{many:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, evenly, for {long:.0f} s. "
-        f"Before them, {few:,} clients send at the same rate of records for {short:.0f} s, with a clock that runs "
-        f"{rate * 10 / few:.0f} times as fast. {PARTITIONS} partitions; the second half of each time counts. CPU of a "
-        "record is that of the monitor, without the broker. Records of a batch count as processed when the next batch "
-        "is due, 10 s later."
+        f"{many:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, for {long:.0f} s. Before "
+        f"them, {few:,} clients send as many records a second for {short:.0f} s, with a clock that runs "
+        f"{rate * 10 / few:.0f} times as fast. There are {PARTITIONS} partitions. The second half of each time "
+        "counts. CPU per record is that of the monitor, without the broker. Records of a batch count as processed "
+        "when the next batch is due, 10 s later."
     )
     return Result(figures, how, [Table([*head, "CPU µs/record", "peak MB", "of it JVM", "states"], rows)])
 

@@ -86,12 +86,12 @@ def measure(scope: Scope) -> Result:
         for s in scaled
     ]
     how = (
-        f"{filled.records:,} snapshots of {filled.mean_bytes:,} bytes of {CLIENTS:,} clients on {PARTITIONS} "
-        f"partitions, batches of {BATCH:,}, {STATES} state partitions. Spark standalone has one worker for each "
-        f"executor, in a control group of {CORES} core. All groups share one core, so that no executor gains or loses "
-        "by the others; driver and broker have the other core. The second half of the batches counts. JVMs use only "
-        "the quick compiler, so that no warm-up is measured. *At work* is the share of the executors' time that tasks "
-        "took while stages ran. *Shuffle* and *commit* are shares of the time of all tasks."
+        f"Executors read {filled.records:,} snapshots of {filled.mean_bytes:,} bytes of {CLIENTS:,} clients from "
+        f"{PARTITIONS} partitions, in batches of {BATCH:,}, with {STATES} partitions of state. Each executor has its "
+        f"own worker of Spark standalone, in a control group of {CORES} core. All groups share one core, so that no "
+        "executor gains or loses by the others. The second half of the batches counts. JVMs use only the quick "
+        "compiler, so that no warm-up is measured. *At work* is the share of the executors' time that tasks took while "
+        "stages ran. *Shuffle* and *commit* are shares of the time of all tasks."
     )
     return Result(figures, how, [Table(head, rows)], [])
 

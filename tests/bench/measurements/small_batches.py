@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from tests.bench import canonical
 from tests.bench.checkpoints import Batch
-from tests.bench.lab import PARTITIONS, Lab
+from tests.bench.lab import Lab
 from tests.bench.load import Load
 from tests.bench.measurements import Scope
 from tests.bench.results import Figure, Result, Table
@@ -59,9 +59,8 @@ def measure(scope: Scope) -> Result:
         rows.append([f"{size:,}", f"{bursts}", f"{median:.2f}", f"{max(took):.2f}", f"{cores:.2f}"])
     how = (
         f"A burst of records comes {BURST_AFTER} s after each of the monitor's triggers, every {TRIGGER_SECONDS} s. "
-        f"Each client reports in every second burst; {PARTITIONS} partitions. Bursts of the first "
-        f"{scope.seconds(90, 40):.0f} s do not count. The time runs from the plan of a batch until all its results are "
-        "written, by the monitor's own metric."
+        f"Each client reports in every second burst. Bursts of the first {scope.seconds(90, 40):.0f} s do not count. "
+        "The time runs from the plan of a batch until all its results are written."
     )
     return Result(
         figures, how, [Table(["records", "batches", "median s", "longest s", "cores, all of the monitor"], rows)]

@@ -48,7 +48,7 @@ def measure(scope: Scope) -> Result:
         print(f"  {name}: {bucket.micros(*PARTS):.1f} µs a record", flush=True)
     how = (
         f"One bucket has {CLIENTS:,} producers, as in a fleet of 100,000 with 32 buckets. A batch covers "
-        f"{BATCH_SECONDS} s. One producer in {SICK} hangs in a callback; one sample in {SPOKEN} comes with a log line "
+        f"{BATCH_SECONDS} s. One producer in {SICK} hangs in a callback. One sample in {SPOKEN} comes with a log line "
         f"of the Kafka library. {MEASURED} samples of each producer are measured, after {WARM} that are not."
     )
     head = ["interval", *(f"{part}, µs/record" for part in PARTS), "published of a sample", "state MB"]

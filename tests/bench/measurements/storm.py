@@ -112,9 +112,9 @@ def measure(scope: Scope) -> Result:
     ]
     how = (
         f"{CLIENTS:,} producers of {SERVICES} services fail at once for {ill:.0f} s, recover within "
-        f"{HEALING_SECONDS:.0f} s and are watched for {after:.0f} s more. Prometheus scrapes every {SCRAPE}; rules and "
-        "routes keep their own intervals. One client fails earlier, and recovers during the mass failure. Meanwhile "
-        f"{BUSY} other processes keep the CPU busy."
+        f"{HEALING_SECONDS:.0f} s, and are watched for {after:.0f} s more. One client fails earlier, and recovers "
+        f"during the mass failure. Prometheus scrapes every {SCRAPE}; rules and routes keep their own intervals. "
+        f"Meanwhile {BUSY} other processes keep the CPU busy."
     )
     groups = [[name, f"{took:.2f}", f"{every:.0f}"] for name, (took, every) in sorted(slowest.items())]
     return Result(

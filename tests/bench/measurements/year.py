@@ -103,10 +103,10 @@ def _result(
         ),
     ]
     how = (
-        f"The history of {clients:,} clients and {days} days has a row for each client and minute. It is generated as "
-        f"columns. Days are as maintenance leaves them; only the newest has {newest:,} files of `minutes`, as many as "
-        "a monitor leaves. `kafka-health maintain` and `review` are the real commands with default settings. Memory is "
-        "that of all their processes. Other programs used the machine meanwhile."
+        f"The history of {clients:,} clients and {days} days has a row for each client and minute. Days are as "
+        f"maintenance leaves them; only the newest has {newest:,} files of `minutes`, as many as a monitor leaves. "
+        "`kafka-health maintain` and `review` run with default settings. Memory is that of all their processes. "
+        "Other programs used the machine meanwhile."
     )
     notes = [f"{what}: {line}" for what, r in ran.items() for line in r.printed[:1]]
     if written is not None:
