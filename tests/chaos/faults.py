@@ -83,7 +83,7 @@ def monitor_killed(scene: Scene) -> Iterator[None]:
     yield
 
 
-@_kind("kill -9 of all processes of the monitor and of the exporter at once, as when their machine is lost")
+@_kind("kill -9 of all processes of monitor and exporter at once, as when their machine is lost")
 def monitor_lost(scene: Scene) -> Iterator[None]:
     run = scene.run
     run.wait("no monitor to kill", lambda: run.monitor.kill(parts.everything) > 0, NOTICED_SECONDS)
@@ -91,7 +91,7 @@ def monitor_lost(scene: Scene) -> Iterator[None]:
     yield
 
 
-@_kind("kill -9 of all processes of the monitor when results of a batch are in the history, before it is committed")
+@_kind("kill -9 of all processes of the monitor, when a batch is in the history but not committed")
 def monitor_lost_uncommitted(scene: Scene) -> Iterator[None]:
     run, before = scene.run, _versions(scene.run)
     yield
@@ -128,14 +128,14 @@ def exporter_killed(scene: Scene) -> Iterator[None]:
     yield
 
 
-@_kind("kill -9 of the broker, which is away for some seconds", seconds=(1, 15))
+@_kind("kill -9 of the broker, which starts again after some seconds", seconds=(1, 15))
 def broker_killed(scene: Scene) -> Iterator[None]:
     scene.run.cluster.broker.kill()
     yield
     scene.run.cluster.broker.restart()
 
 
-@_kind("the broker stands still (SIGSTOP)", seconds=(5, 60))
+@_kind("the broker is suspended (SIGSTOP)", seconds=(5, 60))
 def broker_paused(scene: Scene) -> Iterator[None]:
     scene.run.cluster.broker.pause()
     yield
@@ -156,7 +156,7 @@ def network_silent(scene: Scene) -> Iterator[None]:
     scene.gateway.open()
 
 
-@_kind("every chunk on its way to the broker or back is held up", seconds=(5, 20))
+@_kind("all data to and from the broker is delayed", seconds=(5, 20))
 def network_slow(scene: Scene) -> Iterator[None]:
     scene.gateway.delay(scene.random.uniform(0.05, 0.2))
     yield
@@ -203,7 +203,7 @@ def clock_jump(scene: Scene) -> Iterator[None]:
     yield
 
 
-@_kind("the topic of metrics is deleted and made anew", calm=True)
+@_kind("the topic of metrics is deleted and created again", calm=True)
 def topic_recreated(scene: Scene) -> Iterator[None]:
     run, topic = scene.run, scene.run.inputs["metrics"]
     admin = run.admin()
@@ -231,7 +231,7 @@ def partition_added(scene: Scene) -> Iterator[None]:
     yield
 
 
-@_kind("records are deleted before the monitor, which is down, has read them", calm=True, hides=True)
+@_kind("records are deleted while the monitor is down, before it has read them", calm=True, hides=True)
 def retention_overtakes(scene: Scene) -> Iterator[None]:
     run = scene.run
     run.monitor.hold()
@@ -246,14 +246,14 @@ def retention_overtakes(scene: Scene) -> Iterator[None]:
     run.monitor.release()
 
 
-@_kind("the schema registry is away, while records come with a schema that was not requested before", seconds=(5, 80))
+@_kind("the schema registry is down, and records arrive with a schema that is not cached", seconds=(5, 80))
 def registry_away(scene: Scene) -> Iterator[None]:
     scene.run.registry.stop()
     yield
     scene.run.registry.start()
 
 
-@_kind("Grafana is away while the dashboards are pushed, and there again when they are pushed once more")
+@_kind("Grafana is down while dashboards are pushed, and up at a second push")
 def grafana_away(scene: Scene) -> Iterator[None]:
     code, message = _pushed(scene, f"http://127.0.0.1:{free_port()}")
     if code != 2 or len(message.splitlines()) != 1:

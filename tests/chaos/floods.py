@@ -81,7 +81,7 @@ def _records(lab: Lab, share: float, flood: Flood) -> None:
         rejected_records, twice = _rejects(lab, monitor)
         flood.lines.append(
             f"{count:,} records of {CLIENTS:,} clients in {seconds:,.0f} s: {count / seconds:,.0f}/s. {CORRUPT:.0%} of "
-            f"the records are corrupt: half of these are cut off, in the others, one byte is replaced."
+            "the records are corrupt: half of these are cut off, and the other half have a wrong byte."
         )
         flood.check(read == count, f"{count:,} records sent: {read - rejected:,} decoded, {rejected:,} rejected")
         flood.check(unreadable <= rejected, f"{unreadable:,} records are cut off, and must be rejected")

@@ -30,13 +30,12 @@ def _lines(
         yield f"These faults found a difference at first, and were repeated after its cause was mended: {listed}."
     yield ""
     yield (
-        "The input comes from a fleet, recordings of real clients and a consumer group; a real producer and a real "
-        "consumer run beside it. Each fault strikes in the middle of its own six minutes of input. A fault passes if "
-        "three conditions hold. The history of these minutes (minutes, verdicts, quality) equals the results that are "
+        "The input comes from a fleet, recordings of real clients and a consumer group. Each fault strikes in the "
+        "middle of its own six minutes of input. A fault passes if the history of these minutes equals the results "
         "calculated from the same input without faults, with each row once. The numbers of decoded and rejected "
-        "records equal the numbers sent. Afterwards the exporter shows the newest state, and the real clients go on. "
-        "Input that a fault hid must be counted, and must not be reported as if the monitor had seen it. Recovery is "
-        "the time from the end of the fault until everything sent by then is processed and shown."
+        "records must equal the numbers sent. Afterwards the exporter must show the newest state, and a real producer "
+        "and consumer must go on. Input that a fault hid must be counted. Recovery is the time from the end of "
+        "the fault until everything sent by then is processed and shown."
     )
     yield ""
     yield "| fault | what is done | number | lasted | recovery, median | longest | restarts | differences | |"
