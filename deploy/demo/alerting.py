@@ -48,7 +48,7 @@ def missing() -> list[str]:
 
 
 def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
-    """Return the text of `alerts/alertmanager.yml`, changed so that its receivers send to a local webhook.
+    """Return the text of `alerts/alertmanager.yml` with `webhook_url` as the address of all receivers.
 
     `group_wait`: replaces `group_wait` and `group_interval` of all routes; None keeps them.
     """

@@ -25,7 +25,7 @@ from deploy.supply import plugin
 START_SECONDS = 300.0
 STOP_SECONDS = 20.0
 LOG4J = Path(__file__).with_name("broker-log4j.properties")
-#: JVM options that save memory and CPU time, because several brokers share two cores with Spark.
+#: JVM options that save memory and CPU time, because brokers share two cores with Spark.
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.configuration={LOG4J.as_uri()}")
 
 
@@ -112,7 +112,6 @@ class Broker:
         self.start()
 
     def pause(self) -> None:
-        """Freeze the broker: connections stay open, and requests get no answer."""
         self._running().pause()
 
     def resume(self) -> None:
@@ -183,7 +182,6 @@ class Broker:
 
 
 def new_cluster_id() -> str:
-    """Return a new cluster id in Kafka's form: a UUID in base 64."""
     return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 

@@ -27,7 +27,7 @@ PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
 ROLL_SECONDS = 60.0
 REST_SECONDS = 90.0
-#: JVM options that save memory and CPU time, because all programs of the demo share two cores.
+#: JVM options that save memory and CPU time: all programs of the demo share two cores.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 #: Sets of jars with clients that push their metrics to their brokers (KIP-714).
 PUSHING = ("clients-3.9", "clients-4.1", "streams-4.4")
@@ -62,7 +62,7 @@ class Cluster(Protocol):
 
 
 class Context(Protocol):
-    """What the demo provides for a client: a folder for the run's files, single brokers, an old one and a cluster."""
+    """What the demo provides for a client: a folder for files, single brokers, an old broker and a cluster."""
 
     @property
     def run_folder(self) -> Path: ...
@@ -135,13 +135,12 @@ class DemoClient:
 
     @property
     def client_ids(self) -> Sequence[str]:
-        """The client ids that the options set; for several clients with a common prefix, one glob such as `x-*`."""
+        """The client ids in the options; for several clients with a common prefix, a glob such as `x-*`."""
         named = [self.options[name] for name in ("p.client.id", "c.client.id") if name in self.options]
         streams = [f"{self.options[name]}-*" for name in ("s.client.id",) if name in self.options]
         return [*(name.replace("{}", "*") for name in named), *streams]
 
     def start(self, context: Context) -> Running:
-        """Start the client's broker if it does not run yet, create the topics, and start the program."""
         folder = context.run_folder / self.name
         folder.mkdir(parents=True, exist_ok=True)
         addresses, actions = self._surroundings(context)
@@ -223,7 +222,7 @@ class DemoClient:
 
 
 def _behind_a_gateway(folder: Path) -> tuple[RealBroker, Gateway]:
-    """Start a broker that advertises a gateway's address, so that clients reach the broker through the gateway."""
+    """Start a broker whose clients connect through a gateway."""
     broker_port, port = free_port(), free_port()
     gateway = Gateway(port, broker_port).open()
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}

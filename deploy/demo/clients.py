@@ -1,4 +1,4 @@
-"""The demo's clients: programs that really fail, and controls, which are healthy but look like failing programs."""
+"""The demo's clients: programs that really fail, and healthy programs that look like them (controls)."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ _LOOP = DemoClient(
     classpath="legacy",
     broker="legacy",
     topics=("events",),
-    # The long timeout is for busy machines: the failure (an endless loop) ends if the ZooKeeper session expires.
+    # The failure, an endless loop, ends if the ZooKeeper session expires. So the session gets a long timeout.
     options={"end": "loop", "topic": "events", "seconds": "25", "c.zookeeper.session.timeout.ms": "30000"},
     nice=19,
 )
@@ -313,7 +313,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """Return a client that stalls in a group of the type `kind` (such as `share`) because of `options`."""
+    """Return a client that stalls in a group of the type `kind`, such as `share`."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 

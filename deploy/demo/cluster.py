@@ -46,8 +46,8 @@ _DURABLE: Mapping[str, str] = {
 class Cluster:
     """Three nodes with data and logs in folders below `folder`.
 
-    `telemetry_to`: the brokers to which the plugin of each node writes pushed client metrics; '': the node itself;
-    None: no plugin. `jar_set`: name of the set of jars with which the nodes are started at first, before an upgrade.
+    `telemetry_to`: the brokers to which the plugin of each node writes pushed metrics; '': the node itself; None: no
+    plugin. `jar_set`: the set of jars that the nodes have at first, before an upgrade.
     """
 
     def __init__(self, folder: Path, telemetry_to: str | None = None, jar_set: str = _NEWEST) -> None:
@@ -84,7 +84,7 @@ class Cluster:
         return self
 
     def kill(self) -> None:
-        """Kill all nodes, because the last node could not shut down normally without the others."""
+        """Kill all nodes, because the last node cannot shut down normally without the others."""
         self._over.set()
         for node in self.nodes:
             node.kill()
@@ -92,8 +92,8 @@ class Cluster:
     def roll(self, note: Callable[[str], None] = lambda _: None, rest_seconds: float = 0.0) -> None:
         """Take one node out of service, bring it back, and wait until every partition is in sync.
 
-        Does nothing while another thread rolls, or within `rest_seconds` after the last roll. `note` is called with a
-        text at the beginning and the end of the roll.
+        Does nothing while another thread does the same, or within `rest_seconds` after the last call. `note` gets a
+        text at the beginning and the end.
 
         Raises KafkaError if a request fails, ServiceError if the restarted node does not come back or partitions stay
         out of sync.
@@ -121,7 +121,7 @@ class Cluster:
             self._rolling.release()
 
     def settle(self) -> None:
-        """Wait for the end of a roll that is in progress, and prevent further rolls."""
+        """Wait for the end of a `roll` in progress, and prevent further calls."""
         self._rolling.acquire()
 
     def _befall(self, node: Broker, fate: str) -> None:

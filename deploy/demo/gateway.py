@@ -1,4 +1,4 @@
-"""Forward connections to a broker, as a load balancer or a firewall does, and simulate failures of such a device."""
+"""Forward connections to a broker, and simulate failures of a load balancer or firewall."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Gateway:
         self._thread: threading.Thread | None = None
 
     def open(self) -> Self:
-        """Forward all data without delay from now on."""
+        """Forward all data without delay."""
         self._swallows, self._delay = False, 0.0
         with self._lock:
             if self._listener is None:

@@ -1,4 +1,4 @@
-"""Fetch the jars of the brokers and clients in the demo and the tests, in addition to the product's jars.
+"""Fetch the jars of the brokers and clients in the demo and the tests.
 
 python -m deploy.demo.jars [SET…]      fetches the named sets; without names all sets of the product and of this module
 """

@@ -13,7 +13,7 @@ BEGIN_SECONDS = 900.0
 
 
 def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return a line for each failure that has begun: times of its pages, and when it was suspected or confirmed."""
+    """Return a line for each failure that has begun, with the times of its pages and verdicts."""
     lines = []
     for course in courses:
         if course.client.mode is None or course.running.onset_ms is None:
@@ -28,7 +28,7 @@ def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
 def shortcomings(
     courses: Sequence[Course], pages: Sequence[Page], seconds: float, now_ms: int, pager: bool = True
 ) -> list[str]:
-    """Return one sentence for each requirement that the run of the demo did not meet.
+    """Return a sentence for each requirement that the demo did not meet.
 
     `seconds`: length of the demo's run. `now_ms`: end of the run (epoch ms). `pager`: False if there can be no pages,
     because no Alertmanager runs.
@@ -60,7 +60,7 @@ def shortcomings(
 
 
 def paged(course: Course, pages: Sequence[Page]) -> list[Page]:
-    """Return the pages that the client's failure caused, each page once, in order of arrival."""
+    """Return the pages that the client's failure caused, in order of arrival."""
     pages_of_client = [
         page
         for page in pages

@@ -105,7 +105,7 @@ class LegacyBroker:
             return False
 
     def _broker_registered(self) -> bool:
-        """Return True once the broker has registered itself in ZooKeeper, so that it accepts connections."""
+        """Return True once the broker has registered itself in ZooKeeper."""
         try:
             with socket.create_connection(("127.0.0.1", self._zookeeper_port), timeout=2) as connection:
                 connection.sendall(b"dump")

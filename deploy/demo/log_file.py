@@ -1,4 +1,4 @@
-"""Follow a log file that grows and is rotated, and yield its events."""
+"""Follow a log file that grows and is rotated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LINE = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]+) +\[(.*?)\]
 
 @dataclass
 class LogEvent:
-    """A log line and the lines below it, which are a stack trace. `size`: length of the stack trace in bytes."""
+    """A log line with its stack trace. `size`: length of the stack trace in bytes."""
 
     ts_ms: int
     level: str
@@ -30,14 +30,14 @@ class LogEvent:
     size: int = 0
 
     def add(self, line: bytes) -> None:
-        """Append a line to the stack trace, unless the stack trace already has its maximum size."""
+        """Append a line to the stack trace, up to a maximum size."""
         if self.size < MAX_STACK_CHARS:
             self.stack.append(line.decode(errors="replace").rstrip("\r\n"))
             self.size += len(line)
 
 
 class LogFile:
-    """Follows one log file, and after a rotation the file that replaces it.
+    """A log file, and after a rotation the file that replaces it.
 
     `limit`: maximum number of events to yield per logger, level and second (by the timestamps in the log).
     """

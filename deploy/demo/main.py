@@ -1,4 +1,4 @@
-"""Run the demo: choose clients, start the product and the clients, follow the monitor's verdicts, stop everything."""
+"""Run the demo: start the product and clients, and check the monitor's verdicts."""
 
 from __future__ import annotations
 
@@ -36,13 +36,12 @@ class Options:
     """The options of the demo.
 
     seconds  duration from the start of the clients; None: until Ctrl-C
-    expect   ids of the failure modes that must page; empty: nothing may page; None: see below
+    expect   ids of the failure modes that must cause a page; empty: no page may come; None: see below
     clients  names of the clients to start; empty: the default clients
     folder   the folder of the run; None: a new folder
     keep     True if the data of brokers and monitor is kept after the run
 
-    If `expect` is None and `seconds` is a number, each failure must page exactly once. If both are None, the demo
-    checks nothing.
+    If only `expect` is None, each failure must cause exactly one page. If `seconds` is None, too, nothing is checked.
     """
 
     seconds: float | None = None

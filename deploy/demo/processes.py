@@ -37,7 +37,7 @@ _PORTS = (20_000, 32_768)
 
 
 def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-    """Start a process like `subprocess.Popen`, in its own session.
+    """Start a process in its own session.
 
     The caller must call `forget` when the process has ended.
     """
@@ -60,9 +60,7 @@ def give_way(pid: int, nice: int) -> None:
 
 
 def forget(pid: int) -> None:
-    """Tell the guard, which ends the demo's processes, to forget a process that has ended: another process may get the
-    same id.
-    """
+    """Tell the guard, which ends the demo's processes, that a process has ended: another may get the same id."""
     with _lock:
         if _guard is not None:
             _tell(_guard, f"-{pid}")
@@ -71,7 +69,7 @@ def forget(pid: int) -> None:
 def free_port() -> int:
     """Return a free TCP port on loopback, from 20,000 to 32,767.
 
-    Higher ports are left out, because the system may give them to outgoing connections at any time.
+    The system may give higher ports to outgoing connections at any time.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)
@@ -136,8 +134,8 @@ class Process:
     def pause(self) -> None:
         """Freeze the process and wait until it is stopped, which can take a while on a busy machine."""
         while not self._stopped():
-            # A thread that has just forked waits for its child, and stops only once the child has called exec. If the
-            # signal stopped this child, too, the process would never stop, so let it go on and try again.
+            # A thread that forks stops only after its child has called exec. If the signal stopped this child, the
+            # process would never stop, so let it go on and try again.
             self.resume()
             time.sleep(0.1)
 

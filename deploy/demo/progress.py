@@ -1,4 +1,4 @@
-"""Record for each demo client when it failed, when its verdicts changed, and when its alerts came."""
+"""Record when each demo client failed, when its verdicts changed, and when its alerts came."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class Course:
 
     @property
     def wronged(self) -> set[str]:
-        """The modes that were wrongly suspected or confirmed for this client.
+        """The modes that were wrongly suspected or confirmed.
 
-        If the client has an outage, a suspicion is not wrong, so only confirmed modes count.
+        If the client has an outage, only confirmed modes count.
         """
         convicted = {mode for mode, status in self.first if status == "confirmed"} - {self.client.mode}
         return convicted if self.client.outage else self.accused
@@ -92,13 +92,13 @@ class Course:
         ]
 
     def take_timeline(self) -> list[str]:
-        """Return the texts on outages and rolls (`Cluster.roll`) that are new in the timeline since the last call."""
+        """Return the texts that the timeline got since the last call."""
         new = self.running.timeline[self.events :]
         self.events += len(new)
         return [what for _, what in new if what.startswith(("ROLL", "OUTAGE"))]
 
     def take_page(self, page: Page) -> str | None:
-        """Process a delivered alert. Return the alert in words if it is about this client, else None."""
+        """Process a delivered alert. Return a text if the alert is about this client, else None."""
         if not self._is_mine(page.labels):
             return None
         mode = page.labels.get("mode", "")
@@ -151,9 +151,8 @@ class Course:
 
 
 def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:
-    """Return one sentence for each alert that no failing client of the demo explains (`Course.explains`), and for each
-    alert without a link to a runbook.
-    """
+    """Return a sentence for each alert that has no link to a runbook, or that no client explains
+    (`Course.explains`)."""
     sentences = []
     for page in pages:
         labels = page.labels

@@ -39,7 +39,7 @@ from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 
-#: Thread dumps of every client are taken at these times (seconds after the client's start).
+#: DUMPS_BEFORE: seconds from a client's start to a thread dump; DUMPS_AFTER_ONSET: from the beginning of its failure.
 DUMPS_BEFORE = (15.0,)
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)
@@ -72,7 +72,7 @@ class Recording:
             lines.write((json.dumps(line, separators=(",", ":"), sort_keys=True) + "\n").encode())
 
     def dump(self, label: str) -> None:
-        """Take a thread dump, and write the dump to a file named by `label` and the time."""
+        """Write a thread dump to a file named by `label` and the time."""
         at = datetime.now(UTC)
         self.dumps += 1
         try:
@@ -194,7 +194,7 @@ def _scrubbed(text: str) -> str:
 
 
 class Surroundings:
-    """The brokers that clients need: each starts when a client needs it, and stops at the end of the `with` block.
+    """The brokers that clients need: each starts on demand, and stops at the end of the `with` block.
 
     `push_seconds`: the interval at which clients push their metrics, None for no pushes.
     """

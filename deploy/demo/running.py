@@ -1,4 +1,4 @@
-"""A running demo client: its process, functions that run in threads meanwhile, and the lines that it prints."""
+"""A running demo client: its process, functions that run beside it, and the lines that it prints."""
 
 from __future__ import annotations
 
@@ -117,14 +117,12 @@ class Running:
         return self._onset.wait(seconds)
 
     def begins(self, what: str) -> None:
-        """Record that a failure begins now. `what`: the failure in words."""
         self._understand(f"ONSET {int(time.time() * 1000)} {what}")
 
     def note(self, what: str) -> None:
         self.timeline.append((int(time.time() * 1000), what))
 
     def stop(self) -> None:
-        """Ask the program to end, and kill it after STOP_SECONDS."""
         self._stopping.set()
         if self.alive:
             self._process.terminate()
@@ -137,9 +135,7 @@ class Running:
             thread.join(STOP_SECONDS)
 
     def check(self) -> None:
-        """Raise the error of a function that runs beside the process, or of a line of the program's output that could
-        not be parsed.
-        """
+        """Raise the error of a function beside the process, or of a line of output that could not be parsed."""
         if self._failure is not None:
             raise self._failure
 
@@ -158,7 +154,7 @@ class Running:
                 try:
                     self._understand(line.strip())
                 except ValueError:
-                    # Do not stop reading, because the program would block once its pipe is full.
+                    # Read on, because the program would block once its pipe is full.
                     self._failure = ServiceError(f"{self.output}: not understood: {line.strip()}")
         self.note(f"application ended, exit code {self._process.wait()}")
         forget(self.pid)

@@ -3,7 +3,7 @@
 python -m deploy.demo.shipper FILES
 
 FILES is a file with one line per log file; lines may be added to it. A line is a JSON object with `service`, `host`,
-`instance` and `file` (see `Running.log_source`). The monitor's settings name the brokers.
+`instance` and `file`. The monitor's settings name the brokers.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from deploy.demo.webhook import Webhook
 MONITOR_SECONDS = 600.0
 STOP_SECONDS = 20.0
 INTERVAL_SECONDS = 5.0
-#: Without bytecode verification, a start of Spark takes 18 s of CPU time instead of 20 s.
+#: QUICK_START turns off bytecode verification: a start of Spark takes 18 s of CPU time instead of 20 s.
 QUICK_START = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -60,7 +60,7 @@ class Stack:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address of the broker for the monitor and for every client without a broker of its own."""
+        """The address of the broker of the monitor, and of every client without a broker of its own."""
         return self.broker.bootstrap_servers
 
     @property
@@ -136,9 +136,7 @@ class Stack:
         return states
 
     def check(self) -> None:
-        """Raise the error that `Running.check` finds in a demo client, or ServiceError if another process of the demo
-        has ended.
-        """
+        """Raise the error of a demo client (`Running.check`), or ServiceError if another process has ended."""
         for running in self.running.values():
             running.check()
         for process in self._processes:
@@ -182,8 +180,7 @@ class Stack:
             },
             "prometheus": {"port": exporter_port},
             "identity": {
-                # Derive the service from the client id, because no push in the demo has a user name, and all have the
-                # same IP address.
+                # The client id names the service, because pushes in the demo have no user and all the same address.
                 "push_services": [
                     f"{name}={client.service}" for client in clients if client.pushes for name in client.client_ids
                 ],
@@ -196,7 +193,7 @@ class Stack:
         text = "# The settings of this run of the demo.\n"
         for section, values in sections.items():
             text += f"\n[{section}]\n"
-            # Write the values as JSON, because the JSON form of these values is also valid TOML.
+            # Write the values as JSON, which is also valid TOML for these types.
             text += "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
         self.settings_file.write_text(text, encoding="utf-8")
         self.settings = load(str(self.settings_file), environ={})

@@ -13,7 +13,7 @@ from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
 
-#: Maximum time (s) to repeat a request that fails because a new controller does not serve clients yet.
+#: _CONTROLLER_SECONDS: time (s) to repeat a request while a new controller does not serve clients yet.
 _CONTROLLER_SECONDS = 60
 _HOUR_MS = 3_600_000
 
@@ -39,8 +39,7 @@ def create_ours(settings: Settings, partitions: int = 1) -> None:
 
 
 def ask_for_pushes(kafka: KafkaSettings, seconds: float) -> None:
-    """Create the monitor's subscriptions to client metrics (KIP-714) on the brokers. Clients then push all metrics that
-    the monitor reads.
+    """Create the monitor's subscriptions to client metrics (KIP-714) on the brokers.
 
     `seconds`: the push interval. Raises KafkaError if a request fails, ServiceError if no broker can be reached.
     """

@@ -89,7 +89,7 @@ def _closed(properties: dict[str, Schema]) -> Schema:
 
 
 def _of_default(name: str, default: Any) -> Schema:
-    """Return the schema of a value with this default; an integer is a count or a port, so at least 1."""
+    """Return the schema of a value with this default. An integer is at least 1, because it is a count or a port."""
     if isinstance(default, dict):
         if not default or name in _OF_KUBERNETES:
             return {"type": "object"}
@@ -107,7 +107,7 @@ def _settings() -> dict[str, Schema]:
 
 
 def _section(section: type) -> Schema:
-    # JSON schema cannot bound one setting by another; the program itself checks such bounds when it reads the settings.
+    # JSON schema cannot bound one setting by another. The program checks such bounds when it reads the settings.
     return _closed(
         {name: {**msgspec.json.schema(key.checked), "description": key.reason} for name, key in keys(section).items()}
     )

@@ -58,8 +58,8 @@ class _Names:
 
 
 def catalogue() -> list[Alert]:
-    """Return all alerts, except the copies that open a ticket instead of a page (for series with `quiet="yes"`)."""
-    # Put the thresholds' names into the rules instead of their values, to see which thresholds a rule uses.
+    """Return all alerts except the copies for series with `quiet="yes"`, which open a ticket instead of a page."""
+    # Rules with the names of thresholds in place of their values show which thresholds a rule uses.
     files = rendered(Settings(), lambda severity: severity, limits=_Names()).values()
     every = [rule for text in files for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
     recorded = {rule["record"]: rule["expr"] for rule in every if "record" in rule}
@@ -87,7 +87,7 @@ def _limits(expr: str, recorded: Mapping[str, str]) -> frozenset[str]:
     return named.union(*of_recordings)
 
 
-#: Label → its placeholder in the runbooks' commands; any other label's placeholder is the label in capitals.
+#: Label → its placeholder in the runbooks' commands. Any other label is written in capitals.
 PLACEHOLDERS = {
     "cluster": "C",
     "env": "E",

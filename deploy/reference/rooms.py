@@ -1,4 +1,4 @@
-"""Read the code of this checkout: its modules, their imports, and the packages in which the modules are.
+"""Read the modules of this checkout, their imports, and their packages.
 
 A package directly within `clienthealth` or `clienthealth_exporters` is called a *room* here. An example is
 `clienthealth.read`. Rooms must not import each other in a cycle.

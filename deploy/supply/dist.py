@@ -21,7 +21,7 @@ from deploy.helm.build import project
 
 SOURCES = ("jobs", "exporters", "alerts", "pyproject.toml", "README.md", "LICENSE")
 BENCHMARK = "deploy/benchmark"
-#: A recording of a failed client; `diagnose` from the installed wheel must find the failure in it.
+#: The recording in which `diagnose` from the installed wheel must find the failure.
 RECORDING = "tests/recordings/deadlock-3.9"
 
 
@@ -82,7 +82,7 @@ def megabytes(venv: Path) -> float:
 
 
 def reports(programs: Path) -> None:
-    """Check that without extras `python_client` can be imported, but `diagnose` fails with exit code 2."""
+    """Check that without extras `python_client` can be imported, and `diagnose` fails with exit code 2."""
     output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"])
     missing_extra = output([str(programs / "kafka-health"), "diagnose", "."], 2)
     if missing_extra:

@@ -36,7 +36,7 @@ OURS = (
 PASSED_ON = re.compile(r"(PIP|UV|SSL)_.*|.*_(proxy|PROXY)|KAFKA_HEALTH_MAVEN_URL")
 RECORDING = "tests/recordings/deadlock-3.9"
 VERDICT_SECONDS = 600.0
-#: Script that makes the root file system read-only, then runs the command as the image's user without privileges.
+#: Script that makes the root file system read-only and runs a command as the image's user without privileges.
 _CONFINED = """
 mount --bind {root} {root} && cd {root}
 mount -t tmpfs tmpfs tmp && chmod 1777 tmp
@@ -72,7 +72,7 @@ def main() -> int:
 
 def built(folder: Path) -> Stage:
     base = folder / "base"
-    # Let mmdebstrap mount in a separate namespace, because its mounts then vanish even if mmdebstrap is killed.
+    # In a separate namespace, the mounts of mmdebstrap vanish even if mmdebstrap is killed.
     _run(["unshare", "--mount", "mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(base)])
     (base / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     stages: dict[str, Stage] = {}
@@ -112,7 +112,7 @@ def instructions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def judged(image: Stage, folder: Path) -> float:
-    """Return the seconds from the monitor's start in the image until the monitor publishes a confirmed failure."""
+    """Return the seconds from the monitor's start in the image to its first confirmed failure."""
     with Broker(folder / "broker") as broker:
         settings = Settings(kafka=broker.kafka)
         create_ours(settings)

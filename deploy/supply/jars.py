@@ -68,7 +68,7 @@ def vulnerabilities() -> list[Mapping[str, Any]]:
 
 
 def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """Compare jars with the entries of known_cves.toml; return (required changes, accepted vulnerabilities).
+    """Compare jars with the entries of known_cves.toml. Return (required changes, accepted vulnerabilities).
 
     The items of both lists are sentences.
     """

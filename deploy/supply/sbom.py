@@ -33,7 +33,7 @@ def write(out: Path) -> None:
 
 
 def requirements() -> str:
-    """Return the Python packages of uv.lock for an installation with all extras, as requirements.txt with hashes."""
+    """Return the Python packages of uv.lock, with all extras, as requirements.txt with hashes."""
     command = [uv(), "export", "--frozen", "--no-emit-project", "--format", "requirements-txt", "--extra", "all"]
     command.append("--no-default-groups")
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""Recordings of real Kafka clients, the known failure of each, and a score for tools that judge the recordings.
+"""Recordings of real Kafka clients that fail, and a score for tools that judge the recordings.
 
 from kafka_client_failures import cases, score
 
@@ -17,14 +17,13 @@ from pathlib import Path
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TRUTH = "truth.json"
-#: Many recordings of other failures also show this mode at their end, because the process was stopped with records in
-#: the producer's buffer.
+#: AT_THE_END also occurs in recordings of other failures: the process was stopped with records in its buffer.
 AT_THE_END = "producer-not-closed"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A recording. The `name` reveals the failure, the `id` does not.
+    """A recorded run of a Kafka client. The `name` reveals the failure, the `id` does not.
 
     expected_mode  id of the failure mode that the client had, None for a control (a healthy client)
     also           ids of further modes that the client had
@@ -48,7 +47,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Score:
-    """The score of a tool. An accusation is a failure mode that the tool names for a case.
+    """The score of a tool. An accusation is a failure mode that the tool names for a recording.
 
     by_mode           failure mode → (number of its failures that the tool found, number of its failures in the cases)
     controls          number of healthy clients
@@ -109,7 +108,7 @@ def cases() -> list[Case]:
 
 
 def blind(folder: Path) -> int:
-    """Copy each case without `truth.json` to the folder `folder`/ID (ID: `Case.id`). Return the number of cases."""
+    """Copy each case without `truth.json` to a folder in `folder`, named by `Case.id`. Return the number of cases."""
     known = cases()
     for case in known:
         (folder / case.id).mkdir(parents=True)

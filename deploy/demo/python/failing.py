@@ -2,9 +2,8 @@
 
     python failing.py NAME
 
-NAME is a key of `APPLICATIONS`. An application uses only one function of Kafka Client Health: `report`, which reports
-on its Kafka clients. The environment variable KAFKA_BOOTSTRAP_SERVERS names the brokers, KAFKA_HEALTH_SERVICE the
-service. Failures begin after FAILS_AFTER seconds (60 by default).
+NAME is a key of `APPLICATIONS`. The environment variable KAFKA_BOOTSTRAP_SERVERS names the brokers,
+KAFKA_HEALTH_SERVICE the service. Failures begin after FAILS_AFTER seconds (60 by default).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ TOPIC, PAYLOAD = "orders", b"x" * 200
 
 def shop() -> None:
     """Produce orders and consume them: a healthy application."""
-    # Keep the admin client in a variable: otherwise it is freed and closed before the brokers answer.
+    # Without a variable, the admin client would be freed and closed before the brokers answer.
     administrator = AdminClient({"bootstrap.servers": SERVERS})
     failed = administrator.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].exception()
     if failed is not None and failed.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:
@@ -46,7 +45,7 @@ def shop() -> None:
 
 
 def callback_deadlock() -> None:
-    """Cause a deadlock: wait for room in the producer's queue while holding a lock that the delivery callback needs."""
+    """Wait for room in the producer's queue, and hold a lock that the delivery callback needs."""
     settings = {"bootstrap.servers": SERVERS, "client.id": "billing-events", "queue.buffering.max.messages": 500}
     producer, lock, delivered = report(confluent_kafka.Producer)(settings), threading.Lock(), [0]
 
@@ -77,7 +76,7 @@ def callback_deadlock() -> None:
 
 
 def consumer_stalled() -> None:
-    """Consume records, and then never return from the handler of a record."""
+    """Consume records, until the handler of a record never returns."""
     consumer = KafkaConsumer(
         TOPIC, bootstrap_servers=SERVERS, client_id="mailer", group_id="mail", max_poll_interval_ms=60_000
     )

@@ -1,10 +1,9 @@
-"""A healthy application: a Kafka library's producer and consumer use the same topics, and report to the monitor.
+"""A healthy application: a producer and a consumer of the same topics that report to the monitor.
 
     python produce_and_consume.py LIBRARY NAME=VALUE…
 
-LIBRARY is confluent-kafka, kafka-python or aiokafka. With every library, the application sends its log to the monitor.
-With confluent-kafka, it also sends librdkafka's statistics. With kafka-python, it also sends metrics by our function
-`report`. SIGTERM ends the application normally. Options:
+LIBRARY is confluent-kafka, kafka-python or aiokafka. The application sends its log to the monitor. With
+confluent-kafka, it also sends librdkafka's statistics; with kafka-python, metrics by our function `report`. Options:
 
 service, topics        the service's name; names of topics, separated by commas
 rate                   records per second to each topic
