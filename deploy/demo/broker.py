@@ -112,6 +112,7 @@ class Broker:
         self.start()
 
     def pause(self) -> None:
+        """Suspend the broker: connections stay open, and requests get no answer."""
         self._running().pause()
 
     def resume(self) -> None:
@@ -182,6 +183,7 @@ class Broker:
 
 
 def new_cluster_id() -> str:
+    """Return a new cluster id: a UUID in base 64."""
     return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 

@@ -117,6 +117,7 @@ class Running:
         return self._onset.wait(seconds)
 
     def begins(self, what: str) -> None:
+        """Record that a failure begins now. `what`: the failure in words."""
         self._understand(f"ONSET {int(time.time() * 1000)} {what}")
 
     def note(self, what: str) -> None:

@@ -23,15 +23,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A broker plugin for the metrics that clients push (KIP-714). It writes each push to a topic as one record: the
- * payload unchanged as its value, the client's identity in its headers.
+ * A broker plugin for the metrics that clients push (KIP-714). It writes each push to a topic as one record. The value
+ * is the unchanged payload; headers identify the client.
  *
- * <p>A request thread of the broker only copies a push into a bounded queue; a thread of our own sends it. If the
- * topic is unavailable, sends fail and the queue fills; {@link Counters} counts the pushes that are lost.
+ * <p>A request thread of the broker only copies a push into a bounded queue; a thread of the plugin sends it. If the
+ * topic is unavailable, the queue fills. {@link Counters} counts the pushes that are lost.
  *
- * <p>Settings of the broker: {@code clienthealth.topic} (client-metrics), {@code clienthealth.queue.bytes} (16 MiB), and
- * {@code clienthealth.producer.*}, given to the producer; {@code clienthealth.producer.bootstrap.servers} is required.
- * With wrong settings the broker starts, but takes no pushes.
+ * <p>Settings of the broker, with defaults: {@code clienthealth.topic} (client-metrics), {@code clienthealth.queue.bytes}
+ * (16 MiB), and {@code clienthealth.producer.*} for options of the producer. The option {@code bootstrap.servers} is
+ * required. With wrong settings the broker starts, but takes no pushes.
  */
 @SuppressWarnings("removal") // Brokers before 4.2 have no other interface.
 public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry, ClientTelemetryReceiver {
@@ -190,7 +190,7 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
     @Override
     public void metricRemoval(KafkaMetric metric) {}
 
-    /** Refuses a push if the plugin's settings are wrong. Has no stack trace, because the broker logs each refusal. */
+    /** Refuses a push because the plugin's settings are wrong. Has no stack trace: the broker logs each refusal. */
     @SuppressWarnings("serial")
     private static final class Refused extends RuntimeException {
         private Refused() {
@@ -209,7 +209,7 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
         /** Pushes that could not be written. */
         long getFailed();
 
-        /** Pushes that were thrown away because the queue was full. */
+        /** Pushes that were dropped because the queue was full. */
         long getDropped();
 
         long getQueuedBytes();

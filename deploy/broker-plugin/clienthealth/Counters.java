@@ -63,7 +63,7 @@ final class Counters implements ClientTelemetryToTopic.CountersMBean {
     }
 
     private void report() {
-        // The broker's request threads call this method for each dropped push, so it usually returns at once.
+        // Request threads call this method for each dropped push, so it usually returns at once.
         if (clockMs.getAsLong() < nextLineMs) {
             return;
         }

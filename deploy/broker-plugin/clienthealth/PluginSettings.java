@@ -74,7 +74,7 @@ final class PluginSettings {
         producer.put("delivery.timeout.ms", "60000");
         producer.put("acks", "1");
         producer.put("enable.idempotence", "false");
-        // The producer logs each attempt to connect. With this backoff, failing attempts become as rare as our log lines.
+        // The producer logs each attempt to connect. This backoff makes failing attempts as rare as our log lines.
         producer.put("reconnect.backoff.ms", "1000");
         producer.put("reconnect.backoff.max.ms", "60000");
         producer.put("retry.backoff.max.ms", "60000");
@@ -90,7 +90,7 @@ final class PluginSettings {
         Map<String, String> options = new HashMap<>();
         producer.forEach((name, value) -> options.put(name, value.toString()));
         for (ConfigValue checked : ProducerConfig.configDef().validate(options)) {
-            // Report only an option's first error: a second one would wrongly say that an unreadable value is missing.
+            // Report only an option's first error: a second error would call an unreadable value missing.
             checked.errorMessages().stream().limit(1).forEach(text -> problems.add(PRODUCER + checked.name() + ": " + text));
         }
         if (text(producer, "bootstrap.servers", "").isEmpty()) {

@@ -36,19 +36,25 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.state.Stores;
 
 /**
- * Runs one member of a group of each kind of Kafka 4 (classic, consumer: KIP-848, streams: KIP-1071, share: KIP-932) in
- * one process, and a producer that feeds them. The members are healthy, or have a handler that is slow or refuses
- * records. Needs kafka-streams 4.1 or newer. Options are system properties:
+ * Runs one member of a group of each kind of Kafka 4 in one process, and a producer that feeds them. The kinds are
+ * classic, consumer (KIP-848), streams (KIP-1071) and share (KIP-932). The members are healthy, or have a handler that
+ * is slow or refuses records. Needs kafka-streams 4.1 or newer. Options are system properties:
  *
- * kinds (comma separated: which of them), topics (comma separated, which all read), rate (records/s to each topic; 0: no
- * producer), size (bytes), p.NAME, c.NAME, s.NAME (options of the producer, of consumers, of Streams; `{}` in group.id,
- * client.id and application.id is replaced by the name of the kind), handle.ms (the handler's time for each record of
- * slow.topic, or of all), slow.after (seconds until the handler is slow), refuse.after (seconds until the share
- * consumer releases all its records), second.after (seconds until a second, healthy member of each kind joins), grouped
- * (Streams counts by key, through a topic of its own), grouped.second (only the second Streams member counts, so
- * the topologies differ), waits (waits for brokers that know all kinds).
+ * kinds               the kinds to run, comma separated
+ * topics              the topics that all members read, comma separated
+ * rate                records/s to each topic; 0: no producer
+ * size                size of a record in bytes
+ * p.NAME, c.NAME, s.NAME  options of the producer, of consumers, of Streams; the name of the kind replaces `{}` in
+ *                     group.id, client.id and application.id
+ * handle.ms           time that the handler takes for each record of slow.topic, or of all topics
+ * slow.after          seconds until the handler is slow
+ * refuse.after        seconds until the share consumer releases all its records
+ * second.after        seconds until a second, healthy member of each kind joins
+ * grouped             Streams counts by key, through a topic of its own
+ * grouped.second      only the second Streams member counts, so the topologies differ
+ * waits               waits for brokers that know all kinds
  *
- * Lines on standard output: ONSET epoch_ms what, COUNTERS json; `consumed` is the smallest count of all kinds.
+ * Lines on standard output: ONSET epoch_ms what, COUNTERS json. `consumed` is the smallest count of all kinds.
  */
 public class Groups {
     private static final List<String> TOPICS = Arrays.asList(System.getProperty("topics", "orders").split(","));

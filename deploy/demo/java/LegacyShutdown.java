@@ -25,13 +25,15 @@ import org.slf4j.LoggerFactory;
 /**
  * A consumer of kafka 0.8.2.1 that ends either cleanly or with its interrupt flag set. Options are system properties:
  *
- * zookeeper.connect, topic, group, seconds (until the end), c.NAME (consumer option NAME);
- * end: clean; loop (the worker commits its offsets twice with the flag set, brokers looked up from memory: the
- * second commit never returns); left-behind (the worker shuts the connector down with the flag set: threads stay, the JVM too).
+ * zookeeper.connect, topic, group
+ * seconds   until the end
+ * c.NAME    consumer option NAME
+ * end       clean
+ *           loop: the worker commits its offsets twice with the flag set; the second commit never returns
+ *           left-behind: the worker shuts the connector down with the flag set; threads and JVM stay
  *
  * Kafka's code is unchanged. The real application that this demo imitates looked up brokers without ZooKeeper.
- * BrokersFromMemory does so, too: it replaces the ZkClient of the consumer connector (the fetchers keep the original
- * ZkClient).
+ * BrokersFromMemory does the same: it replaces the ZkClient of the consumer connector, but not of the fetchers.
  *
  * Lines on standard output: ONSET epoch_ms what, COUNTERS json.
  */

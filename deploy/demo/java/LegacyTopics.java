@@ -18,13 +18,19 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Consumes several topics with kafka 0.8.2.1's ZookeeperConsumerConnector; after a while the threads of one topic
- * sleep. The other topics then starve if all topics share a connector, but not if each topic has its own connector.
- * Options are system properties:
+ * Consumes several topics with kafka 0.8.2.1's ZookeeperConsumerConnector. After a while the threads of one topic
+ * sleep. The other topics then starve if all topics share a connector, but not if each topic has its own. Options are
+ * system properties:
  *
- * zookeeper.connect, topics (comma separated), group, connectors (shared, per-topic), streams (threads per topic);
- * slow.topic, slow.after (seconds; -1: never), slow.seconds (0: for ever); seconds (0: for ever); c.NAME (consumer
- * option NAME).
+ * zookeeper.connect, group
+ * topics        comma separated
+ * connectors    shared, per-topic
+ * streams       threads per topic
+ * slow.topic    the topic with threads that sleep
+ * slow.after    seconds until these threads sleep; -1: never
+ * slow.seconds  time (s) that they sleep; 0: for ever
+ * seconds       time (s) until the end; 0: for ever
+ * c.NAME        consumer option NAME
  *
  * Lines on standard output: ONSET epoch_ms what, RECOVERED epoch_ms what, COUNTERS json.
  */

@@ -19,11 +19,15 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * A producer and a consumer of the same topics in one process: healthy, or with a slow handler in the poll loop. Needs
  * kafka-clients 2.0 or newer. Options are system properties:
  *
- * topics (comma separated), rate (records/s to each topic), size (bytes), seconds (0: until SIGTERM), p.NAME (producer
- * option NAME), c.NAME (consumer option NAME); handle.ms (time that the handler takes for each record of slow.topic,
- * or of every topic if none is named), slow.after (seconds until the handler is slow); pause.after (seconds until the
- * consumer pauses its partitions, and goes on polling); second.every (a second consumer joins
- * the group for so many seconds, leaves it for as many, and so on: two rebalances each time).
+ * topics          comma separated
+ * rate            records/s to each topic
+ * size            size of a record in bytes
+ * seconds         0: until SIGTERM
+ * p.NAME, c.NAME  producer option NAME, consumer option NAME
+ * handle.ms       time that the handler takes for each record of slow.topic, or of every topic if none is named
+ * slow.after      seconds until the handler is slow
+ * pause.after     seconds until the consumer pauses its partitions, and goes on polling
+ * second.every    a second consumer joins the group for so many seconds, leaves it for as many, and so on
  *
  * Lines on standard output: ONSET epoch_ms what, COUNTERS json.
  */

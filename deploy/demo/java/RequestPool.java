@@ -14,15 +14,22 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A pool of request workers, as a web server has it, each of which sends a record per request; when send() blocks, the
- * requests pile up. Runs with kafka-clients 0.11 to 4.x. Options are system properties:
+ * A pool of request workers, as a web server has it. Each worker sends a record per request, so requests pile up when
+ * send() blocks. Runs with kafka-clients 0.11 to 4.x. Options are system properties:
  *
- * topic, partition (-1: any), rate (requests/s), workers, queue (waiting requests), size (bytes), seconds (0: for
- * ever), p.NAME (producer option NAME); wrong.after (seconds until the workers send to wrong.topic and
- * wrong.partition, as after a release with a mistake; -1: never).
+ * topic
+ * partition    -1: any
+ * rate         requests/s
+ * workers      number of workers
+ * queue        maximum number of waiting requests
+ * size         size of a record in bytes
+ * seconds      time (s) until the end; 0: for ever
+ * p.NAME       producer option NAME
+ * wrong.after  seconds until the workers send to wrong.topic and wrong.partition, as after a release with a mistake;
+ *              -1: never
  *
- * Lines on standard output: ONSET epoch_ms what (at epoch_ms the first send() that takes longer than 500 ms was
- * called), COUNTERS json.
+ * Lines on standard output: COUNTERS json, and ONSET epoch_ms what. At epoch_ms the first send() that takes longer than
+ * 500 ms was called.
  */
 public class RequestPool {
     private static final Logger LOG = LoggerFactory.getLogger("checkout.Requests");

@@ -13,14 +13,19 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Sends records at a steady rate and ends in one of several ways; its callback makes the producer healthy, slow or
+ * Sends records at a steady rate and ends in one of several ways. Its callback makes the producer healthy, slow or
  * deadlocked. Runs with kafka-clients 0.11 to 4.x. Options are system properties:
  *
- * topic, threads, rate (records/s of all threads, 0: none), size (bytes), p.NAME (producer option NAME);
- * callback: none, sleep (callback.ms on the I/O thread), resend-and-get (deadlocks), resend (blocks in send());
- * seconds (0: for ever), burst (records sent at once after that), idle.seconds (pause before the end);
- * end: close (also on SIGTERM), close-now (timeout 0), flush, exit (none of these), halt (as kill -9);
- * beside: the client id of a second producer, which sends a record each second and has no callback.
+ * topic, threads
+ * rate          records/s of all threads; 0: none
+ * size          size of a record in bytes
+ * p.NAME        producer option NAME
+ * callback      none, sleep (callback.ms on the I/O thread), resend-and-get (deadlocks), resend (blocks in send())
+ * seconds       time (s) until the end; 0: for ever
+ * burst         records sent at once when `seconds` are over
+ * idle.seconds  pause before the end
+ * end           close (also on SIGTERM), close-now (timeout 0), flush, exit (none of these), halt (as kill -9)
+ * beside        client id of a second producer, which sends a record each second and has no callback
  *
  * Lines on standard output: ONSET epoch_ms what, COUNTERS json.
  */
