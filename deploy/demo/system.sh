@@ -1,7 +1,9 @@
-# Check which programs this machine has. `sh system.sh needed`: Python and Java, for an installation; nothing is installed.
-# `sh system.sh all`: also programs that the demo and the tests use; `sh system.sh test-all`: also those of long tests.
-# `all` and `test-all` install missing programs with apt-get, as root, or with sudo if SYSTEM=yes. Otherwise the script
-# prints one sentence for each missing program, and says what is skipped without this program.
+# Check which programs this machine has:
+#   sh system.sh needed    Python and Java, for an installation
+#   sh system.sh all       also programs that the demo and the tests use
+#   sh system.sh test-all  also programs of long tests
+# As root, or with SYSTEM=yes, `all` and `test-all` install missing programs with apt-get. Otherwise the script prints a
+# sentence for each missing program.
 set -u
 scope=${1:-all}
 tried=.cache/apt-tried-$scope
@@ -44,7 +46,7 @@ as_root() {
 }
 
 install() {
-  # The demo starts its own servers, so the servers of the installed packages stay down.
+  # Keep apt-get from starting the servers of the installed packages: the demo starts its own.
   policy=/usr/sbin/policy-rc.d
   if [ ! -e $policy ]; then
     printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null && as_root chmod +x $policy
@@ -70,7 +72,7 @@ if [ "$scope" = needed ]; then
   exit 0
 fi
 if ! { has_venv && has_java && has_prometheus && has_alertmanager && has_chromium && has_kdc; }; then
-  # A second attempt within a day would fail like the first.
+  # Run apt-get at most once a day.
   if ! command -v apt-get >/dev/null; then
     :
   elif [ "$(id -u)" != 0 ] && ! { [ "${SYSTEM:-no}" = yes ] && sudo -n true 2>/dev/null; }; then

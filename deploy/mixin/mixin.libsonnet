@@ -3,7 +3,7 @@
 //   local health = import 'github.com/<owner>/kafka-client-health/deploy/mixin/mixin.libsonnet';
 //   health { _config+:: { selector: 'job="kafka-client-health"', runbookBase: 'https://wiki.example.org/kafka' } }
 //
-// It wraps the generated files, so `kafka-health generate` is all that changes them.
+// The mixin adds the selector and the runbooks' address to the files that `kafka-health generate` writes.
 local rules = {
   'failure-modes': importstr '../../alerts/rules/failure-modes.yml',
   measurements: importstr '../../alerts/rules/measurements.yml',
@@ -26,18 +26,18 @@ local dashboards = {
   review: import '../../dashboards/out/review.json',
 };
 
-// The address of runbooks in the generated rules, and how the dashboards write it.
+// The address of runbooks in the generated rules, and in the generated dashboards.
 local generated = { rules: 'http://127.0.0.1:9309/runbooks', dashboards: '${status_page}/runbooks' };
 local start = 'kafka_';
 
-// Is this a character of a metric's name?
+// Return whether `char` can be part of a metric's name.
 local named(char) = std.member('abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:', char);
 
-// The length of the name that a text begins with.
+// Return the length of the metric name at the beginning of `text`.
 local name_length(text, at=0) =
   if at < std.length(text) && named(text[at]) then name_length(text, at + 1) tailstrict else at;
 
-// A query in which every series that is scraped, not those that rules record, has the selector too.
+// Add the selector to every scraped series in a query. Series that rules record do not get it.
 local selecting(selector, query) =
   local parts = std.split(query, start);
   local selected(before, part) =
@@ -50,7 +50,7 @@ local selecting(selector, query) =
   if selector == '' then query
   else parts[0] + std.join('', [start + selected(parts[at - 1], parts[at]) for at in std.range(1, std.length(parts) - 1)]);
 
-// The same with every query of it selecting.
+// Add the selector to all queries in a rule or dashboard.
 local with_selector(selector, value, key='') =
   if std.isObject(value) then { [name]: with_selector(selector, value[name], name) for name in std.objectFields(value) }
   else if std.isArray(value) then [with_selector(selector, inner, key) for inner in value]
@@ -61,9 +61,9 @@ local replaced(value, old, new) = std.parseJson(std.strReplace(std.manifestJsonM
 
 {
   _config+:: {
-    // Matchers that every scraped series gets, as 'job="kafka-client-health"'; '' for none.
+    // Matchers for every scraped series, such as 'job="kafka-client-health"'; '' for none.
     selector: '',
-    // Where the runbooks are: the exporter serves them below /runbooks.
+    // The address of the runbooks. The exporter serves them below /runbooks.
     runbookBase: generated.rules,
   },
 

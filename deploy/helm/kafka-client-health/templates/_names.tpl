@@ -3,7 +3,7 @@
 {{- contains .Chart.Name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) | trunc 40 | trimSuffix "-" }}
 {{- end }}
 
-{{/* The labels that select a part's pods. They must not change within a release. dict "root" $ "component" … */}}
+{{/* The labels that select the pods of a component. They must not change. Arguments: dict "root" $ "component" … */}}
 {{- define "health.selector" -}}
 app.kubernetes.io/name: {{ .root.Chart.Name }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}

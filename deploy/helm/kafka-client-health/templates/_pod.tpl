@@ -1,7 +1,7 @@
 {{/*
 A pod of one part, which meets the Pod Security Standard `restricted`.
-dict "root" $ "component" … "args" (list) "resources" … "tmp" size, and where there are any: "env" (dict), "port" (name and number),
-"probes" (dict), "state" (whether the volume is mounted), "spec" (dict: more of the pod's own)
+Arguments: dict "root" $ "component" … "args" (list) "resources" … "tmp" size. Optional: "env" (dict), "port" (name and number),
+"probes" (dict), "state" (whether the volume is mounted), "spec" (dict: further fields of the pod)
 */}}
 {{- define "health.pod" -}}
 {{- $root := .root -}}

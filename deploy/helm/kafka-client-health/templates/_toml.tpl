@@ -1,6 +1,6 @@
 {{/*
-A table as TOML: dict "path" (list) "table" (dict). Strings, lists of them and numbers are the same in JSON; `toToml` of Helm
-would write whole numbers as floats.
+A table as TOML. Arguments: dict "path" (list) "table" (dict). Values are written as JSON, because `toToml` of Helm would
+write whole numbers as floats.
 */}}
 {{- define "health.toml" -}}
 {{- $path := .path -}}
