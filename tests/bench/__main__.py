@@ -3,9 +3,9 @@
 python -m tests.bench [NAME…] [--quick] [--records N] [--clients N] [--every S] [--days N] [--of DIR]
                       [--before COMMIT]
 
-Without names, all measurements run, then the older benchmarks (bench_*.py), for two hours on two otherwise idle cores.
-Each measurement is a separate program with its own broker; results go to .cache/bench/NAME.json and to the page
-tests/bench/RESULTS.md. A run with --quick only tests the benchmark; its page is .cache/bench/quick/RESULTS.md.
+Without names, all measurements and the older benchmarks (bench_*.py) run, which takes two hours on two cores. Results
+go to .cache/bench/NAME.json and to tests/bench/RESULTS.md. A run with --quick only tests the benchmark itself; its page
+is .cache/bench/quick/RESULTS.md.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ WARM_AFTER = 1 / 3
 
 @dataclass(frozen=True)
 class WorkedOff:
-    """`rate` (records per second) and `cost` (µs of CPU time per record) leave out the monitor's start and warm-up;
-    `total_micros` is the cost per record with both.
+    """The speed without the monitor's start and warm-up: `rate` in records/s, `cost` in µs of CPU time per record.
+    `total_micros` is the cost with both.
     """
 
     rate: float

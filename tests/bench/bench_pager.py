@@ -32,7 +32,7 @@ from tests.support.health_records import wire
 
 WARM_MINUTES = 3.0
 STEP_SECONDS = 10.0
-#: After the last recovery, `keep_firing_for`, resolve_timeout and group_interval take five minutes each.
+#: After the last recovery, keep_firing_for, resolve_timeout and group_interval take five minutes each.
 END_MINUTES = 15.0
 SHARE = 1 / 3
 ONE = 0.0001
@@ -43,7 +43,7 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """`failing`: the number of failing clients; if negative, the client that failed first has recovered."""
+    """A phase. `failing`: number of failing clients; if negative, the client that failed first has recovered."""
 
     minute: float
     failing: float

@@ -31,7 +31,7 @@ CLIENTS, GROUPS = 10_000, 400
 FAILING = 0.1
 SHOWN = 10
 MAX_SAMPLES = 50_000_000
-#: A rule group must be evaluated within its interval: Prometheus skips evaluations of slower groups.
+#: A rule group must be evaluated within its interval, because Prometheus skips evaluations of slower groups.
 ALLOWED_SECONDS = int(PAGING.removesuffix("s"))
 
 

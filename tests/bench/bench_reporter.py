@@ -1,4 +1,4 @@
-"""Measure an application's sends per second without and with the reporter for Python clients."""
+"""Measure how much the reporter for Python clients slows an application's sends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAYLOAD = b"x" * 200
 
 
 def sends_per_second(servers: str, reported: bool, callback: Callable[[Any], None] | None) -> float:
-    """Return how many records are acknowledged per CPU second."""
+    """Return the number of acknowledged records per CPU second."""
     producer = KafkaProducer(bootstrap_servers=servers, linger_ms=5)
     if reported:
         reporter = report(producer, service="bench")

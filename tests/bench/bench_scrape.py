@@ -79,7 +79,7 @@ class Plain(Collector):
         self._records = records
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """prometheus-client collects at registration unless a collector describes itself."""
+        """Return nothing: without this method, prometheus-client would collect at registration."""
         return []
 
     def collect(self):  # type: ignore[no-untyped-def]

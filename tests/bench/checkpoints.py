@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Batch:
-    """Times are epoch seconds; `ends` maps a topic to the sum of the batch's end offsets."""
+    """A batch of a query. Times are epoch seconds; `ends`: topic → sum of the batch's end offsets."""
 
     query: str
     number: int

@@ -14,7 +14,7 @@ PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressE
 
 @dataclass(frozen=True)
 class BatchTime:
-    """All fields but `records` and `begin` are seconds; `busy` is the time with at least one running stage."""
+    """The times of a batch in seconds. `busy` is the time with at least one running stage."""
 
     records: int
     begin: float

@@ -32,7 +32,7 @@ class Load:
         self._closed.set()
         self._thread.join(JOIN_SECONDS)
         self._producer.flush(10)
-        # A confluent-kafka producer searches for the broker as long as the object exists.
+        # Delete the producer, because it would search for the broker as long as the object exists.
         del self._producer
 
     def _run(self) -> None:
@@ -50,7 +50,7 @@ class Load:
 
 
 class Steady:
-    """All clients together send `rate` records a second.
+    """Clients that together send `rate` records a second.
 
     `since_ms`: each client's first timestamp; each further timestamp is INTERVAL_MS later. If it is None, each
     timestamp is the time of sending.

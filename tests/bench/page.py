@@ -24,7 +24,7 @@ def update(titles: Mapping[str, str], quick: bool) -> Path:
 
 
 def merged(name: str, newer: Result, quick: bool) -> Result:
-    """A newer row replaces an earlier row if the first two cells of both rows are equal."""
+    """Merge a result with earlier ones. A newer row replaces an earlier row with the same first two cells."""
     found = [kept.result for kept in (*_on_page(PAGE), *_measured(quick)) if kept.name == name]
     figures: dict[str, Figure] = {}
     rows: dict[tuple[str, ...], Sequence[str]] = {}

@@ -17,7 +17,7 @@ from clienthealth.platform.jars import java
 from deploy.demo import jars
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The figure (s) for a time that never came, such as the time to a verdict.
+#: NEVER (s) stands for a time that did not come, such as the time to a missing verdict.
 NEVER = 9_999.0
 FOLDER = ROOT / ".cache" / "bench"
 

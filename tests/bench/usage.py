@@ -1,4 +1,4 @@
-"""Measure CPU time and memory of programs with all their processes, from samples of /proc."""
+"""Measure CPU time and memory of programs with all their processes, from /proc."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Usage:
         self._every = every
         self._samples: list[_Sample] = []
         self._pids: dict[int, str] = {}
-        # For each process, even after its end: the component that it runs (such as `jvm`), and its CPU seconds.
+        # Process id → (component, such as `jvm`; CPU seconds), also for ended processes.
         self._own: dict[int, tuple[str, float]] = {}
         self._young: set[int] = set()
         self._searched = 0.0
@@ -113,9 +113,8 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """A JVM shares all memory with a new child for a moment.
-
-        So a new process is measured only when it is found the second time.
+        """Find new processes. A process is measured only once it was found twice, because a JVM shares all memory with
+        a new child for a moment.
         """
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched

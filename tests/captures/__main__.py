@@ -1,11 +1,10 @@
-"""Capture what real collectors write about a real Kafka producer, because the tests cannot build these collectors.
+"""Capture what real collectors write about a real Kafka producer.
 
 python -m tests.captures --collector PATH --telegraf PATH
 
-One JVM with a Java producer carries three agents. OpenTelemetry's agent pushes OTLP over HTTP to the OpenTelemetry
-Collector, through a `Sink` that records it. Telegraf polls Jolokia's agent and the JMX exporter. Collector and Telegraf
-write to a real broker, and the records there become the files of this folder. README.md explains how to build Collector
-and Telegraf.
+One JVM with a Java producer carries three agents. OpenTelemetry's agent pushes OTLP to the OpenTelemetry Collector,
+through a `Sink` that records it. Telegraf polls Jolokia's agent and the JMX exporter. Collector and Telegraf write to a
+real broker, and their records become the files of this folder. README.md explains how to build both.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ def _series(name: str, value: bytes) -> bytes:
     if name.endswith(".json"):
         document = json.loads(value)
         return json.dumps([document["name"], document["tags"], sorted(document["fields"])]).encode()
-    # Remove the values from the line: several in Influx's format, one in Prometheus' format.
+    # Remove the values from the line: several in Influx's format, one in Prometheus's format.
     if name.endswith(".influx"):
         return (
             re.sub(rb"=[^,\s]*(?=[,\s])", b"", value.partition(b" ")[2]).rpartition(b" ")[0] + value.partition(b" ")[0]

@@ -1,6 +1,4 @@
-"""Capture the bytes that confluent-kafka's serializers write for example records, and what they register in the schema
-registry.
-"""
+"""Capture what confluent-kafka's serializers write for example records, and which schemas they register."""
 
 from __future__ import annotations
 

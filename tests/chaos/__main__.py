@@ -1,15 +1,14 @@
-"""`make chaos`: strike the real stack with one fault after another, and compare real results with calculated results.
+"""`make chaos`: cause one fault after another in the real stack, and compare its results with calculated results.
 
     python -m tests.chaos [--faults N] [--seed N] [--only KIND,…] [--resume]
     python -m tests.chaos --flood NAME,… [--share PART]
 
-Each fault strikes during its own slice of the input. After the fault, the history of this slice must equal the results
-that `calculated.py` calculates without Spark and Kafka. Only records that the fault provably lost may be missing.
+Each fault strikes during its own six minutes of input. The history of these minutes must then equal the results that
+`calculated.py` calculates without Spark and Kafka. Only records that the fault provably lost may be missing.
 
 Exit code: 0 if all faults pass, 1 if a fault shows a difference, 2 if the campaign itself failed. A campaign with all
-kinds and fifty faults writes the page tests/chaos/RESULTS.md; other campaigns write .cache/chaos/RESULTS.md. The
-outcomes are kept in .cache/chaos/outcomes.json. `--resume` repeats only the faults that have not passed, each with its
-earlier details. With `--flood`, the monitor gets excessive input instead of faults (`floods.py`).
+kinds and fifty faults writes tests/chaos/RESULTS.md; other campaigns write .cache/chaos/RESULTS.md. `--resume` repeats
+only the faults that have not passed. With `--flood`, the monitor gets excessive input instead of faults (`floods.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run a real Kafka application (`client.py`) in a chaos campaign; check that all its records are accounted for."""
+"""Run a real Kafka application (`client.py`) in a chaos campaign, and account for all its records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calculate the results for an input in this process, with the monitor's decoder and `step`, without Spark or Kafka."""
+"""Calculate the results for an input with the monitor's decoder and `step`, without Spark or Kafka."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Rows:
 
 @dataclass
 class Calculated:
-    """The calculated history. Its column `observed` holds a batch number; in a real history, it holds a time."""
+    """The calculated history. Its column `observed` holds a batch number instead of a time."""
 
     minutes: Rows = field(default_factory=Rows)
     verdicts: Rows = field(default_factory=Rows)

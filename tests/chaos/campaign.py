@@ -22,15 +22,14 @@ from tests.chaos.world import Cluster, Run, SchemaRegistry
 STRAY = fleet_client(15)
 START_SECONDS, RECOVERY_SECONDS, SHOWN_SECONDS = 400.0, 400.0, 300.0
 SOON_SECONDS = 120.0
-#: Compare the results of each slice of time again, ENDED slices later: `consumer-shutdown-loop` is found only after
-#: half an hour.
+#: Compare each slice again ENDED slices later, because `consumer-shutdown-loop` is found only after half an hour.
 ENDED = 6
 END = compare.FINAL_MS // 1000 + 60
 NUDGE_SECONDS = 5.0
 
 
 class Campaign:
-    """A slice is compared after the next slice's fault: only then are all results of the slice in the history."""
+    """A run of slices of input, each with a fault. Results of a slice are compared after the next slice's fault."""
 
     def __init__(
         self,

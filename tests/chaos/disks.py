@@ -27,7 +27,7 @@ def inside() -> bool:
 
 
 def unavailable() -> str | None:
-    """Return why this machine does not permit mounting disks; None if mounting works."""
+    """Return why this machine cannot mount disks; None if it can."""
     if sys.platform != "linux" or shutil.which("unshare") is None:
         return "no mount namespaces here"
     tried = [*_unshare(), "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
@@ -41,7 +41,7 @@ def mounted(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # A lazy unmount lets the disk disappear when the last process has closed its files there.
+        # Unmount the disk once the last process has closed its files there.
         _run("umount", "--lazy", str(folder))
 
 
@@ -57,7 +57,7 @@ def empty(folder: Path) -> None:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Make only a bind mount read-only: on the disk itself, the monitor keeps a lock file open for writing."""
+    """Make a bind mount read-only. The disk stays writable, because the monitor's lock file is open there."""
     _run("mount", "--bind", str(folder), str(folder))
     try:
         _run("mount", "-o", "remount,bind,ro", str(folder))

@@ -1,4 +1,4 @@
-"""Define the kinds of faults: context managers that cause a fault in the running monitor's stack and then repair it."""
+"""Define the kinds of faults: context managers that cause a fault in the running stack and then repair it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
-#: During the fault of a slice, only the slice's records from second BEFORE up to second AFTER are published.
+#: During a fault, records from second BEFORE to second AFTER of its slice are published.
 BEFORE, AFTER = 120, 240
 NOTICED_SECONDS = 180.0
 
@@ -46,7 +46,7 @@ Begin = Callable[[Scene], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Kind:
-    """`seconds`: shortest and longest duration of the fault. `hides`: True if the fault deletes unread records."""
+    """A kind of fault. `seconds`: shortest and longest duration. `hides`: True if the fault deletes unread records."""
 
     name: str
     help: str
@@ -275,7 +275,7 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """A clock error (ms) stays below 300 s, because the monitor rejects records further in the future."""
+    """Return a clock error (ms), below 300 s: the monitor rejects records further in the future."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 

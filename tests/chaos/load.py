@@ -1,4 +1,4 @@
-"""Generate a campaign's input: a fleet's records in slices of a few minutes, one slice per fault."""
+"""Generate a campaign's input: records of a fleet in slices of six minutes, one slice per fault."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MIB = 1 << 20
 FLEET = 16
 STUCK, STUCK_FROM = "client-0", 150
 AVRO = "client-5"
-#: In each slice of the load, one client reports nothing from second 100 to second 220, long enough to count as gone.
+#: In each slice of input, one client reports nothing between these seconds, long enough to count as gone.
 AWAY = (100, 220)
 FAILING: Mapping[str, str] = {
     "deadlock-0.11": "producer-callback-deadlock",
@@ -158,7 +158,7 @@ def _recording(name: str) -> list[tuple[int, Recorded]]:
 
 
 def _unreadable(chosen: random.Random, number: int, begin_ms: int) -> Iterator[Published]:
-    """All unreadable records differ, so that lost and repeated records can be identified."""
+    """Yield unreadable records. All differ, so that lost and repeated records can be identified."""
     for at in range(12):
         stream: Literal["metrics", "logs"] = "logs" if at % 4 == 0 else "metrics"
         what = b"\xff\x00" if stream == "logs" else JUNK[at % len(JUNK)]

@@ -1,6 +1,4 @@
-"""Run the real programs of a chaos campaign: a broker behind a gateway, monitor, exporter, and the publisher of the
-input.
-"""
+"""Run the real programs of a chaos campaign: a broker behind a gateway, monitor, exporter, and publisher."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ NUDGED_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Cluster:
-    """`gateway` is None if other tests also use this cluster's broker; then no fault may strike the broker."""
+    """A broker behind a gateway. `gateway`: None if other tests share the broker; then no fault may strike it."""
 
     kafka: KafkaSettings
     broker: Broker
@@ -250,7 +248,7 @@ class Run:
                 **self._more,
             },
             "registry": {"url": self.registry.url},
-            # Departed clients are shown until the run ends, because the time of their removal differs between runs.
+            # Show departed clients until the run ends, because the time of their removal differs between runs.
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }

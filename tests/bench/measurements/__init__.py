@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Scope:
-    """`every` is a report interval (s), `of` a folder with a monitor's output, `before` a commit to compare with."""
+    """Options. `every`: report interval (s); `of`: folder with a monitor's output; `before`: commit to compare with."""
 
     quick: bool = False
     records: int | None = None

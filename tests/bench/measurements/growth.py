@@ -1,4 +1,4 @@
-"""Measure how the costs of Spark's driver and of a bucket of clients grow with the number of clients and failures."""
+"""Measure how the costs of the driver and of a task grow with the number of clients and failures."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _row(grown: Grown) -> list[str]:
 def _grown(clients: int, share: float) -> Grown:
     mine = clients // BUCKETS
     sick = round(mine * share)
-    # Only one bucket exists here, with as many clients as one of 32 buckets would have.
+    # The one bucket has as many clients as one of 32 buckets would have.
     settings = Settings(monitor=dataclasses.replace(MonitorSettings(), buckets=1, max_clients=mine * 2))
     kept, metrics = _State(), SelfMetrics()
     state: Any = kept
@@ -165,7 +165,7 @@ def _chunks(clients: int, sick: int) -> Iterator[bytes]:
 
 
 def _values(batch: int, stuck: int) -> list[float]:
-    """`stuck` is the number of batches since the producer's I/O thread hung; 0 is a working producer."""
+    """Return a producer's metrics. `stuck`: number of batches since its I/O thread hung; 0: the producer works."""
     alive = 100 + batch - stuck
     metrics = {
         "select-total": 500.0 * alive,

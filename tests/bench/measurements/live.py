@@ -1,4 +1,4 @@
-"""Compare the monitor of a live fleet with a Kafka Streams program: CPU, memory, and time from onset to verdict."""
+"""Compare the monitor of a live fleet with a Kafka Streams program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FLEETS = (
     (100_000, 10, 0.70, None),
     (100_000, 30, 0.40, 1500.0),
 )
-#: The monitor's CPU time per record may be at most RATIO times the CPU time of Kafka Streams.
+#: RATIO: highest allowed CPU time per record of the monitor, relative to Kafka Streams.
 RATIO, ONSET_SECONDS = 1.5, 40.0
 KEEPS_UP = 0.9
 SPOKEN, OF_LIBRARY = 10, 100

@@ -1,4 +1,4 @@
-"""Measure the time from a client's failure to the record on `client-health` with the failure."""
+"""Measure the time from a client's failure to the record on `client-health` that shows it."""
 
 from __future__ import annotations
 

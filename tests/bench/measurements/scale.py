@@ -19,14 +19,14 @@ TITLE = "100,000 clients, live"
 TOPIC = "client-metrics"
 FEW, MANY, INTERVAL_SECONDS = 5_000, 100_000, 10
 CORES, MEGABYTES, RATIO = 1.2, 4000.0, 1.3
-#: Unread input should be at most this old (s): two report intervals of 10 s, and 10 s between batches.
+#: BEHIND_SECONDS: greatest age of unread input: two report intervals of 10 s, and 10 s between batches.
 BEHIND_SECONDS = 30.0
 LOOK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Live:
-    """`behind`: the number of unread records divided by `rate` (records/s), in seconds of input."""
+    """A moment of the run. `behind`: seconds of unread input (unread records / `rate`)."""
 
     clients: int
     seconds: float

@@ -101,7 +101,7 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
     log = lab.folder / f"{name}-events"
     log.mkdir()
     with ExitStack() as stack:
-        # QUICK_START turns off the JVM's compiler C2, which would take minutes of each executor's CPU share.
+        # QUICK_START turns off the JVM's compiler C2, which would take minutes of CPU in each executor.
         cluster = stack.enter_context(SparkCluster(lab.folder / f"{name}-spark", HEAP_MB + 400, QUICK_START))
         groups = [stack.enter_context(share(CORES)) for _ in range(executors)]
         with pinned(cores):

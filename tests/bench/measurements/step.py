@@ -1,4 +1,4 @@
-"""Measure, without Spark, the CPU time per record of the monitor's step between decoding and writing."""
+"""Measure the CPU time per record of the step that judges clients, without Spark."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Bucket:
             self._step(packed, START_MS + 1000 * BATCH_SECONDS * (number + 1))
 
     def _step(self, packed: Sequence[bytes], now_ms: int) -> None:
-        # Measure without garbage collection: Spark workers also collect garbage only between tasks (`spark/worker.py`).
+        # Measure without garbage collection, because Spark's workers collect garbage only between tasks.
         gc.collect()
         gc.disable()
         monitor = SETTINGS.monitor
@@ -89,7 +89,7 @@ class Bucket:
         self.published += len(published.records)
 
     def micros(self, *parts: str) -> float:
-        """Return the sum of the CPU times per record (µs) of the given parts of the work."""
+        """Return the CPU time per record (µs) of these parts of the work."""
         return sum(self.seconds[part] for part in parts) / self.records * 1e6
 
     @contextmanager

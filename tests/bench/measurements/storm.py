@@ -1,4 +1,4 @@
-"""Let 10,000 clients fail and recover; count the messages of Prometheus and Alertmanager with our rules and routes."""
+"""Let 10,000 clients fail and recover, and count the messages of a real Alertmanager."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.bench.results import Figure, Result, Table
 TITLE = "All of 10,000 clients fail, and recover"
 CLIENTS, SERVICES = 10_000, 200
 SCRAPE = "15s"
-#: During HEALING_SECONDS, clients recover one by one.
+#: BEFORE, ILL, HEALING (clients recover one by one) and AFTER are the phases of the test.
 BEFORE_SECONDS, ILL_SECONDS, HEALING_SECONDS, AFTER_SECONDS = 180.0, 600.0, 120.0, 1200.0
 LOOK_SECONDS = 5.0
 BUSY = 30
@@ -41,7 +41,7 @@ class Fleet:
     received: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
 
     def ill(self, client: int) -> bool:
-        """True if the client fails now; client 0 fails from the start until 60 s after the mass failure begins."""
+        """Return whether the client fails now. Client 0 fails earlier, until 60 s after the mass failure begins."""
         now = time.time()
         if client == 0:
             return not self.failed or now < self.failed + 60

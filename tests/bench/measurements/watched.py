@@ -24,13 +24,13 @@ TITLE = "A JVM that is watched"
 RATE = 100
 START_SECONDS = 120.0
 CORES = 0.01
-#: Linux keeps only 15 characters of a thread's name.
+#: Names of threads by part of the JVM. Linux keeps only 15 characters of a name.
 PARTS = {
     "agent": ("jolokia-", "Jolokia", "HTTP-Dispatcher", "Attach Listener"),
     "compiler": ("C1 Compiler", "C2 Compiler"),
     "collector": ("GC ", "G1 "),
 }
-#: The groups of _PAUSE are the seconds since the JVM's start and the length of the pause (ns).
+#: Groups of _PAUSE: seconds since the JVM's start, length of the pause (ns).
 _PAUSE = re.compile(r"\[([\d.]+)s\].*Total: +(\d+) ns")
 
 
