@@ -72,8 +72,8 @@ def is_worded(library: str, literal: str) -> bool:
     filled = [literal.replace("…", fill) for fill in FILLS]
     filled += [literal.replace("…", first, 1).replace("…", fill) for first in FILLS[:2] for fill in FILLS]
     lines = [prefix + line for line in filled for prefix in PREFIXES.get(library, ("",))]
-    found = (wording for line in lines for wording, _ in catalogue().matches(line, None))
-    return any(not wording.loose and wording not in _by_fill() for wording in found)
+    found = (wording for line in lines for wording, _ in catalogue().matches(line, None, with_loose=False))
+    return any(wording not in _by_fill() for wording in found)
 
 
 def literals(library: str, repository: str, revision: str) -> Iterator[str]:

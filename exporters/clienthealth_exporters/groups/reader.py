@@ -222,8 +222,7 @@ class GroupReader:
                     group_type = row["protocol_type"]
                 listed[name] = Listed(broker, group_type, row.get("group_state") or "")
         for broker, why in failed.items():
-            missed = self._groups_of_broker.get(broker, ())
-            attempt.groups.update(dict.fromkeys(missed, f"broker {broker}: {why}"))
+            attempt.groups.update(dict.fromkeys(self._groups_of_broker.get(broker, ()), f"broker {broker}: {why}"))
         attempt.stale = bool(failed)
         for name in listed:
             attempt.groups.pop(name, None)

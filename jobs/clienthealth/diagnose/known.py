@@ -121,9 +121,11 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
 def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> list[Fact]:
     """Return one fact per thread that waits in a frame of `Facts.places`, and one per unfinished stop or flush.
 
-    Only inputs that state that something hangs yield facts.
+    Only inputs that state that something hangs yield facts. "The consumer stops reading" says so of no stop or flush.
     """
-    said = {e.source.topic: quoted(e.text) for e in left if e.source is not None and e in SELF_DESCRIBED["hangs"]}
+    hangs = [(e, e.source.topic) for e in left if e.source is not None and e in SELF_DESCRIBED["hangs"]]
+    said = {topic: quoted(e.text) for e, topic in hangs}
+    endless = {topic for e, topic in hangs if "activity" not in e.captures}
     ended = [e.ts_ms for e in left if "ended" in e.captures or catalogue().by_id[e.signature].life == "closed"]
     shown: list[tuple[LogEvent | ThreadDump, str]] = [
         (dump, f"'{thread.name}' is in {place}")
@@ -133,7 +135,8 @@ def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> li
         if has_frame(thread, place)
     ]
     for event in left:
-        lasts = "begun" in event.captures and event.ts_ms > max(ended, default=-1)
+        topic = event.source and event.source.topic
+        lasts = "begun" in event.captures and event.ts_ms > max(ended, default=-1) and topic in endless
         if "frame" in event.captures or lasts:
             text = quoted(event.captures.get("frame", event.text))
             shown += [(event, f"{line.says}: {text}") for line in mode.lines if event in line]

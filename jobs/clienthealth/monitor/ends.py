@@ -136,8 +136,7 @@ def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> 
 def namesakes(bucket: Bucket, client: Client) -> Sequence[Life]:
     """Return the lifetimes of clients of the same name and kind in other processes on the client's host."""
     elsewhere = (life for life in bucket.lives[client.process] if life.client.instance != client.instance)
-    name = client.client_id, client.kind
-    return [life for life in elsewhere if (life.client.client_id, life.client.kind) == name]
+    return [life for life in elsewhere if life.client.client_id == client.client_id and life.client.kind == client.kind]
 
 
 def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: int) -> bool:

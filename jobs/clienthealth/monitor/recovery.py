@@ -30,8 +30,7 @@ GONE_MS = 180_000
 
 def shows(mode: Mode, window: ClientWindow) -> bool:
     """Return True if a log line in the window is a symptom of the failure mode. A symptom may not prove a failure."""
-    symptoms = mode.symptoms if window.logs else ()
-    return any(event.signature in symptoms for event in window.logs)
+    return any(event.signature in mode.symptoms for event in window.logs)
 
 
 def is_over(

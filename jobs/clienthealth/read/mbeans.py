@@ -98,8 +98,7 @@ def object_name(name: str) -> tuple[str, dict[str, str]]:
     If a property occurs twice, its first value is returned.
     """
     domain, _, properties = name.partition(":")
-    pairs = _PROPERTY.findall(properties)
-    return domain.strip('"'), {key: _unquoted(value) for key, value in reversed(pairs)}
+    return domain.strip('"'), {key: _unquoted(value) for key, value in reversed(_PROPERTY.findall(properties))}
 
 
 @lru_cache(maxsize=16_384)

@@ -58,8 +58,7 @@ def of_service(records: Range, target: int, observed: bool) -> Loss:
     low, high = records
     if records == (0, 0) and not observed:
         return Loss(records, "no data")
-    met = high is not None and high <= target
-    return Loss(records, "missed" if low > target else "met" if met else "not known")
+    return Loss(records, "missed" if low > target else "not known" if high is None or high > target else "met")
 
 
 def of_all(services: Iterable[Loss]) -> Loss:

@@ -40,8 +40,7 @@ class Form:
     def fits(self, text: str) -> bool:
         """True if a text has this form."""
         try:
-            like_it = not self.pattern or re.fullmatch(self.pattern, text) is not None
-            return like_it and self.test(text) is not False
+            return (not self.pattern or bool(re.fullmatch(self.pattern, text))) and self.test(text) is not False
         except (ValueError, re.error, OverflowError, RecursionError):
             return False
 

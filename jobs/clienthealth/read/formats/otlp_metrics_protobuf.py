@@ -261,8 +261,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
                 _SHAPES.read(scope, points, ids)
             except ValueError:
                 broken += 1
-    snapshots = [snapshot for points in taken.values() for snapshot in points.snapshots()]
-    return snapshots + unusable(broken)
+    return [*(snapshot for points in taken.values() for snapshot in points.snapshots()), *unusable(broken)]
 
 
 @lru_cache(maxsize=REMEMBERED)
