@@ -1,4 +1,4 @@
-"""Provide fixtures that start one Spark session and one broker per test process, only if a test needs them."""
+"""Provide one Spark session and one broker per test process, started when a test needs them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """The thousands of collected tests live to the end, so exclude them from garbage collection."""
+    """Exclude the collected tests from garbage collection, because they live to the end."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)
@@ -67,7 +67,7 @@ def _claimed(place: Path) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest tests first; otherwise one process would run them at the end while other processes are idle."""
+    """Run the longest tests first: at the end, other processes would be idle meanwhile."""
     items.sort(key=lambda item: item.get_closest_marker("early") is None)
 
 
@@ -77,7 +77,7 @@ def spark() -> Iterator[SparkSession]:
     from clienthealth.spark.session import session
     from deploy.demo.stack import QUICK_START
 
-    # Code generation is off, because compiling a query with few rows takes longer than interpreting it.
+    # Turn off code generation, because a query with few rows is interpreted faster than compiled.
     settings = Settings(
         monitor=MonitorSettings(shuffle_partitions=2),
         review=ReviewSettings(out="s3a://reports"),

@@ -92,9 +92,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 def prometheus(
     folder: Path, pages: str, alertmanager: str, every: str = "1s", again: str = "1s", paging: str = ""
 ) -> Iterator[str]:
-    """Each `for` in the rules is set to one second.
+    """Run Prometheus with our rules. Each `for` in the rules is set to one second.
 
-    `again` is the interval at which Prometheus sends an alert again.
+    `again`: interval at which Prometheus sends an alert again.
     """
     assert PROMETHEUS
     address = free_address()
@@ -178,7 +178,7 @@ def test_a_page_arrives_within_the_documented_time(tmp_path: Path) -> None:
         stack.enter_context(started([ALERTMANAGER, *routing], tmp_path / "alertmanager.log", alertmanager))
         every, rules = scraping["scrape_interval"], evaluating["interval"]
         address = stack.enter_context(prometheus(tmp_path, pages, alertmanager, every, again="1m", paging=rules))
-        # An alert about a component that is down would hold the page back for a group_interval (1 min).
+        # Wait, because an alert about a component that is down would delay the page by a group_interval.
         eventually(lambda: scraped(address), "both are scraped")
         eventually(lambda: quiet(running), "nothing counts as down")
         begun = time.monotonic()

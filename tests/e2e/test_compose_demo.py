@@ -1,4 +1,4 @@
-"""Check, without containers, the files of the Docker Compose demo, and that the demo finds its clients' failures."""
+"""Check the Docker Compose demo without containers: its files, and that its clients' failures are found."""
 
 from __future__ import annotations
 

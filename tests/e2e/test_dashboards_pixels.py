@@ -1,4 +1,4 @@
-"""Check simulated fleets on dashboards that Grafana's own components draw in Chromium."""
+"""Check dashboards of simulated fleets, drawn in Chromium by Grafana's own components."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the demo as a newcomer does: failures are found, and pages reach the pager."""
+"""Run the demo as a newcomer does. Failures are found, and pages reach the pager."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ pytestmark = [
 
 DEADLOCK = "producer-callback-deadlock"
 SHOWN = {client.mode for client in CLIENTS.values() if client.default and client.mode}
-#: The broker of the deadlocked client is down for a while, so the monitor may also report delivery-stalled.
+#: The broker of the deadlocked client is down for a while. Meanwhile this mode may be reported, too.
 IN_AN_OUTAGE = {"delivery-stalled"}
 
 

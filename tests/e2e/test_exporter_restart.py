@@ -112,7 +112,7 @@ def test_a_restart_of_the_exporter_neither_resolves_a_page_nor_sends_it_again(
     assert prometheus.series(FAILING), "the page goes on over the gap"
     exporter.start()
     eventually(lambda: prometheus.series("kafka_client_failure_mode"), "its series are back")
-    # A resolution or repetition would be delivered within a second.
+    # Wait: a resolution or repetition would be delivered within a second.
     time.sleep(3)
     assert prometheus.series(FAILING)
     assert {(alert["status"], alert["startsAt"]) for alert in pages(world)} == {("firing", pages(world)[0]["startsAt"])}

@@ -1,6 +1,4 @@
-"""Send the alerts of a thousand failing clients to a real Alertmanager with the routes, templates and receivers of this
-repository.
-"""
+"""Send the alerts of a thousand failing clients to a real Alertmanager with our routes and templates."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ class World:
         self.sent: dict[str, list[bytes]] = {"/pagerduty": [], "/slack": [], "mail": []}
 
     def post(self, alerts: Sequence[dict[str, object]]) -> None:
-        """Prometheus posts all alerts of an evaluation in batches of 64."""
+        """Post alerts in batches of 64, as Prometheus does."""
         for start in range(0, len(alerts), 64):
             body = json.dumps(alerts[start : start + 64]).encode()
             headers = {"Content-Type": "application/json"}
@@ -71,7 +69,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @contextmanager
 def notified(folder: Path, wait: str = "") -> Iterator[World]:
-    """`wait`, if given, replaces each `group_wait` and `group_interval` of Alertmanager's routes."""
+    """Run Alertmanager. `wait`: replaces each `group_wait` and `group_interval`; '': keeps them."""
     assert ALERTMANAGER
     running = World(free_address())
     with ExitStack() as stack:
@@ -177,7 +175,7 @@ def test_a_fleet_that_fails_is_one_page(world: World) -> None:
 
 @dataclass(frozen=True)
 class Storm:
-    """In each of `services` services, `each` clients fail with each of `modes`.
+    """A fleet in trouble: in each of `services` services, `each` clients fail with each of `modes`.
 
     In addition, `fleet` clients are healthy.
     """

@@ -1,4 +1,4 @@
-"""Run `make release` in a clean clone: commit, tag, and files that work for their users."""
+"""Run `make release` in a clean clone, and check commit, tag and files."""
 
 from __future__ import annotations
 

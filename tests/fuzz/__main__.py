@@ -1,9 +1,9 @@
-"""Fuzz, guided by coverage, the code that reads input of other programs: records, log lines, dumps, attachments.
+"""Fuzz the code that reads foreign input: records, log lines, dumps, attachments.
 
 python -m tests.fuzz [TARGET…] [--minutes 60] [--keep]
 
-Each finding is written to .cache/fuzz/TARGET/findings, once for each place in the code. `--keep` rebuilds the corpus in
-tests/fuzz/corpus from the inputs found.
+Findings are written to .cache/fuzz/TARGET/findings, one for each place in the code. `--keep` rebuilds tests/fuzz/corpus
+from the inputs found.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ GUIDED = ("clienthealth.read", "clienthealth.diagnose.attachments")
 JUDGING = ("clienthealth.measure", "clienthealth.modes", "clienthealth.monitor")
 TARGETS = ("records", "texts", "attachments", "lives")
 MAX_MB = 1500
-#: An input that takes more CPU time than MAX_CPU_SECONDS is a finding. MAX_SECONDS is the longest wall time of an
-#: input.
+#: An input that takes more CPU time than MAX_CPU_SECONDS, or more time than MAX_SECONDS, is a finding.
 MAX_CPU_SECONDS, MAX_SECONDS = 10.0, 1200
-#: Pieces to repeat: many repetitions slow down a regular expression that searches for an end which is missing.
+#: Pieces of text to repeat: repetitions slow down a regular expression that searches for a missing end.
 PIECES = (
     *(
         b" ",

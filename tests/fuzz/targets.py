@@ -70,13 +70,14 @@ IDENTITY = ("service", "host", "instance", "client_id", "kind", "library", "vers
 
 
 class MistakeError(BaseException):
-    """MistakeError stands for an exception in a format's code, which the decoder would turn into a reject reason."""
+    """An exception in a format's code. The decoder, which turns exceptions into rejects, does not catch
+    MistakeError."""
 
 
 def check(decoded: Decoded) -> None:
     assert decoded.snapshots or decoded.lines or decoded.errors, "a record was skipped without a reason"
     assert all(error.split(":")[0] in REASONS for error in decoded.errors), decoded.errors
-    # `decode.py` turns exceptions in our code into rejects, so the name of an exception in a reject shows our bug.
+    # `decode.py` turns exceptions into rejects, so the name of an exception in a reject shows a bug.
     assert not any("Error: " in error for error in decoded.errors if not error.startswith("binary: does not fit")), (
         decoded.errors
     )
@@ -134,7 +135,7 @@ def check_texts(texts: Sequence[str | None]) -> None:
     assert all(text is None or text.encode() is not None for text in texts)
 
 
-#: The registry knows schema 7 (Avro) and schema 8 (protobuf), but not schema 9.
+#: Wrappers around a record. The registry knows schema 7 (Avro) and schema 8 (protobuf), but not 9.
 AROUND: tuple[Callable[[bytes], bytes], ...] = (
     bytes,
     gzip.compress,
@@ -168,7 +169,7 @@ def records(data: bytes) -> None:
         check(one)
     assert decoded == (as_metrics if decoded.snapshots else as_logs if decoded.lines else decoded)
     quick = decode.fast(raw.value, bool(headers), latest_ms(settings, ARRIVED_MS))
-    # The fast path accepts a record with invalid UTF-8 in fields that the fast path skips.
+    # The fast path skips fields, so it accepts a record with invalid UTF-8 in such a field.
     assert quick is None or [quick.snapshot()] == as_metrics.snapshots or as_metrics.errors == ["binary"]
 
 
@@ -207,8 +208,7 @@ def texts(data: bytes) -> None:
         events, dumps = events_and_dumps(line, source, catalogue())
         check_events(events)
         check_judged(dumps)
-        # The monitor skips lines of plain text without a literal of a log pattern, so a text with events must contain a
-        # literal.
+        # The monitor skips plain text without a literal of a log pattern, so a text with events must contain one.
         found = (
             not (events or dumps) or decoded.format != "plain_text" or any(one in text for one in literals(catalogue()))
         )
@@ -435,7 +435,7 @@ def warm() -> None:
 
 @contextmanager
 def nothing_hidden() -> Iterator[None]:
-    """Let exceptions in a format's code fail the test as MistakeError, because the decoder turns them into rejects."""
+    """Raise exceptions in a format's code as MistakeError, which the decoder does not turn into a reject."""
     seen = {stream: {fmt.name: _seen(fmt) for fmt in formats(stream)} for stream in decode.STREAMS}
 
     def stream_formats(streams: tuple[Stream, ...]) -> Mapping[str, Format]:

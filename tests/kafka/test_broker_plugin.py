@@ -1,4 +1,4 @@
-"""Check that our broker plugin passes on the KIP-714 pushes of real clients, in several broker versions."""
+"""Check that our broker plugin passes on pushes (KIP-714) of real clients, in several broker versions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.long
 
 NEWEST = "broker"
 SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
-#: The versions are the oldest with KIP-714, the oldest that Kafka maintains, the newest before 4.2, and the newest.
+#: Brokers: the oldest with KIP-714, the oldest that Kafka maintains, the newest before 4.2, the newest.
 BROKERS = {
     "test-broker-3.7": jars.JarSet(("org.apache.kafka:kafka_2.13:3.7.2", *jars.LOG4J_1), without=("io.netty:*",)),
     "broker-3.9": jars.SETS["broker-3.9"],
@@ -81,7 +81,7 @@ def test_modern_clients_report_through_their_brokers_alone(
         "clienthealth.colour": "blue",
     }
     port, far_port, controller_port = free_port(), free_port(), free_port()
-    # Connections through the gateway come from another address, like those of a client on another host.
+    # Connections through the gateway come from another address, like a client on another host.
     gateway = Gateway(free_port(), far_port, ELSEWHERE)
     ports = {"PLAINTEXT": port, "FAR": far_port, "CONTROLLER": controller_port}
     listeners = {

@@ -1,4 +1,4 @@
-"""Compare callback latency that is derived from a Java producer's metrics with the callback's own measurement."""
+"""Compare callback latency derived from a producer's metrics with the callback's own measurement."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SECONDS = 40.0
 
 
 def settled(running: Running) -> dict[str, int]:
-    """Return the counters after more than 20 records: the first 20 include a slow start (class loading, metadata)."""
+    """Return the counters once more than 20 records were sent, because the first 20 are slow."""
     deadline = time.monotonic() + WAIT_SECONDS
     while running.counters.get("acknowledged", 0) < 20:
         assert running.alive and time.monotonic() < deadline, running.output.read_text()
@@ -70,7 +70,7 @@ def test_derived_is_measured_within_a_fifth(broker: Broker, tmp_path: Path) -> N
         publisher.close()
     records = after["acknowledged"] - before["acknowledged"]
     measured = (after["callback_ms"] - before["callback_ms"]) / records / 1000
-    # The callback sleeps 25 ms; on a busy machine a sleep may take longer, but never less.
+    # The callback sleeps 25 ms, never less.
     assert measured > 0.024
 
     latencies = measurements(broker, settings)

@@ -1,4 +1,4 @@
-"""Kill a real monitor once, and compare its results with results that are calculated without Spark."""
+"""Kill a real monitor once, and compare its results with calculated results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.chaos.world import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: `monitor-lost-uncommitted` kills the monitor after a batch's results are written and before Spark commits the batch.
+#: SHORT: kill the monitor after a batch's results are written and before the batch is committed.
 SHORT = ("monitor-lost-uncommitted",)
 
 

@@ -1,4 +1,4 @@
-"""Follow real groups on a real broker from their commits to the exporter's samples, lag and state."""
+"""Follow real groups from their commits to the exporter's samples, lag and state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.support.waiting import eventually
 
 PATIENCE_SECONDS = 300.0
 OF_KAFKA_4 = ("classic", "consumer", "streams", "share")
-#: Before 4.2, groups of Kafka Streams and share groups are previews, which these properties enable.
+#: Broker properties that enable groups of Kafka Streams and share groups, which are previews before 4.2.
 BROKERS_4: dict[str, dict[str, str]] = {
     "test-broker-4.1": {
         "unstable.api.versions.enable": "true",
@@ -42,7 +42,7 @@ BROKERS_4: dict[str, dict[str, str]] = {
     },
     "broker": {},
 }
-#: One record in the topic `deadly` makes a member hang, and a member that does not poll leaves its group after 20 s.
+#: HANGS: a record in the topic `deadly` makes a member hang. It leaves its group after 20 s without a poll.
 HANGS = {"rate": "0", "topics": "orders,deadly", "slow_topic": "deadly", "handle_ms": "100000000"}
 HANGS |= {"c_max_poll_interval_ms": "20000", "s_max_poll_interval_ms": "20000"}
 
@@ -90,8 +90,8 @@ class Lab:
         )
         self.consumers.append(consumer)
         subscribe(consumer, self.topic)
-        # If a join ends between two polls, kafka-python 3 joins again. So each poll waits longer than the poll before,
-        # until one outlasts a join.
+        # If a join ends between two polls, kafka-python 3 joins again. So each poll waits longer, until one outlasts a
+        # join.
         waits = itertools.count(50, 50)
 
         def assigned() -> bool:
@@ -102,7 +102,7 @@ class Lab:
         return consumer
 
     def commit(self, consumer: KafkaConsumer, offset: int) -> None:
-        """A rebalance makes commits fail, so commit once no rebalance is in progress."""
+        """Commit once no rebalance is in progress, because a rebalance makes commits fail."""
 
         def committed() -> bool:
             try:
@@ -381,7 +381,7 @@ def members(broker: Broker, **options: str) -> list[str]:
 
 
 def join_as_connect(admin: KafkaAdminClient, group: str) -> None:
-    """A Connect worker joins with two requests, because the first response has the member id for the second request."""
+    """Join with two requests, as a Connect worker does: the first response has the member id for the second."""
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="compatible", metadata=b"\0\0")
     fields = {"session_timeout_ms": 300_000, "rebalance_timeout_ms": 300_000, "protocols": [protocol]}
     (broker,) = (row["broker_id"] for row in admin.describe_cluster()["brokers"])

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.long
 CLIENTS = 20
 GROUP = "shop"
 KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
-#: On a busy machine, clients must not go stale during the test.
+#: SLOWLY keeps clients from going stale during the test on a busy machine.
 SLOWLY = {"KAFKA_HEALTH_PROMETHEUS_TTL_SECONDS": "86400"}
 
 
@@ -164,7 +164,7 @@ def test_the_exporter_goes_on_names_the_partitions_and_recovers(half: Half) -> N
     assert "kafka_client_health_exporter_up 0" in page
     assert gone.split(",")[0] in get(f"{half.exporter}/")[1]
 
-    # Only partitions with a leader can be read, so the exporter must not serve its data as complete.
+    # The exporter can read only partitions with a leader, so it must not serve its data as complete.
     with program(half, "export", "prometheus", "--port", "0") as (process, log):
         eventually(lambda: "status page at" in log.read_text() or process.poll() is not None, "the second exporter")
         url = log.read_text().split("status page at ")[1].split("/,")[0]

@@ -1,4 +1,4 @@
-"""Run our reporter inside real kafka-python and confluent-kafka applications on a real broker."""
+"""Run our reporter inside real kafka-python and confluent-kafka applications."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_a_process_that_ends_without_close_is_reported_to_its_end(lab: Lab, way:
         check=True,
     )
     assert done.stdout == "acknowledged\n"
-    # The last report has no queued record: kafka-python flushes at exit, before the reporter writes its last report.
+    # The last report has no queued record, because kafka-python flushes at exit before it.
     last = lab.await_snapshot(lambda s: s["metrics"].get("record-ack-total") == 1)
     assert last["metrics"]["queue-records"] == 0
     assert {s["client"]["client_id"] for s in lab.snapshots()} == {"short", "reader"}
@@ -279,7 +279,7 @@ def test_confluent_kafka_by_its_class(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     assert own["metrics"]["record-send-total"] == sent + 1 and own["metrics"]["record-error-total"] == 1
     assert own["metrics"]["queue-records"] == 0
     assert any(s["metrics"].get("ack-latency-max", 0) > 0 for s in lab.snapshots())
-    # librdkafka passes `all brokers are down` only to its error callback, so our reporter has to log this error.
+    # Our reporter logs `all brokers are down`, because librdkafka passes it only to the error callback.
     away = made({"bootstrap.servers": "127.0.0.1:1", "client.id": "away"}, logger=application)
     reader = KafkaConsumer(lab.logs, bootstrap_servers=lab.servers, auto_offset_reset="earliest")
     lines: list[bytes] = []
@@ -306,7 +306,7 @@ def test_a_hanging_callback_is_seen_without_polls(lab: Lab) -> None:
     try:
         lab.await_snapshot(lambda s: s["metrics"].get("callback-time-max", 0) > 1500)
         hanging = [s["metrics"] for s in lab.snapshots() if s["metrics"].get("callback-time-max", 0) > 500]
-        # While the callback is busy with the first of five delivery reports, four reports wait.
+        # The callback is busy with the first of five delivery reports, so four wait.
         assert {m["queue-records"] for m in hanging} == {4}
         times = [m["callback-time-max"] for m in hanging]
         assert times == sorted(times) and len(times) > 2

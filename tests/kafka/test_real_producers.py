@@ -1,4 +1,4 @@
-"""Decode metrics and logs that current programs write during the test."""
+"""Decode metrics and logs that real programs write during the test."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ JARS = {
         )
     ),
 }
-#: `v3-preview` turns on the changes of the OpenTelemetry agent's version 3.
+#: Options of the OpenTelemetry agent. `v3-preview` turns on the changes of its version 3.
 AGENT = {
     # The agent treats `java Program.java` as a tool of the JDK, for which the agent is off by default.
     "otel.javaagent.enabled": "true",
@@ -114,7 +114,7 @@ def librdkafka(servers: str) -> dict[str, bytes]:
         return bool(partitions.get("0", {}).get("committed_offset") == SENT)
 
     eventually(committed, "statistics of what was committed")
-    # Take the values before close(), during which the consumer may report that it has no partitions.
+    # Take the values before close(), because the consumer may lose its partitions there.
     values = {f"librdkafka {kind}": json.dumps(newest[kind]).encode() for kind in ("producer", "consumer")}
     consumer.close()
     return values
