@@ -1,4 +1,4 @@
-"""Read incidents from a review.json, and convert each to an annotation for Grafana."""
+"""Read incidents from the review.json of a weekly review, and convert them to annotations for Grafana."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Incident:
 def incidents(path: Path) -> list[Incident]:
     """Return the incidents that a review.json lists.
 
-    A review lists only the longest incidents of each theme (mode, cause and topic).
+    These are only the longest incidents of each theme (failure mode, cause and topic).
 
     Raises InputError if the file cannot be read or is no review.json.
     """

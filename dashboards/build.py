@@ -1,4 +1,4 @@
-"""Build all dashboards as JSON for Grafana 12 (versions from 10 on should work).
+"""Build all dashboards as JSON for Grafana 12. Versions from 10 on should work.
 
 kafka-health generate          writes dashboards/out, with addresses for an installation on a single machine
 kafka-health dashboards push   sends all dashboards to a Grafana, with the addresses and `[review] slo_target` of your
@@ -33,7 +33,7 @@ def pages(links: LinkSettings) -> tuple[Page, ...]:
 
 
 def boards(settings: Settings | None = None) -> Mapping[str, dict[str, Any]]:
-    """Return the dashboards as JSON values, by name. Without settings the result equals the files in dashboards/out."""
+    """Return the dashboards as JSON values, by name. Without settings, they equal the files in dashboards/out."""
     chosen = settings or Settings()
     return {page.name: rendered(page, chosen) for page in pages(chosen.links)}
 

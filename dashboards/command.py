@@ -1,4 +1,4 @@
-"""The command `dashboards push`: send the dashboards to a Grafana, and incidents as annotations."""
+"""The command `kafka-health dashboards push`: send the dashboards to a Grafana, and incidents as annotations."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from clienthealth.model.errors import SettingsError
 
 
 def run(args: argparse.Namespace) -> int:
-    """Push the dashboards and the given incidents, and print for each whether it was created, updated or unchanged.
+    """Push the dashboards and the incidents, and print whether each was created, updated or unchanged.
 
-    Returns 0. Raises SettingsError if the address or the token of Grafana is missing or wrong, InputError if the file
-    of incidents cannot be read, ServiceError if a request fails.
+    Raises SettingsError if the address or the token of Grafana is missing or wrong. Raises InputError if the file of
+    incidents cannot be read, ServiceError if a request fails.
     """
     from dashboards import annotations, build, push
 

@@ -28,7 +28,7 @@ FAILURES = (
 
 
 def mode_colours() -> Mapping[str, str]:
-    """Return the colour of each failure mode, by mode id. With more modes than colours, some modes share a colour."""
+    """Return the colour of each failure mode, by mode id. If there are more modes than colours, some share a colour."""
     return {mode: FAILURES[place % len(FAILURES)] for place, mode in enumerate(modes())}
 
 
@@ -36,15 +36,14 @@ Limits = Mapping[float, str]
 
 
 def limits(base: str, above: Limits) -> build.ThresholdsConfig:
-    """Return thresholds: a value has the colour `base` below all limits, else the colour of the highest limit
-    reached."""
+    """Return thresholds: values below all limits have the colour `base`, others that of the highest limit reached."""
     thresholds = [model.Threshold(value=None, color=base)]
     thresholds += [model.Threshold(value=float(value), color=colour) for value, colour in sorted(above.items())]
     return build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(thresholds)
 
 
 def words(numbered: Mapping[int, tuple[str, str]]) -> list[model.ValueMapping]:
-    """Return mappings that show numbers as coloured words. `numbered`: number → (word, colour)."""
+    """Return mappings that show numbers as coloured words. `numbered` maps a number to its word and colour."""
     options = {
         str(value): model.ValueMappingResult(text=text, color=colour, index=index)
         for index, (value, (text, colour)) in enumerate(numbered.items())
@@ -53,12 +52,12 @@ def words(numbered: Mapping[int, tuple[str, str]]) -> list[model.ValueMapping]:
 
 
 def coloured(texts: Mapping[str, str]) -> list[model.ValueMapping]:
-    """Return mappings that show texts in colours. `texts`: text → colour."""
+    """Return mappings that show texts in colours. `texts` maps a text to its colour."""
     return [model.ValueMap({text: model.ValueMappingResult(text=text, color=c) for text, c in texts.items()})]
 
 
 def unknown(words: str) -> list[model.ValueMapping]:
-    """Return mappings that show a missing value as `words` in the colour UNKNOWN, so that it does not look like 0."""
+    """Return a mapping that shows a missing value as `words` in the colour UNKNOWN."""
     unknown = model.ValueMappingResult(text=words, color=UNKNOWN)
     return [model.SpecialValueMap(model.DashboardSpecialValueMapOptions(model.SpecialValueMatch.NULL_AND_NAN, unknown))]
 

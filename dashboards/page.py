@@ -1,4 +1,4 @@
-"""Convert the definition of a dashboard (`Page`) to the JSON that Grafana reads."""
+"""Convert a dashboard (`Page`) to the JSON that Grafana reads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIRST_ROW = 900
 
 @dataclass(frozen=True)
 class Section:
-    """A row of a dashboard and the panels below it. Grafana does not query a collapsed row until it is opened."""
+    """A row of a dashboard, and the panels below it. Grafana queries a collapsed row only after a user opens it."""
 
     title: str
     panels: Sequence[Panel]
@@ -54,9 +54,9 @@ class Page:
 
 
 def rendered(page: Page, settings: Settings) -> dict[str, Any]:
-    """Return the dashboard as JSON values, with labels and addresses from the settings.
+    """Return the dashboard as JSON values, with the labels and addresses of the settings.
 
-    Raises CatalogueError if two panels have the same id, SettingsError if the settings name no label that
+    Raises CatalogueError if two panels have the same id. Raises SettingsError if the settings name no label that
     distinguishes installations.
     """
     board = (
@@ -111,9 +111,9 @@ def _check_ids(name: str, document: Mapping[str, Any]) -> None:
 
 
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
-    """Return a dashboard as JSON values, without the fields `placement` and `auto*` that Grafana's SDK adds."""
+    """Return the dashboard as JSON values, without the fields `placement` and `auto*`, which Grafana's SDK adds."""
     document: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
-    # Remove `placement`, because links and annotations with this field are hidden in a menu.
+    # Remove `placement`, because Grafana hides links and annotations with this field in a menu.
     for item in [*document["links"], *document["annotations"]["list"]]:
         item.pop("placement", None)
     for item in document["templating"]["list"]:
@@ -161,7 +161,7 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 
 
 def _deployments() -> build.AnnotationQuery:
-    """Return a query for annotations at the times when a service starts to use a new version of a client library."""
+    """Return a query that marks the times when a service starts to use a new version of a client library."""
     running = f'kafka_client_service_version_clients{{status!="gone", {OF_SERVICE}}}'
     what, client = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))
     before = f"max_over_time({running}[1h] offset 2m)"

@@ -1,4 +1,4 @@
-"""Panels in the common style of all dashboards. A panel's id never changes, because links and annotations use it."""
+"""Panels in the style of all dashboards. The id of a panel never changes, because links and annotations use it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
 NONE = "none"
-#: Grafana's units for seconds: AGE shows "1 hour, 45 minutes", for single values; CLOCK shows 01:45:00, for an axis.
+#: Grafana's units for seconds. AGE shows a single value as "1 hour, 45 minutes"; CLOCK shows an axis as 01:45:00.
 AGE, CLOCK = "dtdurations", "dthms"
 UNKNOWN = "–"
-#: Maximum number of points in time in a chart. With three times as many points, Prometheus took 30 s for 10,000
-#: clients.
+#: Maximum number of points in time in a chart. With three times this number, Prometheus took 30 s for 10,000 clients.
 MOMENTS = 240
 ORDER = (
     "status", "mode", "service", "team", "client_id", "group", "topic", "partition", "library", "version", "kind",
@@ -41,9 +40,9 @@ FEW, WHOLE = 6, 24
 
 @dataclass(frozen=True)
 class Query:
-    """A query. `legend`: the name of each series; `{{label}}` in it stands for a label's value.
+    """A query. `legend` is the name of each series; `{{label}}` in it stands for the label's value.
 
-    `limit`: True to draw the series as dashed lines.
+    `limit` is True to draw the series as dashed lines.
     """
 
     expr: str
@@ -128,9 +127,9 @@ def number(
     legend: str = "",
     links: Linked = (),
 ) -> Panel:
-    """Return a panel with the newest value in large type.
+    """Return a panel that shows the newest value of a query in large type.
 
-    `above`: threshold → colour from there on; below the first threshold the colour is GOOD (blue).
+    `above` maps a threshold to the colour from there on. Below the first threshold the colour is GOOD (blue).
     """
     panel = (
         stat.Panel()
@@ -174,7 +173,7 @@ def rows(
     height: int = 9,
     links: Linked = (),
 ) -> Panel:
-    """Return a table: one row per set of labels, one column per query.
+    """Return a table with one row per set of labels and one column per query.
 
     columns   heading → (query, unit)
     hidden    labels without a column
@@ -220,7 +219,7 @@ def rows(
         panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
     places = {name: place for place, name in enumerate((*ORDER, *names))}
-    # Without these two overrides, Grafana would write `nothing`, the text for an empty table, into each empty cell.
+    # Without these overrides of `noValue`, Grafana would write `nothing` (for an empty table) into each empty cell.
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
     panel.override_by_field_type("number", [model.DynamicConfigValue("noValue", UNKNOWN)])
     panel.override_by_regexp(f"/^({'|'.join(NARROW)})$/", [model.DynamicConfigValue("custom.width", 95)])
@@ -249,7 +248,7 @@ def timeline(
     width: int = 24,
     links: Linked = (),
 ) -> Panel:
-    """Return a state timeline: one band per series; the panel shows twenty bands at a time."""
+    """Return a state timeline with one band per series. The panel shows twenty bands at a time."""
     return (
         statetimeline.Panel()
         .id(id_)
@@ -327,7 +326,7 @@ def _legend() -> common_build.VizLegendOptions:
 
 
 def _ranked(queries: Sequence[Query]) -> common_build.VizLegendOptions:
-    """Return a legend with the worst series first, because only a few names are visible without scrolling."""
+    """Return a legend with the worst series first, because a reader sees only a few names without scrolling."""
     lowest = any("bottomk(" in query.expr for query in queries)
     legend = _legend().display_mode(common.LegendDisplayMode.TABLE).calcs(["min" if lowest else "max"])
     return legend.sort_by("Min" if lowest else "Max").sort_desc(not lowest)

@@ -1,4 +1,4 @@
-"""Send dashboards to a Grafana over its HTTP API, and incidents as annotations."""
+"""Send dashboards, and incidents as annotations, to a Grafana over its HTTP API."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Pushed:
 
 
 def token(file: str | None) -> str:
-    """Return the token of a service account: from `file`, or from $GRAFANA_TOKEN if `file` is None.
+    """Return the token of a Grafana service account: from `file`, or from $GRAFANA_TOKEN if `file` is None.
 
     Raises SettingsError if there is no token, or if the file cannot be read.
     """
@@ -85,7 +85,7 @@ class Grafana:
         self._api.client.s.close()
 
     def folder(self, title: str, uid: str) -> str:
-        """Create the folder with this uid if it does not exist. Return the uid."""
+        """Create the Grafana folder with this uid if it does not exist. Return the uid."""
         if self._get(lambda: self._api.folder.get_folder(uid)) is None:
             with self._request(f"the folder '{title}'"):
                 self._api.folder.create_folder(title, uid)
@@ -96,14 +96,14 @@ class Grafana:
         address = f"{self._url}/d/{board['uid']}"
         if there is not None and _same(there, board, folder):
             return Pushed(board["title"], "unchanged", address)
-        # Name the folder in each update: without it, Grafana moves the dashboard to the folder General.
+        # Name the folder in each update. Without `folderUid`, Grafana moves the dashboard to the folder General.
         payload = {"dashboard": {**board, "id": None}, "folderUid": folder, "overwrite": True, "message": message}
         with self._request(f"the dashboard '{board['title']}'"):
             self._api.dashboard.update_dashboard(payload)
         return Pushed(board["title"], "created" if there is None else "updated", address)
 
     def annotate(self, incident: Incident) -> Outcome:
-        """Write an annotation for an incident, or update the incident's annotation."""
+        """Create or update the annotation of the incident."""
         with self._request("annotations"):
             there = self._api.annotations.find_annotations(tags=[TAG, quote(incident.identity, safe="")])
             if not there:

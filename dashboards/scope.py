@@ -20,33 +20,33 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.series import CLIENT
 
 TAG = "kafka-client-health"
-#: A chart over all clients shows at most this number of series: those with the worst values.
+#: Maximum number of series in a chart over all clients: those with the worst values are shown.
 WORST = 20
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 
 def matchers(labels: Sequence[str]) -> str:
-    """Return label matchers that select the values chosen in a dashboard's variables: `service=~"$service", …`."""
+    """Return label matchers for the values that are chosen in a dashboard's variables: `service=~"$service", …`."""
     return ", ".join(f'{label}=~"${label}"' for label in labels)
 
 
 def of_series(labels: Sequence[str]) -> str:
-    """Return URL parameters for a link from a series: they set a dashboard's variables to the series' labels."""
+    """Return URL parameters that set a dashboard's variables to the labels of the series that a user clicks."""
     return "&".join(f"var-{label}=${{__field.labels.{label}:percentencode}}" for label in labels)
 
 
 def of_row(labels: Sequence[str]) -> str:
-    """Return URL parameters for a link from a table row: they set a dashboard's variables to the row's labels."""
+    """Return URL parameters that set a dashboard's variables to the labels of the table row that a user clicks."""
     return "&".join(f"var-{label}=${{__data.fields.{label}:percentencode}}" for label in labels)
 
 
 def named(labels: Sequence[str]) -> str:
-    """Return the labels as placeholders in the legend of a series: `{{service}} …`."""
+    """Return placeholders for these labels in the legend of a series: `{{service}} …`."""
     return " ".join(f"{{{{{label}}}}}" for label in labels)
 
 
 def keeping(text: str, settings: Settings) -> str:
-    """Replace the default labels KEPT of an installation in a query, link or legend by the labels in the settings.
+    """Replace the labels KEPT in a query, link or legend by the labels that the settings give an installation.
 
     Raises SettingsError if the settings name no label.
     """
@@ -58,7 +58,7 @@ def keeping(text: str, settings: Settings) -> str:
     return text
 
 
-#: OF_…: label matchers for the values chosen on the dashboard; BY_…: labels to aggregate by.
+#: OF_… are label matchers for the values chosen on the dashboard. BY_… are labels to aggregate by.
 OF_KEPT = matchers(KEPT)
 OF_CLIENT = f"{OF_KEPT}, {matchers(CLIENT)}"
 OF_TOPIC = f'{OF_KEPT}, topic=~"$topic"'
@@ -81,7 +81,7 @@ _TYPED: Mapping[str, str] = {
     "topic": "Topic",
 }
 _PATTERN = (
-    "A regular expression of the whole name: orders-.* are all that begin with orders-, a|b are two, .* is everything."
+    "A regular expression of the whole name: orders-.* for all that begin with orders-, a|b for two names, .* for all."
 )
 CLIENT_VARIABLES = CLIENT
 GROUP_VARIABLES = ("group", "topic")
@@ -90,13 +90,13 @@ GROUP_VARIABLES = ("group", "topic")
 def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
     """Return the dashboard variable with this name.
 
-    `name`: a label of installations, clients, groups or topics, or `datasource`, `status_page` or `slo_target`.
+    `name` is a label of installations, clients, groups or topics, or `datasource`, `status_page` or `slo_target`.
     """
     if name in _TYPED:
         box = build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").description(_PATTERN)
         return box.default_value(".*")
     if name not in _FIXED:
-        # Use kafka_client_health_exporter_up, because this metric has few series, which load quickly.
+        # kafka_client_health_exporter_up loads quickly, because it has few series.
         kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})")
         label, query = _LISTS.get(name, kept)
         return (
@@ -125,14 +125,14 @@ def worst(
     among: str = "",
     zeros: bool = False,
 ) -> str:
-    """Return a query for the series with the worst values in the dashboard's time range.
+    """Return a query for the series with the worst values in the time range of the dashboard.
 
     each    query for all series
-    by      labels that identify a series; if several series have equal labels, their largest value is drawn
+    by      labels that identify a series; of several series with equal labels, the largest value is drawn
     most    maximum number of series
     pick    topk if large values are bad, bottomk if small values are bad
-    ranked  query for the values by which series are selected; '' for the worst value of `each` in that time range
-    among   only clients in the result of this query are selected
+    ranked  query for the values that rank the series; '' for the worst value of `each` in the time range
+    among   query for the clients that may be shown; '' for all clients
     zeros   True to draw a missing series as 0 while an exporter answers
     """
     end = "max" if pick == "topk" else "min"
@@ -148,14 +148,14 @@ def worst(
 
 
 def ever(series: str) -> str:
-    """Return a query for all series that existed at any time in the dashboard's time range."""
+    """Return a query for all series that existed at any time in the time range of the dashboard."""
     return f"max_over_time({series}[$__range:$__interval] @ end())"
 
 
 def failing_or_chosen(mode: str) -> str:
-    """Return a query for the clients that the dashboard of a mode shows.
+    """Return a query for the clients that the dashboard of a failure mode shows.
 
-    The clients are those that failed in the mode at any time in the dashboard's time range, and those that the user has
+    The dashboard shows the clients that failed in this mode at any time in its time range, and those that the user has
     chosen by host, instance or client id.
     """
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
@@ -192,7 +192,7 @@ def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
 
 
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
-    """Return two links: to a dashboard of one client, and to the client's page.
+    """Return two links: to a dashboard limited to one client, and to the client's page on the status page.
 
     `field`: `__field.labels` for links from a series, `__data.fields` for links from a table row.
     """
@@ -205,12 +205,12 @@ def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[mod
 
 
 def to_runbook(runbooks: str) -> list[Builder[model.DashboardLink]]:
-    """Return a link from a row with a failure mode to the mode's runbook."""
+    """Return a link from a table row to the runbook of the row's failure mode."""
     return [_link("Runbook", f"{runbooks}/${{__data.fields.mode}}")]
 
 
 def to_group() -> list[Builder[model.DashboardLink]]:
-    """Return a link from a group's series to the dashboard on consumers, limited to that group."""
+    """Return a link from a group's series to the dashboard on consumers, limited to the group."""
     return [_link("This group alone", _narrowed(dashboard_uid("consumers"), "__field.labels", ("group",)))]
 
 

@@ -1,4 +1,4 @@
-"""The dashboard on consumers and lag: groups that fall behind, and topics that delay other topics."""
+"""The dashboard "consumers and lag": groups that fall behind, and topics that delay other topics."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Consumers",
-            "Number of consumers with series of their own. Fewer than you run is bad: the missing consumers are not "
-            'monitored, although their groups may be. With client_series = "unhealthy", only unhealthy consumers have '
-            "series. Alert: KafkaClientHealthInputSilent, if an input topic receives no data.",
+            "Number of consumers with series of their own. Fewer than you run is bad: the others are not monitored. "
+            'With client_series = "unhealthy", only unhealthy consumers have series. Alert: '
+            "KafkaClientHealthInputSilent, if an input topic receives no data.",
             f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind=~"consumer|legacy-consumer", {OF_CLIENT}}}))',
             "none",
             nothing="no consumers",
@@ -72,7 +72,7 @@ def _strip() -> Sequence[Panel]:
             2,
             "Fullest topic queue",
             "The largest used share of a queue between a consumer and one topic. High is bad: the topic's handler "
-            "does not keep up. What to do: find the consumer in the chart of queues. Alert: "
+            "does not keep up. What to do: find the consumer in the panel Queue per topic. Alert: "
             "KafkaClientTopicQueueSaturated.",
             f'max(kafka_client_consumer_queue_used_ratio{{{OF_CLIENT}, topic=~"$topic"}})',
             "percentunit",

@@ -1,4 +1,4 @@
-"""Panels of the metrics that decide whether a client has a failure mode."""
+"""Panels with the metrics that decide whether a client has a failure mode."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return a query for the clients with the worst values of `metric` and, for comparison, one for the best client of
-    each service (at most _BEST services).
+    """Return two queries: for the clients with the worst values of `metric`, and for the best client of each service
+    (at most _BEST services).
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
@@ -33,9 +33,10 @@ def selects(width: int = 12, among: str = "") -> Panel:
     return chart(
         140,
         "Selects per second",
-        "How often I/O threads return to their selector, the slowest first; dashed: the fastest producer of the same "
-        "service. 0 while the buffer fills proves that the thread is stuck. A healthy thread returns within "
-        f"request.timeout.ms. What to do: take two thread dumps, ten seconds apart. Alert for {CALLBACK_DEADLOCK}.",
+        "How often I/O threads return to their selector, the slowest first. Dashed: the fastest producer of the same "
+        "service. 0 while the buffer fills is bad: it proves that the thread is stuck. A healthy thread returns "
+        "within request.timeout.ms. What to do: take two thread dumps, ten seconds apart. Alert for "
+        f"{CALLBACK_DEADLOCK}.",
         _beside_best("kafka_client_producer_select_rate", among, pick="bottomk"),
         "ops",
         width=width,
@@ -47,9 +48,9 @@ def undelivered(width: int = 12, among: str = "") -> Panel:
     return chart(
         141,
         "Oldest undelivered batch",
-        "How long nothing was delivered while records waited; dashed: the best producer of the same service. Rising "
-        "is bad: after delivery.timeout.ms (2 min by default) the producer gives records up. What to do: restore the "
-        f"connection to the brokers that the verdict names. Alert for {DELIVERY_STALLED}.",
+        "Time for which records have waited without any delivery. Dashed: the best producer of the same service. "
+        "Rising is bad: after delivery.timeout.ms (2 min by default) the producer gives records up. What to do: "
+        f"restore the connection to the brokers that the verdict names. Alert for {DELIVERY_STALLED}.",
         _beside_best("kafka_client_producer_undelivered_age_seconds", among),
         CLOCK,
         width=width,
@@ -61,10 +62,9 @@ def metadata_age(width: int = 12, among: str = "") -> Panel:
     return chart(
         142,
         "Age of the metadata",
-        "Time since producers last received metadata; dashed: the producer of the same service with the newest "
-        "metadata. More than metadata.max.age.ms (5 min by default) is bad: no broker answers, and send() waits for "
-        "metadata. What to do: check whether the bootstrap address answers and the topic exists. Alert for "
-        f"{SEND_BLOCKED}.",
+        "Time since producers last received metadata. Dashed: the best producer of the same service. More than "
+        "metadata.max.age.ms (5 min by default) is bad: no broker answers, and send() may wait for metadata. What to "
+        f"do: check whether the bootstrap address answers and the topic exists. Alert for {SEND_BLOCKED}.",
         _beside_best("kafka_client_producer_metadata_age_seconds", among),
         CLOCK,
         width=width,
@@ -76,10 +76,9 @@ def metadata_waiting(width: int = 12, among: str = "") -> Panel:
     return chart(
         143,
         "Callers waiting for metadata",
-        "Threads that wait for metadata in send(), by thread dump: the highest number since the failure began. Any is "
-        "bad: each call blocks its thread for up to max.block.ms and then fails. The panel is empty if there was no "
-        "dump; the evidence is then in the log. What to do: remove the cause that the verdict names. Alert for "
-        f"{SEND_BLOCKED}.",
+        "Highest number of threads that waited for metadata in send() since the failure began, in thread dumps. Any "
+        "such thread is bad: it is blocked for up to max.block.ms, and then send() fails. Without a dump the panel is "
+        f"empty. What to do: remove the cause that the verdict names. Alert for {SEND_BLOCKED}.",
         [Query(worst_clients("kafka_client_producer_metadata_waiting_threads", among), LEGEND)],
         "none",
         width=width,
@@ -96,9 +95,9 @@ def left_at_end(width: int = 24, among: str = "") -> Panel:
     return rows(
         146,
         "Left undelivered at the end",
-        "Records that ended producers had not delivered at their last sample: the most that they can have lost, the "
-        "largest first. Any such record is bad. What to do: send the records again if their source allows it, and "
-        f"close the producer on every path that ends the process. Alert for {NOT_CLOSED}.",
+        "Records that producers had not delivered at their last sample before they ended. They may be lost, so any "
+        "such record is bad. What to do: send the records again if their source allows it, and close the producer on "
+        f"every path that ends the process. Alert for {NOT_CLOSED}.",
         {"bytes": (most("bytes"), "bytes"), "records": (most("records"), "short")},
         hidden=("host",),
         largest="bytes",
@@ -113,10 +112,10 @@ def last_heartbeat(width: int = 12, among: str = "") -> Panel:
     return chart(
         144,
         "Time since the last heartbeat",
-        "Time since the last heartbeat of consumers to their group; dashed: the best consumer of the same service. "
+        "Time since the last heartbeat of consumers to their group. Dashed: the best consumer of the same service. "
         "More than session.timeout.ms (45 s by default) is bad: the coordinator removes the member. If heartbeats "
-        "continue without polls, the handler hangs; if both stop, the client has left its group. What to do: take two "
-        f"thread dumps, ten seconds apart. Alert for {CONSUMER_STALLED}.",
+        "continue without polls, the handler hangs. What to do: take two thread dumps, ten seconds apart. Alert for "
+        f"{CONSUMER_STALLED}.",
         _beside_best("kafka_client_consumer_last_heartbeat_age_seconds", among),
         CLOCK,
         width=width,
@@ -129,9 +128,9 @@ def topic_fetches(width: int = 12, among: str = "") -> Panel:
     return chart(
         145,
         "Records per topic",
-        "Records per second that consumers of several topics read from each topic, the slowest first. If one topic "
-        "continues or has a full queue while others are at 0, this topic's handler blocks the others. What to do: "
-        f"examine the handler of this topic. Alert for {CROSS_TOPIC}.",
+        "Records per second that consumers of several topics read from each topic, the slowest first. Bad: one topic "
+        "continues, or has a full queue, while others are at 0. The handler of that topic then blocks the others. "
+        f"What to do: examine that handler. Alert for {CROSS_TOPIC}.",
         [
             Query(
                 worst_clients(

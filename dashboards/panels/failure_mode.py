@@ -1,4 +1,4 @@
-"""Build a dashboard for each failure mode from its mode.toml."""
+"""The dashboard of a failure mode, made from its mode.toml."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_CONSUMERS = ("topic_queues", "last_poll", "poll_idle")
 
 
 def page(mode: Mode, links: LinkSettings) -> Page:
-    """Return the dashboard of a mode. Raises CatalogueError if mode.toml names a panel that does not exist."""
+    """Return the dashboard of a failure mode. Raises CatalogueError if mode.toml names a panel that does not exist."""
     producers, consumers = "producer" in mode.kinds, bool(mode.kinds & {"consumer", "legacy-consumer"})
     sections = [
         Section("What decides", [_measured(mode, name) for name in mode.panels]),

@@ -19,10 +19,10 @@ def in_trouble(width: int = 4) -> Panel:
     return number(
         200,
         "Groups in trouble",
-        "Groups that make no progress, have stopped committing, or went back to an earlier offset; groups that fall "
-        "behind are yellow in the panel State of each group. Any group in trouble is bad. What to do: check whether "
-        "members run and poll. Alerts: KafkaClientLagStalled, KafkaClientLagStopped, KafkaClientLagRewound; "
-        "KafkaClientLagGrowing.",
+        "Groups that make no progress, have stopped committing, or went back to an earlier offset. Any such group is "
+        "bad. What to do: check whether its members run and poll. Alerts: KafkaClientLagStalled, "
+        "KafkaClientLagStopped, KafkaClientLagRewound. Groups that only fall behind do not count (alert: "
+        "KafkaClientLagGrowing).",
         f'count(max by ({_BY}) (kafka_consumergroup_group_status{{status=~"{_TROUBLE}", {OF_GROUP}}}))\n'
         f"or\n0 * max(kafka_consumergroup_group_status{{{OF_GROUP}}})",
         "none",
@@ -36,8 +36,8 @@ def largest_lag_seconds(width: int = 4) -> Panel:
     return number(
         201,
         "Largest lag in time",
-        "Age of the oldest record that a group has not committed. Which age is bad depends on the purpose of the "
-        "group; a constant rise is always bad. Alert: KafkaClientLagGrowing, if the lag keeps rising.",
+        "Age of the oldest record that a group has not committed. Which age is bad depends on the group's purpose. A "
+        "constant rise is always bad. Alert: KafkaClientLagGrowing.",
         f"max(kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}})",
         AGE,
         nothing="not known",
@@ -49,8 +49,8 @@ def largest_lag_records(width: int = 4) -> Panel:
     return number(
         202,
         "Largest lag in records",
-        "The largest lag of any group, in records, on its worst partition. A constant rise is bad. Alert: "
-        "KafkaClientLagGrowing, if the lag keeps rising.",
+        "Number of records that a group has not committed on its worst partition, for the worst group. A constant "
+        "rise is bad. Alert: KafkaClientLagGrowing.",
         f"max(kafka_consumergroup_group_max_lag{{{OF_GROUP}}})",
         "short",
         nothing="no groups",
@@ -81,9 +81,8 @@ def lag_seconds() -> Panel:
     return chart(
         204,
         "Lag in time",
-        "Age of the oldest uncommitted record of each group, the largest first. A rise is bad; a saw-tooth shows a "
-        "batch job. What to do: compare the lag with the panel Records in and out. Alert: "
-        "KafkaClientLagGrowing.",
+        "Age of the oldest uncommitted record of each group, the largest first. A rise is bad. A saw-tooth shows a "
+        "batch job. What to do: compare the lag with the panel Records in and out. Alert: KafkaClientLagGrowing.",
         [Query(worst(f"kafka_consumergroup_group_max_lag_seconds{{{OF_GROUP}}}", _BY), _GROUP)],
         CLOCK,
         links=to_group(),
@@ -107,9 +106,8 @@ def lag_by_topic() -> Panel:
     return chart(
         206,
         "Lag by topic",
-        "Lag of each group by topic, in records. If only the lag of one topic rises, the topic's handler is too slow "
-        "or cannot process a record. Alert: "
-        "KafkaClientLagStalled, KafkaClientLagStopped.",
+        "Number of records that each group has not committed, by topic. If only the lag of one topic rises, its "
+        "handler is too slow or cannot process a record. Alert: KafkaClientLagStalled, KafkaClientLagStopped.",
         [Query(worst(lag, f"{_BY}, topic"), f"{{{{topic}}}}: {_GROUP}")],
         "short",
         links=to_group(),
@@ -130,9 +128,9 @@ def records_in_and_out() -> Panel:
     return chart(
         207,
         "Records in and out",
-        "Records per second written to each topic (dashed) and committed by each group, the largest first. A group "
-        "that commits fewer records than are written falls behind. What to do: check whether the group's handler is "
-        "too slow, or the group has too few members. Alert: KafkaClientLagGrowing.",
+        "Records per second that are written to each topic (dashed) and committed by each group, the largest first. A "
+        "group that commits fewer records than are written falls behind. What to do: check whether its handler is too "
+        "slow, or it has too few members. Alert: KafkaClientLagGrowing.",
         [
             Query(
                 written,
@@ -153,10 +151,10 @@ def retention() -> Panel:
     return chart(
         208,
         "Unread share of what is retained",
-        "Lag as a share of the records that the topic retains, on the worst partition; shown if the topic has deleted "
-        "records, for groups that have members or have committed within a week. Near 1 is bad: Kafka is about to "
-        "delete unread records; above 1, some are deleted. What to do: raise the topic's retention. "
-        "Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
+        "Lag as a share of the records that the topic retains, on the worst partition. Near 1 is bad: Kafka is about "
+        "to delete unread records. Above 1, some are deleted. Only for topics that have deleted records, and for "
+        "groups with members or a commit within a week. What to do: raise the topic's retention. Alerts: "
+        "KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
         [
             Query(
                 worst(f"group:kafka_consumergroup_unread:ratio{{{OF_GROUP_TOPIC}}}", f"{_BY}, topic"),
@@ -175,9 +173,8 @@ def partitions() -> Panel:
     return rows(
         209,
         "Partitions furthest behind",
-        "The partitions with the largest lag, in records and in time, and the members that read them (empty if there "
-        "is none). A partition with far more lag than the others has a stuck consumer or a hot key. Alert: "
-        "KafkaClientLagStalled.",
+        "The partitions with the largest lag, in records and in time, and the members that read them. A partition "
+        "with far more lag than the others has a stuck consumer or a hot key. Alert: KafkaClientLagStalled.",
         {
             "records": (
                 f"topk(50, max by ({by}, client_id, member_host) (kafka_consumergroup_group_lag{{{OF_GROUP_TOPIC}}}))",

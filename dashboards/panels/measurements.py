@@ -45,9 +45,9 @@ def reporting(kinds: Iterable[str], width: int = 24, among: str = "") -> Panel:
     return timeline(
         100,
         "Is it reporting",
-        f"Whether clients report (at most {WORST}, gone ones first). A client that ended with records in its buffer "
-        f"has lost them; a client that sends no data cannot be judged. What to do: check whether the client's process "
-        f"runs. Alert: the failure mode's alert.",
+        f"Whether clients report (at most {WORST}, gone clients first). A client that has gone is no longer judged, "
+        "and may have lost the records in its buffer. What to do: check whether the client's process runs. Alert: the "
+        "failure mode's alert.",
         Query(
             worst(f"kafka_client_up{{{OF_CLIENT}}}", BY_CLIENT, pick="bottomk", among=among or ever(_of(kinds))), LEGEND
         ),
@@ -62,17 +62,17 @@ def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
     silent = worst(
         seen,
         BY_CLIENT,
-        # Rank clients by the number of steps without new data: ranking them by the age of their data takes Prometheus
-        # much longer.
+        # Rank clients by the number of steps without new data. Ranking by the age of the data takes Prometheus much
+        # longer.
         ranked=" - ".join(f"{count}({seen}[$__range:$__interval] @ end())" for count in ("count_over_time", "changes")),
         among=among or ever(_of(kinds)),
     )
     return chart(
         101,
         "Time since its last data",
-        "High is bad: the client or its reporter has stopped. An age up to the client's reporting interval is normal. "
-        "What to do: check whether the process runs, then whether its metrics reach the monitor's input topic. "
-        "Alert: KafkaClientHealthInputSilent, if no client reports.",
+        "Time since the newest data of a client. High is bad: the client or its reporter has stopped. Up to the "
+        "client's reporting interval is normal. What to do: check whether the process runs, then whether its metrics "
+        "reach the monitor's input topic. Alert: KafkaClientHealthInputSilent, if no client reports.",
         [Query(f"time() - {silent}", LEGEND)],
         CLOCK,
         width=width,
@@ -84,7 +84,7 @@ def buffer_used(width: int = 12, among: str = "") -> Panel:
     return chart(
         110,
         "Buffer used",
-        "Used share of the producer's buffer. High is bad: when it is full, send() blocks for max.block.ms "
+        "Used share of the producer's buffer. High is bad: when the buffer is full, send() blocks for max.block.ms "
         "and fails. What to do: find out whether records leave too slowly or come too fast. Alert: "
         "KafkaClientBufferNearlyExhausted.",
         [Query(worst_clients("kafka_client_producer_buffer_used_ratio", among), LEGEND)],
@@ -100,9 +100,8 @@ def buffer_bytes(width: int = 12, among: str = "") -> Panel:
     return chart(
         111,
         "Buffer free, and its size",
-        "Free bytes of the fullest buffers; dashed: the smallest buffer.memory. Near 0 is bad; a buffer that is "
-        "always nearly full is too small. Alert: "
-        "KafkaClientBufferNearlyExhausted.",
+        "Free bytes of the fullest buffers. Dashed: the smallest buffer.memory. Near 0 is bad. A buffer that is "
+        "always nearly full is too small. Alert: KafkaClientBufferNearlyExhausted.",
         [
             Query(
                 worst_clients("kafka_client_producer_buffer_available_bytes", among, pick="bottomk", most=WORST - 1),
@@ -122,8 +121,8 @@ def seconds_to_full(width: int = 12, among: str = "") -> Panel:
     return chart(
         112,
         "Time until the buffer is full",
-        "Extrapolated from the present slope; shown only while a buffer fills. Low is bad: below the dashed line, "
-        "send() blocks in ten minutes or less. What to do: check brokers, network and callbacks. "
+        "Time until the buffer is full if it fills at the present speed, shown only while it fills. Low is bad: below "
+        "the dashed line, send() blocks in ten minutes or less. What to do: check brokers, network and callbacks. "
         "Alert: KafkaClientBufferNearlyExhausted.",
         [Query(worst_clients("kafka_client_producer_buffer_seconds_to_full", among, pick="bottomk"), LEGEND)],
         CLOCK,
@@ -153,11 +152,11 @@ def records_failed(width: int = 12, among: str = "") -> Panel:
     return chart(
         114,
         "Records given up, dropped, sent again",
-        "Records per second; empty is good. Given up: no broker acknowledged the records in time, or a broker refused "
-        "them. Dropped: send() failed because the buffer was full (counted correctly since client 2.6). Records given "
-        "up or dropped are lost unless the application sends them again. Sent again (dashed): normal while brokers "
-        "restart, bad if it lasts. What to do: read the error in the client's log. Alerts: the alert on "
-        f"{DELIVERY_STALLED}; KafkaClientBufferNearlyExhausted, before records are dropped.",
+        "Records per second. Empty is good. Given up: no broker acknowledged the records in time, or a broker refused "
+        "them. Dropped: send() failed because the buffer was full (clients before 2.6 do not count this). Both are "
+        "lost unless the application sends them again. Sent again (dashed): normal while brokers restart, bad if it "
+        f"lasts. What to do: read the error in the client's log. Alerts: the alert on {DELIVERY_STALLED}; "
+        "KafkaClientBufferNearlyExhausted before records are dropped.",
         [
             Query(worst_clients("kafka_client_producer_record_error_rate", among, most=7), f"given up: {LEGEND}"),
             Query(worst(rate, BY_CLIENT, 6, among=among), f"dropped: {LEGEND}"),
@@ -178,9 +177,9 @@ def batch_size(width: int = 12, among: str = "") -> Panel:
     return chart(
         115,
         "Batch size",
-        "Average size of the batches of producers, the smallest first. Small batches at a high rate are bad, because "
-        "each costs the brokers as much work as a large one. What to do: raise linger.ms, or send to fewer "
-        "partitions. No alert of its own.",
+        "Average size of a producer's batches, the smallest first. Small batches at a high rate are bad: each costs "
+        "the brokers as much work as a large one. What to do: raise linger.ms, or send to fewer partitions. No alert "
+        "of its own.",
         [Query(worst_clients("kafka_client_producer_batch_size_bytes", among, pick="bottomk"), LEGEND)],
         "bytes",
         width=width,
@@ -192,9 +191,9 @@ def compression(width: int = 12, among: str = "") -> Panel:
     return chart(
         116,
         "Compressed to",
-        "Compressed size of batches as a share of their uncompressed size, the largest first. 1 means no compression: "
-        "bad if batches are large and contain text, because network and disks carry the full size. What to do: set "
-        "compression.type, or send larger batches, which compress better. No alert.",
+        "Compressed size of batches as a share of their uncompressed size, the largest first. 1 means no compression. "
+        "This is bad if batches are large and contain text. What to do: set compression.type, or send larger batches, "
+        "which compress better. No alert.",
         [Query(worst_clients("kafka_client_producer_compression_ratio", among), LEGEND)],
         "percentunit",
         ceiling=1,
@@ -207,9 +206,9 @@ def callback_time(width: int = 12, among: str = "") -> Panel:
     return chart(
         120,
         "Callback time",
-        "How long a callback takes, measured by the client or derived from its I/O thread. High is bad: "
-        "callbacks run on the producer's only I/O thread, and nothing is sent meanwhile. What to do: hand "
-        "their work to another thread. Alert: KafkaClientCallbacksSlow (average).",
+        "Duration of a callback, measured by the client or derived from its I/O thread. High is bad: while a callback "
+        "runs on the producer's only I/O thread, nothing is sent. What to do: hand the callback's work to another "
+        "thread. Alert: KafkaClientCallbacksSlow (average).",
         [
             Query(
                 worst_clients("kafka_client_producer_callback_seconds", among, by=f"{BY_CLIENT}, stat"),
@@ -227,9 +226,9 @@ def io_busy(width: int = 12, among: str = "") -> Panel:
     return chart(
         121,
         "I/O thread busy",
-        "Share of time that the I/O thread spends outside its selector. High is bad: callbacks delay sending. A share "
-        "of 1 while the buffer fills means that a callback is stuck. What to do: take a thread dump. Alert: "
-        "KafkaClientCallbacksSlow.",
+        "Share of time that the producer's I/O thread spends outside its selector. High is bad: callbacks delay "
+        "sending. A share of 1 while the buffer fills means that a callback is stuck. What to do: take a thread dump. "
+        "Alert: KafkaClientCallbacksSlow.",
         [Query(worst_clients("kafka_client_producer_io_thread_busy_ratio", among), LEGEND)],
         "percentunit",
         above={LIMITS.io_thread_busy_ratio: WARNING},
@@ -243,9 +242,8 @@ def queue_time(width: int = 12, among: str = "") -> Panel:
     return chart(
         122,
         "Time in the buffer",
-        "How long batches wait before they are sent. High is bad unless linger.ms is high, too: brokers or the I/O "
-        "thread are too slow. What to do: compare with request latency and callback time. No alert of its "
-        "own.",
+        "Time that batches wait before they are sent. High is bad unless linger.ms is high, too: brokers or the I/O "
+        "thread are too slow. What to do: compare with request latency and callback time. No alert of its own.",
         [
             Query(
                 worst_clients("kafka_client_producer_queue_time_seconds", among, by=f"{BY_CLIENT}, stat"),
@@ -281,9 +279,8 @@ def latency_by_broker(width: int = 12) -> Panel:
     return chart(
         124,
         "Slowest brokers",
-        "Average time to a response, by broker; each producer contributes its slowest broker. If one line is above "
-        "all others, that broker, its disk or the network to it is slow. What to do: check that broker first. No "
-        "alert of its own.",
+        "Average time to a response, by broker. Each producer contributes only its slowest broker. High is bad: the "
+        "broker, its disk or the network to it is slow. What to do: check that broker first. No alert of its own.",
         [
             Query(
                 worst(f"max by ({by}) (kafka_client_producer_slowest_broker_latency_seconds{{{OF_CLIENT}}})", by),
@@ -300,9 +297,9 @@ def throttled(kind: str, width: int = 12) -> Panel:
     return chart(
         125,
         "Held back by quotas",
-        "Average time by which brokers delay responses because the client exceeds its quota. Bad if it lasts: the "
-        "quota slows the client down, and buffers or lag grow; empty is good. What to do: raise the quota, or "
-        "find out which clients share it. No alert of its own.",
+        "Average time by which brokers delay responses because the client exceeds its quota. Empty is good. A delay "
+        "that lasts is bad: buffers or lag grow. What to do: raise the quota, or find out which clients share it. No "
+        "alert of its own.",
         [Query(throttle, LEGEND)],
         "s",
         nothing=NONE,
@@ -335,10 +332,9 @@ def connections(kind: str, width: int = 12) -> Panel:
     return chart(
         127,
         "Connections to brokers",
-        "Open connections of the clients with the fewest of them. 0 for long is bad: the client reaches no broker, or "
-        "none accepts its login. Clients may close idle connections after ten minutes. What to do: read in the "
-        "client's log which address it tries, and why no connection is made. "
-        "No alert of its own.",
+        "Open connections of the clients that have the fewest. 0 for long is bad: the client reaches no broker, or no "
+        "broker accepts its login. Clients may close idle connections after ten minutes. What to do: read in the "
+        "client's log which address it tries, and why it fails. No alert of its own.",
         [Query(connected, LEGEND)],
         "none",
         width=width,
@@ -351,9 +347,8 @@ def refused(kind: str, width: int = 12) -> Panel:
     return chart(
         128,
         "Authentications refused",
-        "Failed authentications per minute, the most frequent first. Any failure is bad: the client's password, token "
-        "or certificate is wrong or has expired; empty is good. What to do: read the reason in the "
-        "client's log. "
+        "Failed authentications per minute, the most frequent first. Empty is good. Any failure is bad: the client's "
+        "password, token or certificate is wrong or has expired. What to do: read the reason in the client's log. "
         + (f"Alert on {SEND_BLOCKED}, if the client cannot send." if kind == "producer" else "No alert of its own."),
         [Query(worst(rate, BY_CLIENT, among=ever(_of({kind}))), LEGEND)],
         "short",
@@ -364,7 +359,8 @@ def refused(kind: str, width: int = 12) -> Panel:
 
 
 def versions(id_: int, kind: str) -> Panel:
-    """Return a table: how many clients of this kind use a library version, and which share of them is unhealthy."""
+    """Return a table of library versions: how many clients of this kind use each, and which share of them is
+    unhealthy."""
     by = listed((*KEPT, "library", "version"))
 
     def clients(statuses: str) -> str:
@@ -376,9 +372,9 @@ def versions(id_: int, kind: str) -> Panel:
     return rows(
         id_,
         "Libraries and versions",
-        f"How many {kind}s of the service use which library and version, and which share of them has a suspected or "
-        f"confirmed failure, the worst first. If one version is worse than the others, check what changed in it. "
-        f"Old versions lack metrics: before 1.0 a stuck callback is found half a minute later. No alert.",
+        f"Number of {kind}s by library and version, and the share of them that has a suspected or confirmed failure, "
+        "the worst first. If one version is worse than the others, check what changed in it. Old versions lack "
+        "metrics that some verdicts need. No alert.",
         {
             f"{kind}s": (all_, "none"),
             "unhealthy": (
@@ -396,9 +392,9 @@ def topic_queues(width: int = 12, among: str = "") -> Panel:
     return chart(
         130,
         "Queue per topic",
-        "Used share of the queue between a client and one topic. High is bad: the topic's handler is too slow. One "
-        "full queue while others are empty blocks the client's other topics. What to do: examine the handler of the "
-        "topic with the full queue. Alert: KafkaClientTopicQueueSaturated.",
+        "Used share of the queue between a client and one topic. High is bad: the topic's handler is too slow. If one "
+        "queue is full while others are empty, it blocks the client's other topics. What to do: examine the handler "
+        "of the topic with the full queue. Alert: KafkaClientTopicQueueSaturated.",
         [
             Query(
                 worst_clients(
@@ -419,9 +415,9 @@ def last_poll(width: int = 12, among: str = "") -> Panel:
     return chart(
         131,
         "Time since the last poll()",
-        "High is bad: the application's handler takes long or hangs, and after max.poll.interval.ms the consumer "
-        "loses its partitions. What to do: take a thread dump and see what the polling thread does. No alert of its "
-        "own.",
+        "Time since a consumer last called poll(). High is bad: its handler takes long or hangs. After "
+        "max.poll.interval.ms it loses its partitions. What to do: take a thread dump and see what the polling thread "
+        "does. No alert of its own.",
         [Query(worst_clients("kafka_client_consumer_last_poll_age_seconds", among), LEGEND)],
         CLOCK,
         width=width,
@@ -433,9 +429,8 @@ def poll_idle(width: int = 12, among: str = "") -> Panel:
     return chart(
         132,
         "Waiting for records",
-        "Share of time that consumers wait in poll(), the smallest first. A value near 0 is bad if the lag "
-        "rises: the application's handler is the bottleneck. What to do: add consumers, or make the handler faster. "
-        "No alert of its own.",
+        "Share of time that consumers wait in poll(), the smallest first. Near 0 is bad if the lag rises: the handler "
+        "is the bottleneck. What to do: add consumers, or make the handler faster. No alert of its own.",
         [Query(worst_clients("kafka_client_consumer_poll_idle_ratio", among, pick="bottomk"), LEGEND)],
         "percentunit",
         ceiling=1,
@@ -449,10 +444,10 @@ def rebalances(width: int = 12, among: str = "") -> Panel:
     return chart(
         133,
         "Rebalances per minute",
-        "How often consumers take part in a rebalance, the most frequent first. A few are normal while members start "
-        "or stop; frequent ones are bad, because consumption pauses during each. What to do: see in the log which "
-        "members join and leave, and compare the time between polls with max.poll.interval.ms. Alert: the "
-        f"alert on {CONSUMER_STALLED}, if a member hangs.",
+        "Rebalances per minute that a consumer takes part in, the most frequent first. A few are normal while members "
+        "start or stop. Many are bad, because consumption pauses during each. What to do: see in the log which "
+        "members join and leave. Compare the time between polls with max.poll.interval.ms. Alert: the alert on "
+        f"{CONSUMER_STALLED}, if a member hangs.",
         [Query(rate, LEGEND)],
         "short",
         nothing=NONE,
@@ -468,9 +463,9 @@ def coordinator_time(width: int = 12, among: str = "") -> Panel:
     return chart(
         134,
         "Time of commits and rebalances",
-        "How long commits of offsets take; dashed: the longest recent rebalance. Long commits are bad: the "
-        "group's coordinator or the network to it is slow, and commitSync() delays the application. A rebalance lasts "
-        "until the slowest member has rejoined the group. No alert of its own.",
+        "Duration of commits of offsets. Dashed: the longest recent rebalance. Long commits are bad: the group's "
+        "coordinator or the network to it is slow. A rebalance lasts until the slowest member has rejoined the group. "
+        "No alert of its own.",
         [
             Query(commits, f"commit: {LEGEND}, {{{{stat}}}}"),
             Query(

@@ -1,4 +1,4 @@
-"""The dashboard of the monitor itself."""
+"""The dashboard "monitor health"."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _latency(by: str, share: float) -> str:
 
 
 def age_of_newest() -> str:
-    """Return a query for the age (s) of the newest record: the largest age if several installations are chosen."""
+    """Return a query for the age of the newest record in seconds. Of several installations, the largest age counts."""
     return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
 
 
@@ -61,7 +61,7 @@ def page() -> Page:
 
 
 def _state() -> str:
-    """Return a query for the monitor's worst problem as a number: 5 is the worst problem, 0 means no problem."""
+    """Return a query for the monitor's worst problem as a number, a key of _SENTENCES. 0 means no problem."""
     reached = 'min(up{job="kafka-client-health-monitor"})'
     query = f"min({_P}_query_up{{{OF_KEPT}}})"
     exporter = f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))"
@@ -88,9 +88,9 @@ def _strip() -> Sequence[Panel]:
         number(
             7,
             "In one sentence",
-            "The worst problem that the panels below show. Any colour but blue is bad, because a fleet without "
-            "failures then proves nothing. What to do: go to the panel or the alert that the sentence names. Alerts: "
-            "all with names that begin with KafkaClientHealth….",
+            "The worst problem of the monitor. Any colour but blue is bad: a fleet without failures then proves "
+            "nothing. What to do: find the panel below that shows the problem. Alerts: all with names that begin with "
+            "KafkaClientHealth….",
             _state(),
             "none",
             mappings=words(_SENTENCES),
@@ -101,9 +101,8 @@ def _strip() -> Sequence[Panel]:
             1,
             "Monitor",
             "Whether Prometheus reaches the monitor. Down is bad: verdicts are not updated. What to do: read the "
-            "monitor's log and restart the monitor, which resumes where it stopped. Alerts: "
-            "KafkaClientHealthMonitorDown; KafkaClientHealthRestarting if the monitor ends repeatedly; "
-            "KafkaClientHealthNameTaken if two monitors have the same name.",
+            "monitor's log and restart the monitor. Alerts: KafkaClientHealthMonitorDown; KafkaClientHealthRestarting "
+            "if the monitor ends repeatedly; KafkaClientHealthNameTaken if two monitors have the same name.",
             'min(up{job="kafka-client-health-monitor"})',
             "none",
             mappings=up_words(),
@@ -112,8 +111,8 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Query",
-            "Whether the streaming query runs. Down is bad: no client is judged. What to do: read the exception in "
-            "the monitor's log and restart the monitor. Alert: KafkaClientHealthQueryDown.",
+            "Whether the monitor's streaming query runs. Down is bad: no client is judged. What to do: read the "
+            "exception in the monitor's log and restart the monitor. Alert: KafkaClientHealthQueryDown.",
             f"min({_P}_query_up{{{OF_KEPT}}})",
             "none",
             mappings=up_words(),
@@ -122,9 +121,9 @@ def _strip() -> Sequence[Panel]:
         number(
             3,
             "Exporter",
-            "Whether the exporter has read its whole topic and reaches Kafka. Down is bad: the displayed data is old "
-            "or incomplete. What to do: open the exporter's /healthz. Alerts: KafkaClientHealthExporterBlind; for a "
-            "single exporter KafkaClientHealthReplicaBlind, KafkaClientHealthTargetDown.",
+            "Whether the exporter has read its whole topic and reaches Kafka. Down is bad: the data is old or "
+            "incomplete. What to do: open the exporter's /healthz. Alerts: KafkaClientHealthExporterBlind; for one of "
+            "several exporters KafkaClientHealthReplicaBlind, KafkaClientHealthTargetDown.",
             f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))",
             "none",
             mappings=up_words(),
@@ -133,8 +132,8 @@ def _strip() -> Sequence[Panel]:
         number(
             4,
             "Age of the newest record",
-            "Age of the newest data behind any verdict. High is bad: verdicts may be out of date. What to do: see "
-            "below whether the input topics are read late. Alert: KafkaClientHealthStale.",
+            "Age of the newest data behind any verdict. High is bad: verdicts may be out of date. What to do: see in "
+            "the panel Records not yet read whether the monitor falls behind. Alert: KafkaClientHealthStale.",
             age_of_newest(),
             AGE,
             above={STALE_SECONDS: CRITICAL},
@@ -143,8 +142,8 @@ def _strip() -> Sequence[Panel]:
         number(
             5,
             "Verdict latency, median",
-            "Median time from the onset of a failure to its verdict, in the range that is shown. High is bad: failures "
-            "are found late. What to do: see input lag and batch duration. No alert of its own.",
+            "Median time from the onset of a failure to its verdict, in the chosen time range. High is bad: failures "
+            "are found late. What to do: see the panels Records not yet read and Batch duration. No alert of its own.",
             f"histogram_quantile(0.5, sum by (le) (rate({_LATENCY}[$__range]))) >= 0",
             "s",
             nothing="no fault found",
@@ -166,8 +165,8 @@ def _input() -> Sequence[Panel]:
         chart(
             10,
             "Records not yet read",
-            "Unread records in each input topic. Rising is bad: the monitor falls behind. What to do: check whether "
-            "batches take longer than the trigger interval; give the monitor more cores. Alert: "
+            "Unread records in each input topic. Rising is bad: the monitor falls behind. What to do: give the "
+            "monitor more cores if batches take longer than the trigger interval. Alert: "
             "KafkaClientHealthFallingBehind.",
             [_each("source_topic", lambda by: f"sum by ({by}) ({_P}_input_lag_records{{{OF_KEPT}}})")],
             "short",
@@ -175,9 +174,9 @@ def _input() -> Sequence[Panel]:
         chart(
             11,
             "Age of the newest event",
-            "Time since the newest event read from each topic. High is bad: data is missing or late. A topic of logs "
-            "may be empty while everything is well; data of consumer groups does not count for the alerts. Alerts: "
-            "KafkaClientHealthFallingBehind (lower dashed line), KafkaClientHealthInputSilent (upper line).",
+            "Age of the newest event that was read from each topic. High is bad: data is missing or late. A topic of "
+            "logs may be empty while everything is well. Alerts: KafkaClientHealthFallingBehind (lower dashed line), "
+            "KafkaClientHealthInputSilent (upper line).",
             [
                 _each(
                     "source_topic, of",
@@ -200,7 +199,7 @@ def _input() -> Sequence[Panel]:
         chart(
             13,
             "Share of records rejected",
-            "Share of the input records that cannot be read. High is bad: the clients in these records are not "
+            "Share of the input records that the monitor rejects. High is bad: the clients in these records are not "
             "monitored. What to do: read the header reject_reason of the records on the topic of rejects. Alert: "
             "KafkaClientHealthRejectsRising.",
             [
@@ -228,25 +227,25 @@ def _work() -> Sequence[Panel]:
         chart(
             21,
             "Time since the last batch",
-            "High is bad: the query hangs. Without input the time stays short, too, because an idle query reports "
-            "every few seconds. What to do: take a thread dump of the driver. Alert: KafkaClientHealthQueryHung.",
+            "Time since the monitor's query last ended a batch. High is bad: the query hangs. What to do: take a "
+            "thread dump of the driver. Alert: KafkaClientHealthQueryHung.",
             [_each("query", lambda by: _age(by, "last_batch_timestamp_seconds"))],
             CLOCK,
         ),
         chart(
             22,
             "Clients in the state",
-            "Number of clients in the query's state. Rising for days is bad: some clients get a new name at each "
-            "start. What to do: give clients stable ids, or the monitor more memory. Alert if a limit is reached: "
-            "KafkaClientHealthLimitReached.",
+            "Number of clients in the state that the monitor keeps. Rising for days is bad: some clients get a new "
+            "name at each start. What to do: give clients stable ids, or the monitor more memory. Alert if a limit is "
+            "reached: KafkaClientHealthLimitReached.",
             [_each("query", lambda by: f"max by ({by}) ({_P}_state_rows{{{OF_KEPT}}})")],
             "short",
         ),
         chart(
             23,
             "Verdict latency",
-            "Time from the onset of a failure to its verdict; shown while failures are found. Much more than a minute, "
-            "the usual time, is bad. What to do: see input lag and batch duration. No alert of its own.",
+            "Time from the onset of a failure to its verdict, shown while failures are found. Much more than a minute "
+            "is bad. What to do: see the panels Records not yet read and Batch duration. No alert of its own.",
             [
                 _each("", lambda by: _latency(by, 0.5), "median", WORST // 2),
                 _each("", lambda by: _latency(by, 0.95), "95 %", WORST // 2),
@@ -256,9 +255,9 @@ def _work() -> Sequence[Panel]:
         chart(
             24,
             "Changes of verdicts",
-            "Number of incidents that were opened, escalated, moved, closed and withdrawn. Many withdrawn incidents "
-            "are bad, and so are incidents that open and close repeatedly: a threshold is too strict. What to do: read "
-            "about false alarms in the runbook of the failure mode. No alert.",
+            "Number of incidents that were opened, escalated, moved, closed or withdrawn. Many withdrawn incidents, "
+            "or incidents that open and close repeatedly, are bad: a threshold is too strict. What to do: read about "
+            "false alarms in the runbook of the failure mode. No alert.",
             [_each("change", lambda by: _rate(by, "incident_changes_total", "increase"))],
             "none",
             width=24,
@@ -271,8 +270,8 @@ def _left_out() -> Sequence[Panel]:
         chart(
             30,
             "Records that came too late",
-            "Samples and events per second that were left out because their windows were already closed. If the "
-            "loss lasts, a clock or a collector is far behind. What to do: check the clocks of the clients. Alert: "
+            "Samples and events per second that were left out because they came too late. If the loss lasts, a clock "
+            "or a collector is far behind. What to do: check the clocks of the clients. Alert: "
             "KafkaClientHealthLateRecords.",
             [_each("query", lambda by: _rate(by, "late_records_total"))],
             "recps",
@@ -281,9 +280,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             31,
             "Records rejected, by reason",
-            "Records per second that cannot be read, by reason. Any rejected record is bad. What to do: read the "
-            "records on the topic of rejects. Alerts: KafkaClientHealthRejectsRising, "
-            "KafkaClientHealthRecordSkipped (reason fatal), KafkaClientHealthJudgementFailed (reason step-failed).",
+            "Records per second that the monitor rejects, by reason. Any rejected record is bad. What to do: read the "
+            "records on the topic of rejects. Alerts: KafkaClientHealthRejectsRising, KafkaClientHealthRecordSkipped "
+            "(reason fatal), KafkaClientHealthJudgementFailed (reason step-failed).",
             [_each("reason", lambda by: _rate(by, "records_rejected_total"))],
             "recps",
             nothing=NONE,
@@ -291,8 +290,8 @@ def _left_out() -> Sequence[Panel]:
         chart(
             32,
             "Series left out",
-            "Series that the exporter left out because a metric has too many series. Any such series is bad: some "
-            "clients are missing. What to do: raise max_series_per_metric, or run an exporter per cluster. Alert: "
+            "Series that the exporter left out because a metric has too many. Any such series is bad: some clients "
+            "are missing. What to do: raise max_series_per_metric, or run an exporter per cluster. Alert: "
             "KafkaClientHealthSeriesDropped.",
             [_each("metric", lambda by: _rate(by, "series_dropped_total", "increase"))],
             "short",
@@ -301,8 +300,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             33,
             "Health records that the exporter cannot read",
-            "Any such record is bad: another program writes to the topic, or monitor and exporter have different "
-            "versions. What to do: compare the versions of monitor and exporter. Alert: KafkaClientHealthDecodeErrors.",
+            "Records on the topic of client health that the exporter cannot read. Any such record is bad: another "
+            "program writes to the topic, or monitor and exporter have different versions. What to do: compare the "
+            "two versions. Alert: KafkaClientHealthDecodeErrors.",
             [_each("", lambda by: _rate(by, "exporter_decode_errors_total", "increase"), "records")],
             "short",
             nothing=NONE,
@@ -320,8 +320,8 @@ def _left_out() -> Sequence[Panel]:
         chart(
             35,
             "Input that was gone before it was read",
-            "Records that retention deleted before the monitor read them, and partitions that were deleted and created "
-            "again. Any loss is bad: the clients in the lost records are unknown for that time. What to do: raise "
+            "Records that Kafka deleted before the monitor read them, and partitions that were deleted and created "
+            "again. Any loss is bad: the clients in the lost records are not judged for that time. What to do: raise "
             "retention.ms of the topic. Alert: KafkaClientHealthInputLost.",
             [
                 _each("source_topic", lambda by: _rate(by, "lost_records_total", "increase"), most=WORST // 2),
@@ -338,8 +338,8 @@ def _left_out() -> Sequence[Panel]:
         chart(
             36,
             "Clocks that are wrong",
-            "Difference between a client's clock and the clocks of other clients, if at least one minute. A wrong "
-            "clock affects no other client, but samples from the future are left out. What to do: correct the time "
+            "Difference between a client's clock and the clocks of other clients, if it is at least a minute. A wrong "
+            "clock affects only its own client: samples from the future are left out. What to do: correct the time "
             "service of the client's machine. Alert: KafkaClientClockWrong.",
             [Query(worst(f"max by ({BY_CLIENT}) (abs({_SKEW}))", BY_CLIENT), LEGEND)],
             CLOCK,

@@ -79,9 +79,9 @@ def _strip() -> Sequence[Panel]:
         number(
             6,
             "Alerts firing",
-            "Firing alerts of this monitor, without the heartbeat alert. There is no number if that alert is missing, "
-            "because then Prometheus has not loaded our rules. What to do: follow the runbook of each alert in the "
-            "list below.",
+            "Firing alerts of this monitor, without KafkaClientHealthWatchdog, which always fires. If even that alert "
+            "is missing, Prometheus has not loaded our rules, and no number is shown. What to do: follow the runbook "
+            "of each alert in the list below.",
             f"(count({_FIRING}) or vector(0))\nand on ()\n{_HEARTBEAT}",
             "none",
             above={1: WARNING},
@@ -104,8 +104,8 @@ def _alerts() -> Panel:
     return alert_list(
         11,
         "Alerts",
-        "Alerts of this product that are pending or firing, from every data source that Grafana may read alerts from. "
-        "Empty is good. What to do: open the runbook to which the alert links.",
+        "Pending and firing alerts of this monitor, from every data source from which Grafana may read alerts. Empty "
+        "is good. What to do: open the runbook to which the alert links.",
         width=10,
         height=7,
     )
@@ -115,7 +115,7 @@ def _by_mode() -> Panel:
     return chart(
         21,
         "Unhealthy clients by failure mode",
-        "Clients of the service with a suspected or confirmed failure, by mode. Any such client is bad; many at once "
+        "Clients of the service with a suspected or confirmed failure, by mode. Any such client is bad. Many at once "
         "have a common cause: a broker, a release, a topic. Alerts: each failure mode's alert, unless "
         "KafkaClientFleetUnhealthy or KafkaClientFleetSuspected silences it.",
         [verdicts.by_mode()],
@@ -130,9 +130,9 @@ def _by_service() -> Panel:
     return chart(
         22,
         "Unhealthy clients by service",
-        f"Clients with a suspected or confirmed failure, by service, the {WORST} worst. Any such client is bad. What "
-        "to do: choose the service above. Alerts: KafkaClientErrorBudgetBurn if failures last, KafkaClientServiceWorse "
-        "if more clients fail while an older page is open.",
+        f"Clients with a suspected or confirmed failure, for the {WORST} worst services. Any such client is bad. What "
+        "to do: choose the service above. Alerts: KafkaClientErrorBudgetBurn if failures last, "
+        "KafkaClientServiceWorse if more clients fail while an older page is open.",
         [
             Query(
                 worst(f"sum by ({_BY_SERVICE}) ({_UNHEALTHY}{{{OF_SERVICE}}}) > 0", _BY_SERVICE, zeros=True),
@@ -151,9 +151,9 @@ def _clients() -> Panel:
     return rows(
         30,
         "Clients",
-        f"Clients, their library and version, and the time of their last data: the {_ROWS} with the oldest data. "
-        f"Choose a service to see only its clients. Old versions lack metrics that some verdicts need. "
-        "Alert when an input topic goes silent: KafkaClientHealthInputSilent.",
+        f"The {_ROWS} clients with the oldest data, their library and version, and the time of their last data. "
+        "Choose a service to see only its clients. Old versions lack metrics that some verdicts need. Alert if an "
+        "input topic is silent: KafkaClientHealthInputSilent.",
         {
             "last data": (
                 f"bottomk({_ROWS}, max by ({BY_CLIENT}) ({seen})) * 1000\n"
@@ -176,9 +176,9 @@ def _installations() -> Panel:
         12,
         "Clusters and environments",
         "Clients of the service by cluster and environment, the worst first. If clients fail in only one cluster, the "
-        "cause is that cluster's brokers or load, not the release. Bugs: number of clients with a version that has "
-        "known bugs, which the exporter's page /fleet lists. Click a row for the overview of that cluster and "
-        "environment. Alerts: each failure mode's alert.",
+        "cause is its brokers or load, not the release. The column bugs counts clients with a version that has known "
+        "bugs; the exporter's page /fleet lists them. Click a row for the overview of that cluster and environment. "
+        "Alerts: each failure mode's alert.",
         {
             "confirmed": (f"{verdicts.failing('confirmed', by)}\nor\n0 * {reporting}", "none"),
             "suspected": (f"{verdicts.failing('suspected', by)}\nor\n0 * {reporting}", "none"),
@@ -204,11 +204,10 @@ def _services() -> Panel:
     return rows(
         31,
         "Services",
-        "Clients of each service by status, and the worst measurements among all its clients, even those without "
-        "series of their own: fullest buffer, slowest callbacks, busiest I/O thread, fullest queue, longest time "
-        "without poll(). Clients that have gone are listed on the status page under Fleet. What to do: "
-        "click a service for its clients. Alerts: KafkaClientServiceSilent if no client is left, "
-        "KafkaClientServiceNotJudged if none is judged, KafkaClientFleetNotJudged if a third of all clients is not.",
+        "Clients of each service by status, and the worst value of each measurement among them, even if they have no "
+        "series of their own. The status page lists clients that have gone under Fleet. What to do: click a service "
+        "for its clients. Alerts: KafkaClientServiceSilent if no client is left, KafkaClientServiceNotJudged if none "
+        "is judged, KafkaClientFleetNotJudged if a third of all clients is not.",
         {
             "confirmed": (verdicts.clients("confirmed", by), "none"),
             "suspected": (verdicts.clients("suspected", by), "none"),

@@ -1,4 +1,4 @@
-"""The dashboard on producers: buffers, callbacks, I/O threads, and brokers."""
+"""The dashboard "producers": buffers, callbacks, I/O threads, and brokers."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Producers",
-            "Number of producers with series of their own. Fewer than you run is bad, because the missing producers "
-            'are not monitored; but with client_series = "unhealthy" only unhealthy producers have series. '
-            "Alert: KafkaClientHealthInputSilent, if an input topic receives no data.",
+            "Number of producers with series of their own. Fewer than you run is bad: the others are not monitored. "
+            'With client_series = "unhealthy", only unhealthy producers have series. Alert: '
+            "KafkaClientHealthInputSilent, if an input topic receives no data.",
             f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind="producer", {OF_CLIENT}}}))',
             "none",
             nothing="no producers",
@@ -68,7 +68,7 @@ def _strip() -> Sequence[Panel]:
             2,
             "Fullest buffer",
             "The largest used share of a buffer. High is bad: at 1, send() blocks. What to do: find the producer in "
-            "the chart below. Alert: KafkaClientBufferNearlyExhausted.",
+            "the panel Buffer used. Alert: KafkaClientBufferNearlyExhausted.",
             f"max(kafka_client_producer_buffer_used_ratio{{{OF_CLIENT}}})",
             "percentunit",
             above={LIMITS.buffer_used_ratio: WARNING, LIMITS.buffer_full_ratio: CRITICAL},
@@ -78,8 +78,8 @@ def _strip() -> Sequence[Panel]:
         number(
             3,
             "Threads waiting in send()",
-            "Application threads, of all producers, that wait because a buffer is full. A thread that keeps "
-            "waiting is bad. What to do: take a thread dump of the process. Alert: KafkaClientBufferNearlyExhausted.",
+            "Number of application threads that wait in send() because a buffer is full. A thread that keeps waiting "
+            "is bad. What to do: take a thread dump of the process. Alert: KafkaClientBufferNearlyExhausted.",
             f"sum(max by ({BY_CLIENT}) (kafka_client_producer_waiting_threads{{{OF_CLIENT}}}))",
             "none",
             nothing="not known",
@@ -88,8 +88,8 @@ def _strip() -> Sequence[Panel]:
         number(
             4,
             "Slowest callbacks",
-            "The longest average time that callbacks take. High is bad while the I/O thread is busy, because the "
-            "producer sends nothing meanwhile. What to do: hand the callbacks' work to another thread. Alert: "
+            "Average duration of a callback, for the slowest producer. High is bad, because the producer sends "
+            "nothing while a callback runs. What to do: hand the callbacks' work to another thread. Alert: "
             "KafkaClientCallbacksSlow.",
             f'max(kafka_client_producer_callback_seconds{{stat="avg", {OF_CLIENT}}})',
             "s",

@@ -1,6 +1,4 @@
-"""The dashboard on the weekly review's numbers: healthy client-minutes, the error budget, and the failures that spent
-it.
-"""
+"""The dashboard "weekly review": healthy client-minutes, the error budget, and the failures that spent it."""
 
 from __future__ import annotations
 
@@ -49,9 +47,9 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Healthy client-minutes",
-            "Share of the observed client-minutes that were healthy (neither suspected nor confirmed), in the range "
-            "that is shown. A share below the panel Target is bad. What to do: see which service and failure mode "
-            "spent the error budget. Alert: KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
+            "Share of the client-minutes in the chosen time range that were healthy (no failure suspected or "
+            "confirmed). A share below the panel Target is bad. What to do: see which service and failure mode spent "
+            "the error budget. Alert: KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
             f"1 - ({_unhealthy_share()})",
             "percentunit",
             nothing="nothing observed",
@@ -69,9 +67,9 @@ def _strip() -> Sequence[Panel]:
         number(
             3,
             "Error budget spent",
-            "Unhealthy (suspected or confirmed) client-minutes as a share of the unhealthy client-minutes that the "
-            "target allows. At 1 the error budget is spent. What to do then: work on reliability before features, as "
-            "the review recommends. Alert: KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
+            "Unhealthy client-minutes (a failure suspected or confirmed) as a share of those that the target allows. "
+            "At 1 the error budget is spent. What to do then: work on reliability before features. Alert: "
+            "KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
             f"({_unhealthy_share()}) / (1 - $slo_target)",
             "percentunit",
             above={1: CRITICAL},
@@ -81,8 +79,8 @@ def _strip() -> Sequence[Panel]:
         number(
             4,
             "Unhealthy client-minutes",
-            "Sum over clients of the minutes in which the client was suspected or confirmed. High is bad. What to do: "
-            "see the failure modes below. Alert: KafkaClientErrorBudgetBurn.",
+            "Number of client-minutes with a suspected or confirmed failure. High is bad. What to do: see the panel "
+            "Unhealthy clients by failure mode. Alert: KafkaClientErrorBudgetBurn.",
             _minutes(UNHEALTHY),
             "short",
             nothing="nothing observed",
@@ -96,9 +94,9 @@ def _services() -> Panel:
     return rows(
         10,
         "Services",
-        "For each service: observed and unhealthy (suspected or confirmed) client-minutes, and the spent share of the "
-        "service's error budget. A share above 1 means that the budget is overspent. What to do: click a service "
-        "for its clients. Alert: KafkaClientErrorBudgetBurn.",
+        "For each service: observed client-minutes, those with a suspected or confirmed failure (unhealthy), and the "
+        "spent share of the error budget. Above 1, the budget is overspent. What to do: click a service for its "
+        "clients. Alert: KafkaClientErrorBudgetBurn.",
         {
             "healthy": (f"1 - ({_unhealthy_share(by)})", "percentunit"),
             "budget spent": (f"({_unhealthy_share(by)}) / (1 - $slo_target)", "percentunit"),
@@ -128,9 +126,9 @@ def _burn() -> Panel:
     return chart(
         20,
         "Pace at which the budget burns",
-        f"Pace at which confirmed failures spend the error budget; at a pace of 1, the budget lasts exactly for "
-        f"its period. A pace that stays above {slow:g} is bad, and a pace above {fast:g} pages within an hour. What to "
-        "do: see which failure mode spends the budget. Alert: KafkaClientErrorBudgetBurn.",
+        "Pace at which confirmed failures spend the error budget. At a pace of 1, the budget lasts exactly for its "
+        f"period. A pace that stays above {slow:g} is bad. A pace above {fast:g} pages within an hour. What to do: "
+        "see which failure mode spends the budget. Alert: KafkaClientErrorBudgetBurn.",
         pace,
         "none",
         above={slow: WARNING, fast: CRITICAL},
@@ -143,9 +141,9 @@ def _by_mode() -> Panel:
     return chart(
         21,
         "Unhealthy clients by failure mode",
-        "Clients with a suspected or confirmed failure, by failure mode; a client with two failures counts for both. "
-        "Any failure is bad, because it spends the error budget. What to do: follow the runbook of the failure mode "
-        "with most clients. Alert: the alert of that failure mode.",
+        "Clients with a suspected or confirmed failure, by failure mode. A client with two failures counts for both. "
+        "Any failure is bad, because it spends the error budget. What to do: follow the runbook of the most frequent "
+        "failure mode. Alert: the alert of that failure mode.",
         [verdicts.by_mode()],
         "none",
         stacked=True,
@@ -159,9 +157,9 @@ def _healthy() -> Panel:
     return chart(
         22,
         "Observed and unhealthy clients",
-        "Clients that are judged (dashed), clients with a suspected or confirmed failure, and clients with a confirmed "
-        "failure. A falling number of judged clients is bad, too: the other clients are not monitored. Alert: "
-        "KafkaClientErrorBudgetBurn.",
+        "Clients that are judged (dashed), clients with a suspected or confirmed failure, and clients with a "
+        "confirmed failure. A falling number of judged clients is bad, too: nothing monitors the other clients. "
+        "Alert: KafkaClientErrorBudgetBurn.",
         [
             Query(
                 worst(f"sum by ({by}) ({series}{{{OF_SERVICE}}})", by, WORST // 3),

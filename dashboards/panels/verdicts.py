@@ -1,4 +1,4 @@
-"""Panels of verdicts: numbers of clients, unhealthy clients, and status over time."""
+"""Panels with verdicts: numbers of clients, unhealthy clients, and status over time."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ def clients(statuses: str, by: str = "") -> str:
 def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
     """Return a query that counts the clients with these statuses in a failure mode.
 
-    If `mode` is None, a client counts once for each mode in which it has one of the statuses. `by`: a clause ` by
-    (labels)`, '' for one total.
+    If `mode` is None, the counts of all modes are added. `by`: a clause ` by (labels)`, '' for one total.
     """
     chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
     return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
@@ -54,7 +53,7 @@ def by_mode() -> Query:
 
 
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
-    """Return a query that counts the clients that have this status in `mode`, or in any mode if `mode` is None.
+    """Return a query that counts the clients with this status in a failure mode (None: in any mode).
 
     `by`: a clause ` by (labels)`, '' for one total.
     """
@@ -87,9 +86,9 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     return number(
         id_,
         "Suspected",
-        "Clients with a failure that is suspected on indirect evidence; such a client may also have a confirmed "
-        "failure in another mode. A suspicion may clear by itself; a suspicion that lasts opens a ticket. Alert: the "
-        "failure mode's alert, with status suspected.",
+        "Clients with a failure that is suspected on indirect evidence. Such a client may also have a confirmed "
+        "failure in another mode. A suspicion may clear by itself. If it lasts, it opens a ticket. Alert: the failure "
+        "mode's alert, with status suspected.",
         _count("suspected", mode),
         "none",
         above={1: WARNING},
@@ -99,15 +98,15 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return a panel with the number of clients that have the status unknown in `mode` (None: in every mode)."""
+    """Return a panel with the number of clients that cannot be judged in a failure mode (None: in any mode)."""
     judged = "in any failure mode" if mode is None else "in this failure mode"
     alert = "No alert." if mode else "Alerts: KafkaClientServiceNotJudged, KafkaClientFleetNotJudged."
     return number(
         id_,
         "Not judged",
-        f"Clients of the service that cannot be judged {judged}, because they send too few samples or too little data. "
-        "Such clients count neither as healthy nor as unhealthy. Many are bad. What to do: check the input of the "
-        f"monitor on the dashboard Monitor health. {alert}",
+        f"Clients of the service that cannot be judged {judged}, because they send too few samples or too little "
+        "data. They count neither as healthy nor as unhealthy. Many are bad. What to do: check the monitor's input on "
+        f"the dashboard Monitor health. {alert}",
         f"{clients('unknown') if mode is None else in_mode('unknown', mode)}\nor\n{_NONE}",
         "none",
         nothing="no verdicts",
@@ -116,7 +115,7 @@ def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str = "") -> Panel:
-    """Return a table of clients that are unhealthy in `mode` (None: in any mode), with owner and onset of failure."""
+    """Return a table of the clients that are unhealthy in a failure mode (None: in any mode), with owner and onset."""
     now = f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status=~"suspected|confirmed", {_of(mode)}}}) == 1'
     since = f"max by ({BY_CLIENT}, mode) ({_SINCE}{{{_of(mode)}}}) * 1000"
     rows_ = f"(({since}) * on ({BY_CLIENT}, mode) group_right () ({now})\nor\n({now}) * 0)"
@@ -128,8 +127,8 @@ def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str
         id_,
         "Unhealthy now",
         "One row per failing client and failure mode, with the owner of the service and the time since the failure "
-        "began. Empty is good, as long as clients report. Click a client id for the client's page with the evidence, a "
-        "failure mode for its runbook, or any other cell for the client's panels. Alert: the failure mode's alert.",
+        "began. Empty is good, as long as clients report. Click a client id for the evidence, a failure mode for its "
+        "runbook, or any other cell for the client's panels. Alert: the failure mode's alert.",
         {"since": (f"{owned}\nor on ({BY_CLIENT}, mode, status)\n{rows_}", "dateTimeFromNow")},
         words={"since": words({0: ("not known", NEUTRAL)})},
         coloured={"status": dict(zip(STATUS_ORDER, STATUS_COLOURS, strict=True))},
@@ -145,7 +144,7 @@ def history(id_: int, mode: Mode) -> Panel:
     return timeline(
         id_,
         "Verdict over time",
-        f"Clients that are not ok, {_BANDS} at most: yellow is suspected, dark red confirmed, grey not judged; in a "
+        f"Clients that are not ok, {_BANDS} at most: yellow is suspected, dark red confirmed, grey not judged. In a "
         f"gap, the client is ok or has gone. Yellow and dark red are bad. What to do: {mode.advice} Alert: the "
         "failure mode's alert.",
         Query(_over_time(BY_CLIENT, STATUS_ORDER, f'{_MODE}{{{{status="{{}}", {_of(mode)}}}}}'), LEGEND),
@@ -156,13 +155,13 @@ def history(id_: int, mode: Mode) -> Panel:
 
 
 def failures(id_: int) -> Panel:
-    """Return a timeline with a band per service and failure mode; of too many bands, only the worst are shown."""
+    """Return a timeline with a band per service and failure mode. It shows at most _BANDS bands, the worst."""
     return timeline(
         id_,
         "Failures over time",
-        f"Chosen services by failure mode, each with the worst status of its clients, {_BANDS} rows at most: yellow is "
-        "suspected, dark red confirmed. In a gap, no client failed, or none was judged. What to do: find out what "
-        "changed when a band began: a deployment, a broker, a topic. Alert: the failure mode's alert.",
+        f"The worst status of each service's clients, by failure mode, {_BANDS} rows at most. Yellow is suspected, "
+        "dark red confirmed. In a gap, no client failed, or none was judged. What to do: find out what changed when a "
+        "band began: a deployment, a broker, a topic. Alert: the failure mode's alert.",
         Query(
             _over_time(
                 listed((*KEPT, "service", "mode")),
@@ -178,6 +177,6 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
-    """Return a query for the worst status of each series, as a position in STATUS_ORDER."""
+    """Return a query for the worst status of each set of labels `by`, as a position in STATUS_ORDER."""
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)
