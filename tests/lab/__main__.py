@@ -1,6 +1,6 @@
 """Record and judge real clients in random circumstances: `make lab ARGS="--seed 101 --cases 60"`.
 
-The seed determines each case. Recordings stay in .cache/lab/SEED: the monitor and `diagnose` judge the files in `seen`;
+The seed determines each case. Recordings stay in .cache/lab/SEED. Monitor and `diagnose` judge the files in `seen`;
 `case.json` and `truth.jsonl` contain what really happened.
 """
 
@@ -20,7 +20,7 @@ from tests.lab.run import record
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).with_name("results.md")
-#: Seeds below FIRST_KEPT are for work on the code of tests/lab, and their results are not kept.
+#: Results of seeds below FIRST_KEPT, which are for work on the lab's code, are not kept.
 FIRST_KEPT = 100
 
 

@@ -1,4 +1,4 @@
-"""Draw random cases from a seed: program family, mechanism of the failure and log layout."""
+"""Draw random cases from a seed: the family of the client, the cause of the failure, and the log layout."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _WEATHER = ("", "", "", "", "cut", "swallow")
 
 @dataclass(frozen=True)
 class Case:
-    """`onset`: seconds from the start to the failure. `after`: seconds of recording after the onset. `lasts`:
-    duration of a fault (s) that ends by itself. `weather`: an event that hits the brokers before the onset.
+    """A run to record. `onset`: seconds from the start to the failure. `after`: seconds of recording after the onset.
+    `lasts`: duration (s) of a fault that ends by itself. `weather`: event at the brokers before the onset.
     """
 
     number: int
@@ -67,10 +67,9 @@ class Case:
 
 
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
-    """Draw two failures for each healthy control.
+    """Draw cases, two failures for each healthy control.
 
-    The name of a case's mechanism contains a text of `only`, and the name of its family contains a text of `families`.
-    An empty sequence permits all names.
+    `only`, `families`: texts, one of which must be in the name of a case's mechanism and family; empty: any name.
     """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]
@@ -116,7 +115,7 @@ def _case(dice: random.Random, number: int, mechanism: Mechanism, families: Sequ
     if seen.metrics == "micrometer":
         options["micrometer"] = "true"
     if seen.metrics == "pushes":
-        # Give each case client ids of its own: metrics pushed through brokers name a client only by its client id.
+        # Give each case client ids of its own, because pushed metrics name a client only by its client id.
         options[f"{mechanism.role[0]}.client.id"] += f"-{number}"
     return Case(number, family, mechanism, options, seen, onset, after, lasts, weather)
 
@@ -155,7 +154,7 @@ def _options(dice: random.Random, family: Family, mechanism: Mechanism) -> dict[
         options |= {"c.max.poll.records": "500|50|5"} if dice.random() < 0.5 else {}
     options |= mechanism.options
     if role == "producer" and (mechanism.end or int(_digits(options["p.linger.ms"])) > 1000):
-        # With `sync`, the program would wait for each record, and delivery.timeout.ms could end before linger.ms.
+        # With `sync`, the program would wait for each record, which linger.ms delays.
         options["sync"] = "false"
         options.pop("p.delivery.timeout.ms", None)
     return {**options, **family.options}

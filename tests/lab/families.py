@@ -1,4 +1,4 @@
-"""Define the families of clients: program, libraries, and logging of Java programs."""
+"""Define the families of clients: program and libraries."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
 _OTHER_GROUP = ("rebalance", "rebalances")
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
-#: Mechanisms that librdkafka lacks: its produce() never waits, and its callbacks run on the application's thread.
+#: Causes that librdkafka lacks: its produce() never waits, and its callbacks run on the application's thread.
 _RDKAFKA = (
     *_NO_THREAD,
     "callback-get",
@@ -103,7 +103,7 @@ _RDKAFKA = (
     "brokers-away",
     "brokers-silent",
 )
-#: Mechanisms that aiokafka lacks. One thread does all its work, so it logs nothing while a callback blocks that thread.
+#: Causes that aiokafka lacks. It has one thread, so while a callback blocks, nothing is logged.
 _AIO = (
     *_NO_THREAD,
     "callback-get",

@@ -55,9 +55,9 @@ def _rows(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
 
 
 def streamed(folder: Path) -> Verdicts:
-    """Return the verdicts of the streaming monitor.
+    """Return the verdicts of the monitor, batch by batch.
 
-    A client of another service reports in each batch, because the monitor's clock advances only with samples.
+    A client of another service reports in each batch, because the watermark advances only with samples.
     """
     from clienthealth.model import canonical
     from clienthealth.model.clients import Client
@@ -135,8 +135,7 @@ def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> str:
     matrix: dict[str, dict[str, Counter[str]]] = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
     for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
         ways = [("diagnose", of_case)]
-        # Every third case is a control. If `often` is a multiple of three, a plain `number % often` would select only
-        # controls, or none.
+        # Every third case is a control, so `number % often` could select only controls, or none.
         if (number + number // often) % often == 0:
             ways.append(("stream", streamed(folder)))
         for how, found in ways:

@@ -1,4 +1,4 @@
-"""Derive, without the product's code, what an expert could conclude about a case."""
+"""Derive what an expert could conclude about a case, without the product's code."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.lab.mechanisms import (
 )
 
 Asked = Literal["nothing", "suspected", "confirmed"]
-#: Two dumps APART_SECONDS apart, or metrics that stand still for STILL_SECONDS, prove one long wait.
+#: A long wait is proved by two dumps APART_SECONDS apart, or by unchanged metrics for STILL_SECONDS.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
-#: Metrics that stand still for the longer of DEAD_SECONDS and request.timeout.ms prove that the I/O thread hangs.
+#: The I/O thread hangs if metrics stand still for DEAD_SECONDS and for request.timeout.ms.
 DEAD_SECONDS = 60.0
 #: Each callback that returns takes less than LONG_SECONDS, so two dumps LONG_SECONDS apart prove a hang.
 LONG_SECONDS = 40.0
@@ -41,7 +41,7 @@ CLOSE_SECONDS = 45.0
 
 @dataclass(frozen=True)
 class Label:
-    """`at_least` and `at_most` limit the accepted verdicts; a verdict `ok` is wrong if `not_ok` is true."""
+    """The accepted verdicts: from `at_least` to `at_most`. If `not_ok` is true, a verdict `ok` is wrong."""
 
     at_least: Asked = "nothing"
     at_most: Level = "ok"
@@ -146,7 +146,7 @@ def _came(recorded: Recorded) -> bool:
     if mode == NOT_CLOSED:
         return bool(_sent(whole) > recorded.case["stored"])
     if mode == LOOP:
-        # A close() that has not returned by the end of the case counts as hanging.
+        # A close() that has not returned at the end of the case hangs.
         return not recorded.case["ended_by_itself"] and whole[-1]["in"] in ("commit", "close", "closed")
     after = [one for one in whole if one["ts"] >= recorded.onset_ms]
     clients = [[one for one in after if one["id"] == client] for client in recorded.case["troubled"]]
@@ -163,7 +163,7 @@ def _stands(mode: str, lines: Sequence[Mapping[str, int]]) -> bool:
         return last["acked"] == middle["acked"]
     if mode == CROSS_TOPIC:
         return last["handled"] > 0 and last["others"] - middle["others"] <= (last["ts"] - middle["ts"]) / 1000
-    # A consumer's handler that has received no record has never run, so it cannot hang.
+    # A handler that received no record has never run, so it cannot hang.
     return last["handled"] > 0 and last["polls"] - first["polls"] <= 8
 
 
@@ -176,10 +176,9 @@ def _deadlock(recorded: Recorded) -> Label:
     dumps = 0 if name == "callback-error" else len(recorded.moments["dumps"])
     full = recorded.log_seconds and recorded.most("exhausted", recorded.log_until_ms)
     one = (dumps and (full or (recorded.java and name not in _BUSY))) or recorded.span("dumps") >= APART_SECONDS
-    # A single dump proves nothing about aiokafka: asyncio runs its callbacks, so the dump shows no frame of a Kafka
-    # client.
+    # A single dump proves nothing about aiokafka, because it shows no frame of a Kafka client.
     one = one and (full or not recorded.case["family"].startswith("aiokafka"))
-    # An application that waits for each acknowledgement stops sending if one is missing, so its metrics look idle.
+    # Without an acknowledgement, an application that waits for it stops sending, so its metrics look idle.
     goes_on = recorded.most("attempted") > MANY
     metrics = recorded.span("metrics") if recorded.version >= _SELECTS and goes_on else 0.0
     timeout = int(recorded.case["options"].get("p.request.timeout.ms", "30000")) / 1000
@@ -197,7 +196,7 @@ def _deadlock(recorded: Recorded) -> Label:
 
 def _blocked(recorded: Recorded) -> Label:
     if recorded.case["mechanism"] == "topic-denied":
-        # send() fails at once on an unknown topic, but if several threads request the topic's metadata, some wait.
+        # send() fails at once on an unknown topic, unless several threads request its metadata.
         waited = any(one["unknown"] for one in recorded.truth)
         logged_failure = recorded.log_seconds > 10
         return Label(
@@ -232,25 +231,24 @@ def _stalled(recorded: Recorded) -> Label:
 
 def _not_closed(recorded: Recorded) -> Label:
     if MECHANISMS[recorded.case["mechanism"]].again:
-        # After a restart, the old client seems to pause, so the label requires no verdict on this client.
+        # After a restart, the old client seems to pause, so no verdict on it is required.
         return Label(at_most="confirmed")
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended
     if recorded.until_ms < recorded.onset_ms:
-        # Without data after the failure's onset, nothing shows whether the records in the last sample's buffer were
-        # sent. So these records may look lost.
+        # Without data after the onset, nothing shows whether the records in the buffer were sent.
         return Label(at_most="suspected")
     return Label("suspected" if forced else "nothing", "confirmed", recorded.until_ms >= ended - 1000)
 
 
 def _consumer(recorded: Recorded) -> Label:
     if FAMILIES[recorded.case["family"]].program == "Reactor":
-        # Polls do not show that Reactor's consumer works, because it polls on while its partitions are paused.
+        # Reactor's consumer polls on while its partitions are paused, so polls do not show that it works.
         return Label(at_most="confirmed")
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000
     overdue = recorded.log_seconds > interval + 6 and recorded.version >= _OVERDUE
-    # A thread is recognised as the consumer's thread if an earlier dump shows the thread inside poll().
+    # A thread is the consumer's if an earlier dump shows the thread inside poll().
     written = recorded.case["written"]
     polled = any(ts < recorded.onset_ms for ts in written.get("polling", written["dumps"]))
     polled &= len(recorded.case["clients"]) == 1 or not recorded.case["family"].startswith("kafka-python")
@@ -288,7 +286,7 @@ def _ending(recorded: Recorded) -> Label:
     if seconds <= 0:
         return Label()
     if name == "close-hangs":
-        # A consumer inside close() logs nothing, so the end of its log does not show how long close() has been running.
+        # A consumer inside close() logs nothing, so its log does not show how long close() has been running.
         shown = [recorded.onset_ms, *recorded.moments["metrics"], *recorded.moments["dumps"]]
         seconds = (max(shown) - recorded.onset_ms) / 1000
     if name == "endless-lookup":

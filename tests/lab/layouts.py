@@ -1,4 +1,4 @@
-"""Define the log layouts of programs, and the wrappings that log shippers put around each line."""
+"""Define the log layouts of programs, and what log shippers put around each line."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ _BOOT3 = "%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %5p 4711 --- [orders] [%15.15t] %-40.
 
 @dataclass(frozen=True)
 class Layout:
-    """`pattern` is a layout in the syntax of a logging library, or the name of a log4j2 template or of a logback
-    encoder's class.
-    """
+    """A log layout. `pattern`: in a logging library's syntax, or the name of a log4j2 template or logback encoder."""
 
     backend: Backend
     pattern: str

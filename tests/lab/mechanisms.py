@@ -1,4 +1,4 @@
-"""Define causes that make clients fail, and causes that only make clients look as if they failed."""
+"""Define causes that make clients fail, or only look as if they failed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SYMPTOMS: Mapping[str, Level] = {BLOCKED: "suspected", STALLED: "suspected", NO
 
 @dataclass(frozen=True)
 class Mechanism:
-    """In the values of `options`, `a..b` stands for a random number from a to b.
+    """A cause of a failure. In the values of `options`, `a..b` stands for a random number from a to b.
 
     `mode` is None if the client stays healthy.
     """
@@ -48,7 +48,7 @@ class Mechanism:
 def _held(how: str, ms: str = "0", since: tuple[tuple[int, ...], tuple[int, ...]] = ((0, 0), (99, 0))) -> Mechanism:
     options = {"trouble": how, "trouble.in": "callback", "trouble.ms": ms, "trouble.clients": "1|1|2"}
     if how == "exit":
-        # exit() waits for the program's shutdown hook, which closes the producer; close() waits for the I/O thread.
+        # exit() waits for the shutdown hook, which closes the producer, and close() waits for the I/O thread.
         options |= {"hook": "true"}
     return Mechanism(f"callback-{how}", DEADLOCK, "producer", options, beside=_SYMPTOMS, since=since)
 
@@ -198,7 +198,7 @@ _CONTROLS = (
     _fine("deployed-again", "producer", end="close", again=True),
     _fine("consumer-deployed-again", "consumer", end="close", again=True),
     _fine("rebalances", "consumer", "rebalances", lasts=(20, 50)),
-    # Write access that is lost later is no failure mode: send() does not wait, and each record fails at once.
+    # If write access is lost later, each record fails at once, so this is no failure mode.
     _fine("topic-denied-later", "producer", "deny", beside=_SYMPTOMS),
     _fine("topic-read-denied", "consumer", "deny", lasts=(8, 30), only=("Plain", "confluent", "kafka_python")),
     _fine("short-outage", "producer", "cut", lasts=(3, 15), beside=_SHORT),

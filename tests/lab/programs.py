@@ -1,4 +1,4 @@
-"""Start a case's program with the logging, agents and options that were drawn for the case."""
+"""Start a case's program with its logging, agents and options."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.lab.world import DENIED
 HERE = Path(__file__).parent
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 STOP_SECONDS = 5.0
-#: The agent prints its metrics to standard output instead of pushing them.
+#: Options of OpenTelemetry's agent, which prints its metrics to standard output.
 OTEL = (
     "-Xmx192m",
     "-Dotel.metrics.exporter=experimental-otlp/stdout",
@@ -61,8 +61,7 @@ class Program:
         with copy.open("a", encoding="utf-8") as output:
             for line in self.process.stdout:
                 word, _, rest = line.partition(" ")
-                # Agent and program share a pipe: an export of the agent is lost if the program writes a line into this
-                # export.
+                # The agent's export is lost if the program wrote a line into it, because both share a pipe.
                 if word.startswith('{"resourceMetrics"') and line.endswith("]}\n"):
                     word, rest = "METRICS", line
                 if word == "TRUTH":

@@ -1,4 +1,4 @@
-"""Read metrics, dumps and log of a running program, and store what was read as files and records."""
+"""Store metrics, dumps and log of a running program as files and records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SINGLE = {"producer": "kafka.producer:*", "consumer": "kafka.consumer:*"}
 
 @dataclass(frozen=True)
 class Seen:
-    """Times are seconds after the program's start; `ends` is in seconds before the end of the recording."""
+    """What is recorded. Times are seconds after the program's start; `ends`: seconds before the recording's end."""
 
     metrics: str
     interval: float
@@ -225,7 +225,7 @@ def _write_metrics(seen: Seen, metrics: Sequence[tuple[int, str]], files: Path) 
 
 
 def _otlp(push: Mapping[str, Any]) -> str:
-    """An OpenTelemetry collector stores a push with the push's headers as attributes of the OTLP resource."""
+    """Return a push as an OpenTelemetry collector stores it, with its headers as attributes of the resource."""
     data = MetricsData.FromString(base64.b64decode(push["value"]))
     for resource in data.resource_metrics:
         for name in ("client_id", "client_instance_id", "client_software_name", "client_software_version"):

@@ -1,4 +1,4 @@
-"""Run one broker for the lab's clients, and a separate gateway to the broker for each running case."""
+"""Run one broker for the lab's clients, and for each case a separate gateway to it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from deploy.demo.topics import ask_for_pushes
 
 DELAY_SECONDS = 0.6
 DENIED = "ledger-of-others"
-#: QUOTA is the number of bytes a second that a client may send or fetch.
+#: QUOTA: bytes a second that a client may send or fetch.
 QUOTA, PUSH_SECONDS = 3000, 10.0
 PUSHES = TopicSettings().metrics[0]
 

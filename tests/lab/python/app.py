@@ -1,4 +1,4 @@
-"""Run producers or consumers of a Python library that fail as the command-line options say."""
+"""Run producers or consumers of a Python library that fail as the options say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run clients of each Python library in the way that the library's documentation recommends."""
+"""Run clients of each Python library as its documentation recommends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaError as AioError
 from confluent_kafka import KafkaException
 from kafka.errors import KafkaError
 
-#: kafka-python 2 raises AssertionError if the partition does not exist.
+#: Exceptions of a failed send. kafka-python 2 raises AssertionError if the partition does not exist.
 _FAILED = (KafkaError, AioError, AssertionError, ValueError)
 _RDKAFKA = (
     "bootstrap.servers", "client.id", "group.id", "linger.ms", "request.timeout.ms", "delivery.timeout.ms", "acks",
@@ -203,7 +203,7 @@ async def aio(app: Any) -> None:
         given = {name.replace(".", "_"): _typed(value) for name, value in app.options(kind, truth).items()}
         if kind == "consumer":
             given["enable_auto_commit"] = app.GIVEN["commit"] == "auto"
-            # A handler must return within session_timeout_ms, because the event loop also sends heartbeats.
+            # A handler must return within session_timeout_ms, because the same event loop sends heartbeats.
             given |= {"session_timeout_ms": 8000, "heartbeat_interval_ms": 2500}
         given = {name: value for name, value in given.items() if name in allowed}
         client = of(*app.GIVEN["topic"].split(","), **given) if kind == "consumer" else of(**given)
