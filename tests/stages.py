@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
-#: The nice value of the stages `unit` and `rules`: the demo runs beside them, and needs CPU for its clients to fail.
+#: Nice value of the stages `unit` and `rules`. The demo beside them needs CPU for its clients to fail.
 GIVES_WAY = 10
 OVER = 1.5
 CHECK, TEST, ALL = "check", "test", "test-all"
@@ -36,9 +36,9 @@ TABLE = re.compile(r"(<!-- stages -->\n).*(<!-- /stages -->)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the tests. `budgets`: planned CPU seconds by suite.
+    """A stage of the tests. `budgets`: suite → planned CPU seconds.
 
-    `needs`: (program, its Debian package). If the program is missing, the stage is skipped.
+    `needs`: (program, its Debian package). Without the program, the stage is skipped.
     """
 
     about: str
@@ -119,7 +119,7 @@ STAGES: Mapping[str, Stage] = {
         "cluster",
         "a Spark cluster of its own, jars without the internet",
         _budgets(all_=200),
-        # The stage `cluster` and the stages below it take most of the CPU, so the stages that need no server run first.
+        # Stages that need no server run first. The other stages take most of the CPU.
         ("lint", "types", "laws", "unit", "rules"),
     ),
     "e2e": _layer(
@@ -218,7 +218,7 @@ def _sum(summaries: Sequence[str]) -> str:
 
 async def _outcomes(commands: Sequence[Sequence[str]], nice: int, log: Path) -> Sequence[Outcome]:
     outcomes: list[Outcome] = []
-    # Without bytecode files, each of hundreds of programs would recompile all its modules.
+    # Without bytecode files, each of hundreds of programs would compile all its modules again.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     deadline = time.monotonic() + LIMIT_SECONDS
     with log.open("w", encoding="utf-8") as output:
@@ -303,7 +303,7 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 async def _until_ended(suite: str, names: Sequence[str]) -> int:
-    """SIGTERM and SIGHUP cancel the running stages as Ctrl-C does."""
+    """Run stages until they end. SIGTERM and SIGHUP cancel them, as Ctrl-C does."""
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGHUP):

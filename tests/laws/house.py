@@ -1,4 +1,4 @@
-"""Compute figures about the size and the shape of the code."""
+"""Compute the size and the shape of the code."""
 
 from __future__ import annotations
 

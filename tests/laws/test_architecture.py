@@ -42,7 +42,7 @@ EXCUSED = {
     "clienthealth.diagnose.watch.python_process": "reads the stacks of a process of this machine, and what it serves",
     "clienthealth.review.render": "writes the report, beside its own style sheet",
 }
-#: A package may import only packages of earlier lines.
+#: FLOORS: a package may import only packages in earlier lines.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("model",),
     ("settings",),
@@ -137,7 +137,7 @@ def test_every_excuse_is_needed(module: str) -> None:
 
 def test_sources_and_sinks_judge_nothing() -> None:
     above = (*HOT_PATH, "clienthealth.spark.query", "clienthealth.spark.batch")
-    # The history returns incidents, so the history may import the module that defines incidents.
+    # The history returns incidents, so it may import their module.
     allowed = ("clienthealth.monitor.incidents",)
     for module in (m for m in EVERY if within(m, PLACES[:2])):
         assert [n for n in imports(module) if within(n, above) and not within(n, allowed)] == [], module

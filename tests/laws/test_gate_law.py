@@ -1,4 +1,4 @@
-"""Check that the gate, which skips windows with healthy metrics, hides no fault."""
+"""Check that the gate hides no fault. The gate skips windows with healthy metrics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHARES = (0.0, 0.02, 0.1, 0.3, 0.5, 1.0, 1.0, 2.0, 10.0)
 
 
 def metrics_only(window: ClientWindow) -> ClientWindow:
-    """Remove log lines and dumps, because the gate skips only windows without them."""
+    """Return the window without log lines and dumps: the gate skips only such windows."""
     return dataclasses.replace(window, logs=(), dumps=(), departed_ms=None)
 
 

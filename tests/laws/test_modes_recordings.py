@@ -1,4 +1,4 @@
-"""Check that the judges find the real fault in recordings of real clients, and nothing else."""
+"""Check that exactly the real fault is found in recordings of real clients."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def truth(folder: Path) -> dict[str, Any]:
 
 
 def was_stopped(folder: Path) -> bool:
-    """Return whether the recorder killed the client: only then were the records in the buffer lost."""
+    """Return whether the recorder killed the client, so that the records in its buffer were lost."""
     return not truth(folder).get("ended_by_itself", True)
 
 
@@ -253,7 +253,7 @@ def test_a_member_that_its_group_fenced_is_accused_of_nothing_and_its_fence_is_c
     (consumer,) = (client for client in clients(RECORDINGS / "kip848-fenced-4.4") if client.client.kind == "consumer")
     judge, limits = modes()[CONSUMER_STALLED].judge, modes()[CONSUMER_STALLED].thresholds
     statuses = [judge(window, limits).status for window in consumer.windows]
-    # Two verdicts are unknown: the client is frozen from 22:30:36 to 22:31:36, and a verdict needs three samples.
+    # The client is suspended from 22:30:36 to 22:31:36, so two windows have fewer than three samples.
     assert statuses == ["ok", "ok", "unknown", "ok", "ok", "ok", "unknown"]
     (fence,) = (run for _, run in consumer.bucket.state.also_seen.items() if run.what == "kicked-out")
     assert (fence.client_id, fence.lines, fence.last_ms) == ("stock-consumer", 2, 1795732296290)

@@ -1,4 +1,4 @@
-"""Check that some module reads each collected metric, option and log line, except the listed exceptions."""
+"""Check that each collected metric, option and log line is used, except those listed here."""
 
 from __future__ import annotations
 

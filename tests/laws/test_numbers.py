@@ -1,4 +1,4 @@
-"""Check that the numbers of a verdict cover the whole incident, and count no event twice."""
+"""Check that a verdict's numbers cover the whole incident, and count no event twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NUMBERS = (
     # The application's own count, cb_failed, is 217.
     ("evidence/3_topic_missing", METADATA, "failed_sends", 210, 217),
     ("send-blocked-cluster-4.1", METADATA, "failed_sends", 32, 32),
-    # The last sample's record-error-total is the true number of expired records.
+    # The true number of expired records is the last sample's record-error-total.
     ("delivery-stalled-3.9", DELIVERY_STALLED, "records_expired", 795, 795),
     ("delivery-stalled-4.1", DELIVERY_STALLED, "records_expired", 795, 795),
     ("delivery-swallowed-3.9", DELIVERY_STALLED, "records_expired", 605, 605),

@@ -1,4 +1,4 @@
-"""Check that at most nine of our source files handle an attached text before the text is parsed."""
+"""Check that few source files handle an attached text before it is parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the tests of the alert rules with the installed promtool and amtool, and with self-built versions."""
+"""Run the tests of the alert rules with installed and with self-built promtool and amtool."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.alert_rules import ROOT
 
-#: `make promtool` builds the newest amtool, and promtool of the long-term support release of Prometheus 3.
+#: `make promtool` builds both programs in this folder.
 BUILT = ROOT / ".cache/go/bin"
 
 

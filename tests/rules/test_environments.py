@@ -1,4 +1,4 @@
-"""Evaluate every alert rule with promtool: on series of three environments, and with the setting `ticket_only`."""
+"""Evaluate every alert rule on series of three environments, and with the setting `ticket_only`."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ OWNED = 'team="t",tier="4",pager=""'
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("name", [path.name for path in TEST_FILES])
 def test_every_rule_is_evaluated_in_every_environment(name: str, environment: str, tmp_path: Path) -> None:
-    """If a rule drops the labels of the environment, two environments yield identical alerts, and promtool fails."""
+    """If a rule drops the labels of the environment, promtool fails, because two alerts are identical."""
     low = environment == "tickets for low tiers"
     write(tmp_path, LOW_TIERS if low else Settings(), dry_run=False)
     for path in (tmp_path / "rules").glob("*.yml"):
         path.write_text(seldom(path.read_text("utf-8")), "utf-8")
     cases = read((ROOT / "alerts/tests" / name).read_text("utf-8"))
-    # An evaluation each minute is enough: if two alerts are identical, every evaluation fails.
+    # An evaluation each minute is enough, because every evaluation fails if two alerts are identical.
     if cases["evaluation_interval"].endswith("s"):
         cases["evaluation_interval"] = "1m"
     for case in cases["tests"]:

@@ -1,4 +1,4 @@
-"""Check the alert rules with promtool: they are valid, and fire exactly when the hand-made cases expect it."""
+"""Check that the alert rules are valid, and fire exactly when the hand-made cases expect it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def alerts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-#: Cases at odd hours or for rare events are marked long, because they are half of promtool's work.
+#: Cases named `odd-…` are marked long, because they are half of promtool's work.
 CASES = [
     pytest.param(path.name, marks=[pytest.mark.long] if path.name.startswith("odd-") else []) for path in TEST_FILES
 ]
@@ -52,13 +52,13 @@ def test_rules_behave(name: str, alerts: Path) -> None:
 
 
 OURS = {**PLACEHOLDERS, "host": "HOST", "shard": "1/1"}
-#: Each of the VALUES lasts half an hour: 0 (the failure is over), nearly 0, 1 (the state holds), and 100.
+#: Values of a series, each for half an hour: 0 (the failure is over), nearly 0, 1 (the state holds), 100.
 VALUES = "0x30 0.01x30 1x30 100x30"
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "alerts/runbooks").glob("*.md")))
 def test_queries_of_a_runbook_see_their_own_cluster_alone(name: str, tmp_path: Path) -> None:
-    """Without series of their own cluster, only queries with `absent` and `up` have a result."""
+    """Without series of its own cluster, a query has no result unless it uses `absent` or `up`."""
     page = (ROOT / f"alerts/runbooks/{name}.md").read_text("utf-8")
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
     queries = [line.partition(" # ")[0].strip().replace(" offset 1w", "") for line in "".join(blocks).splitlines()]
@@ -100,7 +100,7 @@ def _asked(query: str, world: Mapping[str, str]) -> Iterator[str]:
 
 
 def test_a_client_that_was_silent_for_an_hour_and_has_recovered_is_drawn(tmp_path: Path) -> None:
-    """Of 31 producers, the panel draws the 20 with the longest silence in its range, including recovered producers."""
+    """Of 31 producers, the panel draws the 20 with the longest silence, including recovered ones."""
     board = boards()["producers"]
     (expr,) = [target["expr"] for title, target in queries(board) if title == "Time since its last data"]
     expr = re.sub(r"\$\w+", ".*", expr.replace("[$__range:$__interval]", "[3h:45s]"))

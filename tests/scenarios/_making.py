@@ -1,4 +1,4 @@
-"""Build hand-made windows of a client: samples, log lines and threads, each at a second of the window."""
+"""Build hand-made windows of a client from samples, log lines and threads."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def producer(
     until: float = 60,
     **more: Callable[[float], float | None],
 ) -> list[Reading]:
-    """`used` is the number of used bytes of the buffer, and `more` are further metrics (with `_` for `-`)."""
+    """Return a producer's samples. `used`: bytes in use in its buffer; `more`: further metrics (`_` for `-`)."""
     names: dict[str, Callable[[float], float | None]] = {
         "select-total": select,
         "buffer-total-bytes": lambda s: total,
@@ -235,6 +235,6 @@ STARTED = mine(line(0, "producer-started"))
 
 
 def last_reading(used: float = 0.0, total: float = 32 * MIB, **more: float) -> list[Reading]:
-    """Return the one reading that the monitor keeps of a client that is gone: its last sample."""
+    """Return the last sample of a client that is gone, which the monitor keeps."""
     metrics = {"buffer-total-bytes": total, "buffer-available-bytes": total - used, "record-send-total": 5000.0}
     return [Reading(at(10), metrics | {name.replace("_", "-"): value for name, value in more.items()})]

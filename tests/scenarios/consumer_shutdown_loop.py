@@ -39,7 +39,7 @@ CLOSING = Thread(
 )
 
 
-#: Inside close(), the thread commits what it has processed, and waits for the coordinator's response.
+#: LEAVING: inside close(), the thread commits, and waits for the coordinator's response.
 LEAVING = replace(CLOSING, frames=("sun.nio.ch.EPoll.wait", *CLOSING.frames[2:]))
 
 

@@ -60,7 +60,7 @@ def until(second: float) -> Of:
     return lambda seconds: 100 + min(seconds, second)
 
 
-#: The last poll is at 10 s. Heartbeats, responses and selects end when max.poll.interval.ms (30 s) has passed, at 40 s.
+#: The last poll is at 10 s. All requests end at 40 s, when max.poll.interval.ms (30 s) has passed.
 ANSWERED = {"request_total": until(40), "response_total": until(40), "select_total": until(40)}
 ANSWERED_35 = {name: until(35) for name in ANSWERED}
 COMMIT = (
@@ -78,7 +78,7 @@ TEN = rising(10)
 def outside(
     config: Mapping[str, str] | None = None, before: Of = TEN, got: float = 50, **more: Of | None
 ) -> ClientWindow:
-    """`got` is the number of records from the last poll, which was 12 s before the window."""
+    """Return a window without polls: the last was 12 s before the window, and returned `got` records."""
     metrics: dict[str, Of | None] = {
         "time_between_poll_max": lambda s: 900 if s < 40 else None,  # type: ignore[dict-item,return-value]
         "last_heartbeat_seconds_ago": still(1),

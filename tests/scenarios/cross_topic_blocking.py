@@ -32,7 +32,7 @@ from tests.scenarios._making import (
 
 
 def by_selector(waited: Callable[[float], float], selects: float, fetches: Callable[[float], float]) -> ClientWindow:
-    """A Java client before 2.4 reports no poll times, so only its selector's metrics show whether it polls."""
+    """Return a window of a Java client before 2.4, for which only metrics of the selector show polls."""
     readings = consumer(
         {"a": still(8), "b": still(0)},
         5,
@@ -49,7 +49,7 @@ def by_selector(waited: Callable[[float], float], selects: float, fetches: Calla
 
 
 def in_turn(rate: float, waiting: float = 300) -> ClientWindow:
-    """A librdkafka consumer has one queue for two topics, each read at `rate` records a second."""
+    """Return a window of a librdkafka consumer that reads two topics at `rate` records/s from one queue."""
     readings = prefetched({"a": (2 * waiting, waiting), "b": (2 * waiting, waiting)})
 
     def positioned(position: float) -> tuple[TopicReading, ...]:

@@ -84,17 +84,17 @@ def slowly(sent: Of, closed: Of) -> list[Reading]:
 
 
 def averaging(latency: Of, open_requests: float, failed: Of) -> list[Reading]:
-    """kafka-python reports only averages and rates."""
+    """Return samples of kafka-python, which reports only averages and rates."""
     names = {"request-latency-avg": latency, "requests-in-flight": still(open_requests)}
     return every(10, {**names, "record-send-rate": still(1.7), "record-error-rate": failed})
 
 
 def answered(until: float) -> Of:
-    """The average latency (ms) changes with each response, and responses end at second `until`."""
+    """Return an average latency (ms) that changes with each response, up to second `until`."""
     return lambda s: 8 + 1 / (3 + min(s, until))
 
 
-#: 20 records a second fail for good, each after nine retries.
+#: REFUSED: 20 records a second fail for good, each after nine retries.
 REFUSED = sending(rising(200), still(MIB), record_retry_total=rising(180), record_error_total=since(0, 20))
 FAILING = {"connection_close_total": since(10, 1)}
 
@@ -104,8 +104,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"a-line-of-a-batch-with-{left}-attempts-left",
             window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
         )
-        # `left`: remaining retries (default: 2,147,483,647). The first line's batch has used 1,173 retries, that of
-        # the third only 8. With 0 left, the client gives the batch up. With 2 left, the used retries are unknown.
+        # `left`: retries that remain of 2,147,483,647 (default). The first batch has used 1,173 of them, the third only
+        # 8. With 0 left, the client gives the batch up. With 2 left, the used retries are unknown.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
     suspects(

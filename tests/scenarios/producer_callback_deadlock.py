@@ -71,7 +71,7 @@ EXIT = "java.lang.Runtime.exit"
 DO_SEND = "org.apache.kafka.clients.producer.KafkaProducer.doSend"
 FLUSHES = "org.apache.kafka.clients.producer.KafkaProducer.flush"
 CLOSE = "org.apache.kafka.clients.producer.KafkaProducer.close"
-#: A callback holds the I/O thread from 20 to 42 s, then everything is delivered.
+#: HELD: a callback holds the I/O thread from 20 to 42 s, then everything is delivered.
 HELD = producer(
     lambda s: 500 + 50 * min(s, 20) + 50 * max(0, s - 42), lambda s: 20_000 * (s - 20) if 20 < s < 42 else 0.0, step=1
 )
@@ -270,7 +270,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             client=Client("shop", "h", "h:1", "p", "producer", "librdkafka", "2.16.0"),
         ),
     ),
-    # callback-time-max stays at 40 s, so the callback that took 40 s may have ended.
+    # callback-time-max stays at 40 s, so this callback may have ended.
     unknown("own-clock-callbacks-of-40-s-return", window(readings=timed(still(40_000)))),
     unknown(
         "own-clock-callback-runs-while-another-thread-serves-reports",

@@ -23,7 +23,7 @@ from tests.scenarios._making import (
     window,
 )
 
-#: A close() that has not finished after its timeout (45 s) closes the producer by force.
+#: GAVE_UP: a close() that does not finish within its timeout (45 s) closes the producer by force.
 GAVE_UP = [
     mine(line(5, "producer-closing", timeout="45000")),
     mine(line(50, "producer-force-close", timeout="45000")),

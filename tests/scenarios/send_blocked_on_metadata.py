@@ -36,7 +36,7 @@ OTHER = dataclasses.replace(OWN, name="kafka-producer-network-thread | audit")
 
 
 def cut_off(in_buffer: float) -> list[Reading]:
-    """The producer has reached no broker for ten minutes, and 20 sends fail each second."""
+    """Return samples of a producer that has reached no broker for ten minutes; 20 sends fail each second."""
     return producer(
         rising(),
         still(in_buffer),
@@ -48,7 +48,7 @@ def cut_off(in_buffer: float) -> list[Reading]:
 
 
 def failing_since(seconds: float, step: float) -> list[Reading]:
-    """After a topic's deletion, nothing is sent, two sends fail each second, and metadata is fetched often."""
+    """Return samples after a topic's deletion: nothing is sent, and two sends fail each second."""
     return producer(
         rising(),
         step=step,

@@ -1,4 +1,4 @@
-"""All Spark tests of one process share one history of `known_weeks` and one set of reviews."""
+"""Share one history of `known_weeks` and its reviews between all Spark tests of a process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Reviewed = Callable[[Period], Review]
 @pytest.fixture(scope="session")
 def known_history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     root: Path = tmp_path_factory.mktemp("known") / "history"
-    # The history has so many rows that compiled code is worthwhile.
+    # Turn on code generation, because the history has many rows.
     with configured(spark, {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}):
         known_weeks.write(spark, str(root))
     return str(root)

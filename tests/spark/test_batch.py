@@ -1,4 +1,4 @@
-"""A batch writes its rows, and reports each record that it skips because this record ended the monitor before."""
+"""A batch writes its rows, and reports skipped records, which ended the monitor before."""
 
 from __future__ import annotations
 

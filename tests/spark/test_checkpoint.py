@@ -110,7 +110,7 @@ def test_ticks_go_on_where_the_clock_was_set_back(spark: SparkSession, tmp_path:
 
 @pytest.mark.long
 def test_no_code_is_compiled_for_another_batch_of_ticks(spark: SparkSession, tmp_path: Path) -> None:
-    """If a query plan contained the batch's time, Spark would compile new code for each batch."""
+    """No query plan contains the batch's time, because Spark would compile new code for each batch."""
     jvm: Any = spark.sparkContext._jvm
     compilations = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
     after_batch: list[int] = []
@@ -175,7 +175,7 @@ def test_files_are_as_hadoop_writes_them_but_no_program_is_started_for_them(
 
 
 def _children_faults(spark: SparkSession) -> int:
-    """Return the number of page faults of ended child processes. It rises whenever the JVM has started a program."""
+    """Return the page faults of ended child processes: the number rises when the JVM starts a program."""
     gateway: Any = spark.sparkContext._gateway
     return int(Path(f"/proc/{gateway.proc.pid}/stat").read_text().rpartition(") ")[2].split()[8])
 

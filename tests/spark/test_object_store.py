@@ -1,4 +1,4 @@
-"""Checkpoint, history and review work on a fake S3 server with the real Hadoop, Spark and Delta."""
+"""Checkpoint, history and review work on a fake S3 server."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The monitor counts and reports missing input after a restore in which checkpoint, history and topics do not
-match."""
+"""After a restore, the monitor counts what is missing if checkpoint, history and topics do not match."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ pytestmark = pytest.mark.long
 
 METRICS = "restored-metrics"
 HOST, STEP = "web-0", 10
-#: PORTION, STUCK_FROM and WELL_FROM are in seconds: the client is stuck from STUCK_FROM until WELL_FROM.
+#: Seconds: the client is stuck from STUCK_FROM until WELL_FROM.
 PORTION, STUCK_FROM, WELL_FROM = 240, 120, 270
 RECORDS = PORTION // STEP
 SECONDS = 600.0

@@ -151,7 +151,7 @@ def test_no_history_and_another_schema_are_reported(spark: SparkSession, root: s
 
 @pytest.mark.long
 def test_a_history_of_release_0_1_is_continued(spark: SparkSession, tmp_path: Path) -> None:
-    """Tables of release 0.1 keep Delta's log for 30 days and files for 7 days."""
+    """Tables of release 0.1 keep Delta's log for 30 days and deleted files for 7 days."""
     since = {"minutes": ("clock_skew_seconds", "also_seen")}
     with pytest.MonkeyPatch.context() as then:
         then.setattr(history, "KEPT", {})

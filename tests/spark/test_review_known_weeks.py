@@ -38,7 +38,7 @@ def week(reviewed: Reviewed) -> Review:
 
 
 def test_objectives(week: Review) -> None:
-    # Each client has 10,080 minutes less a gap of 130; 95 + 20 + 10 + 60 are confirmed, 5 + 30 suspected.
+    # Each client has 10,080 minutes less a gap of 130. 95 + 20 + 10 + 60 minutes are confirmed, 5 + 30 suspected.
     assert week.overall.minutes == Minutes(ok=49_470, suspected=35, confirmed=185, unknown=60)
     assert {s.service: s.minutes for s in week.services} == {
         "orders-api": Minutes(ok=9_820, suspected=5, confirmed=125),
@@ -80,7 +80,7 @@ def test_records_lost_have_an_objective_of_their_own(week: Review, tmp_path: Pat
 def test_the_burn_down_is_by_the_hour(week: Review) -> None:
     assert week.slot_minutes == 60
     orders = week.services[0]
-    # Tuesday 10:00 is hour 34, with 60 unhealthy minutes there, 40 in hour 35, and 20 + 10 in hour 38.
+    # Hour 34 (Tuesday 10:00) has 60 unhealthy minutes, hour 35 has 40, and hour 38 has 20 + 10.
     assert {slot: m.unhealthy for slot, m in orders.slots.items() if m.unhealthy} == {34: 60, 35: 40, 38: 30}
     assert sum(m.observed for m in orders.slots.values()) == 9_950
 
@@ -158,7 +158,7 @@ def test_pages(week: Review) -> None:
         ("audit", NOT_CLOSED, at(13, "16:01:15"), at(13, "16:05"), 1),
         ("search", BLOCKING, at(15, "23:00:30"), None, 1),
     ]
-    # True: the last deadlock paged at 14:36:30 and was over at 14:45, too early for anybody to act.
+    # True: the last deadlock caused a page at 14:36:30 and ended at 14:45, too early for anybody to act.
     assert [p.needed_nobody for p in week.pages] == [False, False, True, False, False, False]
     assert [p.night for p in week.pages] == [None] * 5 + [date(2026, 11, 16)]
 
@@ -211,7 +211,7 @@ def test_capacity(week: Review) -> None:
     assert dict(zip(week.buffers.classes, week.buffers.now, strict=True))["70–80 %"] == 3 * 9_950 - 60
     assert dict(zip(week.buffers.classes, week.buffers.now, strict=True))["80–90 %"] == 60
     assert dict(zip(week.buffers.classes, week.buffers.before, strict=True))["60–70 %"] == 3 * 9_950 + 3 * 130
-    # The group's lag is n records in minute n; Thursday's gap leaves out 130 minutes of the class 1k–10k.
+    # The group's lag is n records in minute n. A gap leaves out 130 minutes of the class 1k–10k.
     assert week.lags.now == (1, 9, 90, 900, 9_000 - 130, 80, 0, 0, 0)
     assert week.lags.before == (10_080, 0, 0, 0, 0, 0, 0, 0, 0)
 

@@ -1,4 +1,4 @@
-"""Spark spreads buckets evenly over its partitions, and a restart from a checkpoint keeps the buckets' numbers."""
+"""Spark spreads buckets evenly over its partitions. A restart keeps the buckets' numbers."""
 
 from __future__ import annotations
 
