@@ -1,4 +1,4 @@
-"""Generate random windows for property tests: plausible metrics, lines and threads in implausible combinations."""
+"""Generate random windows for property tests."""
 
 from __future__ import annotations
 

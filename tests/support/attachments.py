@@ -1,4 +1,4 @@
-"""Convert recordings into what users attach: output of log tools, other layouts of log lines, and archives."""
+"""Convert recordings into what users attach to tickets: other layouts of logs, and archives."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
 
 
 def entries(layout: Callable[[datetime, str, str, str, str], str], whole_stacks: bool = False) -> Callable[[str], str]:
-    """With `whole_stacks`, the lines after an entry (a stack trace) belong to the entry's message."""
+    """Return a function that rewrites a log. `whole_stacks`: a stack trace belongs to the message of its line."""
 
     def whole(text: str) -> str:
         lines = []
@@ -99,7 +99,7 @@ def _syslog(at: datetime) -> str:
 
 
 def _journal(message: object, at: datetime) -> str:
-    """`journalctl -o json` shows text that is not UTF-8 as a list of bytes."""
+    """Return a line of `journalctl -o json`, which shows text that is not UTF-8 as a list of bytes."""
     return json.dumps(
         {
             "MESSAGE": message,

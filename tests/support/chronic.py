@@ -1,4 +1,4 @@
-"""Extend recorded failures of real clients to any length by repeating the last part of each recording."""
+"""Extend recorded failures to any length by repeating the last part of each recording."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.support.stepped import START
 
 _DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
 _SETTINGS = Settings()
-#: The metrics _AGES count the seconds since an event, and return to 0 when the event happens again.
+#: Metrics that count the seconds since an event.
 _AGES = ("metadata-age", "last-poll-seconds-ago", "last-heartbeat-seconds-ago")
 FAR_MS = 10**13
 
 
 @dataclass(frozen=True)
 class Failure:
-    """To prolong the failure, the recording is repeated from `settled` seconds after the failure's onset."""
+    """A recorded failure. The recording is repeated from `settled` seconds after the onset."""
 
     recording: str
     mode: str
@@ -92,7 +92,7 @@ class Failure:
         )
 
 
-#: producer-not-closed is left out, because the failure has no duration.
+#: All failures except producer-not-closed, which has no duration.
 FAILURES = (
     Failure("deadlock-3.9", "producer-callback-deadlock", "order-publisher", 40),
     Failure("send-blocked-topic-3.9", "send-blocked-on-metadata", "checkout-events", 45),
@@ -159,7 +159,7 @@ def _part_grown(first: Snapshot, last: Snapshot, at: int, name: str) -> float:
 
 
 def _fails(event: LogEvent) -> bool:
-    """Return False for a line about the producer's close: such a line does not belong to the failure."""
+    """Return False for a line about the producer's close, which does not belong to the failure."""
     return event.signature not in ("producer-closing", "producer-unregistered", "producer-closed")
 
 
@@ -208,7 +208,7 @@ def _cpu(stretch: Sequence[LogEntry]) -> dict[str, float]:
 
 def _moved(entry: LogEntry, shift: int, round_: int, used: dict[str, float]) -> LogEntry:
     if (event := entry.event) is not None:
-        # `replace` takes five times as long, and a day has millions of lines.
+        # A day has millions of lines, and `replace` would take five times as long.
         moved = LogEvent(
             event.ts_ms + shift,
             event.signature,

@@ -1,4 +1,4 @@
-"""Measure how different two colours look to people with normal and with impaired colour vision."""
+"""Measure how different two colours look, also to people with impaired colour vision."""
 
 from __future__ import annotations
 

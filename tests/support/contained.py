@@ -1,4 +1,4 @@
-"""Run a program, and end everything that the program started once the program has ended."""
+"""Run a program, and afterwards end everything that it started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from deploy.demo.processes import give_way
 
-#: PR_SET_CHILD_SUBREAPER is 36 in <linux/prctl.h>.
+#: PR_SET_CHILD_SUBREAPER in <linux/prctl.h>.
 _SET_CHILD_SUBREAPER = 36
 GRACE_SECONDS = 10.0
 PAUSE_SECONDS = 0.05
@@ -28,7 +28,7 @@ PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Outcome:
-    """`cpu_seconds` includes all descendants, and `left` are the commands that outlived the program."""
+    """How a program ended. `cpu_seconds` includes all descendants; `left`: commands that outlived the program."""
 
     code: int
     cpu_seconds: float
@@ -36,7 +36,7 @@ class Outcome:
 
 
 class _Ended(BaseException):
-    """A signal that asks this process to end raises `_Ended`."""
+    """Raised by a signal that asks this process to end."""
 
 
 def main(nice: int, command: Sequence[str]) -> int:

@@ -42,7 +42,7 @@ def share(cores: float) -> Iterator[Path | None]:
 
 
 def _removed(group: Path) -> bool:
-    """Remove the control group. Return False if a process that was just killed is still in it."""
+    """Remove the control group. Return False if a killed process is still in it."""
     try:
         group.rmdir()
     except OSError:
@@ -56,7 +56,7 @@ def join(group: Path, pid: int) -> None:
 
 @contextmanager
 def pinned(cores: Collection[int]) -> Iterator[None]:
-    """Processes that start in this context keep the cores for their whole life."""
+    """Pin processes that start in this context to the cores for their whole life."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

@@ -108,7 +108,7 @@ def template_label_promql(board: Board) -> Iterator[str]:
 
 @rule
 def template_loaded_once(board: Board) -> Iterator[str]:
-    """A variable is loaded only when the dashboard opens, because each load queries all clients."""
+    """Demand that a variable is loaded only when the dashboard opens: each load queries all clients."""
     for variable in _query_variables(board):
         if variable.get("refresh") != 1:
             yield f"{variable['name']}: not loaded once, when the dashboard is opened"
@@ -176,7 +176,7 @@ def target_scope(board: Board) -> Iterator[str]:
     variables = {v["name"] for v in board["templating"]["list"] if v["type"] in ("query", "textbox")}
     for where, node in _selectors(board):
         wanted = set(CLIENT) if node.name in CLIENT_SERIES else {"group"} if node.name in GROUP_SERIES else set()
-        # `up` has the labels of its scrape target, which need not include the installation's labels.
+        # `up` has only the labels of its scrape target.
         heartbeat = any(m.value == "KafkaClientHealthWatchdog" for m in node.matchers.matchers)
         wanted |= set() if node.name == "up" or (node.name == "ALERTS" and heartbeat) else set(KEPT)
         if node.name in CLIENT_SERIES | GROUP_SERIES and "topic" in known_labels()[node.name]:
@@ -186,7 +186,7 @@ def target_scope(board: Board) -> Iterator[str]:
         if node.name in EVIDENCE and not {f"${name}" for name in CLIENT[1:]} & {
             m.value for m in node.matchers.matchers
         }:
-            # A query of EVIDENCE needs no filter by client: it may show a service's healthiest client for comparison.
+            # A query of EVIDENCE may show another client of the service for comparison.
             wanted -= set(CLIENT[1:])
         matched = {m.value.removesuffix("|") for m in node.matchers.matchers}
         missing = {name for name in wanted & variables if f"${name}" not in matched}
@@ -266,7 +266,7 @@ def panel_options(board: Board) -> Iterator[str]:
 @rule
 def variables_defined(board: Board) -> Iterator[str]:
     defined = {variable["name"] for variable in board["templating"]["list"]}
-    # The pattern skips Grafana's own variables, because their names begin with two underscores.
+    # The pattern skips Grafana's own variables, which begin with two underscores.
     for name in set(re.findall(r"\$\{?([A-Za-z]\w*)", json.dumps(board))) - defined:
         yield f"${name} is not defined"
 

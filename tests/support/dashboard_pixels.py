@@ -16,7 +16,7 @@ from tests.support import browser
 from tests.support.dashboard_reading import Board
 from tests.support.grafana_code import HERE, NODE, alone, modules
 
-#: Grafana leaves WIDTH px for panels beside its menu on a screen of 1440 px.
+#: The width (px) that Grafana leaves for panels on a screen of 1440 px.
 WIDTH = 1400
 SOURCES = ("draw.jsx", "draw.css", "bundle.mjs", "package-lock.json")
 Seen = Mapping[str, Any]
@@ -24,7 +24,7 @@ Seen = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Look:
-    """The time range is the `seconds` before `now`. `width` is in px; `scrape` is the scrape interval in s."""
+    """How to draw. The time range is the `seconds` before `now`. `width` in px; `scrape`: scrape interval in s."""
 
     name: str
     board: Board

@@ -57,7 +57,7 @@ def always(_: str) -> Mapping[str, Any]:
 
 @dataclass
 class Registry:
-    """`password` belongs to the user "reader", and '' means no login."""
+    """A schema registry. `password`: password of the user "reader"; '': no login."""
 
     schemas: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -75,9 +75,9 @@ def serving(
     other: Callable[[str], Mapping[str, Any] | None] = lambda _: None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[None]:
-    """Serve `registry` on the port of `registry.url`, or on a free port if the URL is ''.
+    """Serve `registry` on the port of `registry.url`; '': on a free port.
 
-    `other` returns the answer to a path that is not in `registry.schemas`; None means 404.
+    `other`: path that is not in `registry.schemas` → answer; None: 404.
     """
 
     class Handler(BaseHTTPRequestHandler):

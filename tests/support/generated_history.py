@@ -1,4 +1,4 @@
-"""Generate a history natively in Spark for tests and benchmarks: clients, faults, and gaps in monitoring."""
+"""Generate a history in Spark: clients, faults, and gaps in monitoring."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clienthealth.spark.history import SCHEMA_VERSION
 
 @dataclass(frozen=True)
 class Fault:
-    """The client is suspected from `start`, confirmed from `sure` (None: never), and healthy from `stop`."""
+    """A failure of a client: suspected from `start`, confirmed from `sure` (None: never), healthy from `stop`."""
 
     client: Client
     mode: str
@@ -69,7 +69,7 @@ def verdicts(spark: SparkSession, changes: Iterable[tuple[Transition, datetime]]
 def minute_rows(
     clients: DataFrame, start: datetime, minutes: int, values: dict[str, Column], keep: Column | None = None
 ) -> DataFrame:
-    """Return a row per client and minute that meets `keep` (None: any). `values` maps columns to expressions."""
+    """Return a row per client and minute that meets `keep` (None: all). `values`: column → expression."""
     first = int(start.timestamp())
     rows = clients.crossJoin(clients.sparkSession.range(minutes).select((F.col("id") * 60 + first).alias("at")))
     rows = rows.withColumn("minute", F.timestamp_seconds("at"))

@@ -23,7 +23,7 @@ NODE, NPM = shutil.which("node"), shutil.which("npm")
 
 @cache
 def modules(drawing: bool = False) -> Path:
-    """The packages for drawing (`devDependencies`) are large, so they are installed only for `drawing`."""
+    """Return the folder of packages. The large ones for drawing (`devDependencies`) come only with `drawing`."""
     if not (NODE and NPM):
         pytest.skip("needs node and npm")
     folder = jars.cache() / "npm-grafana"

@@ -1,4 +1,4 @@
-"""Build records of the topic `client-health` as the monitor writes them, for tests of the topic's readers."""
+"""Build records of the topic `client-health` as the monitor writes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def key(service: str, instance: str, client_id: str) -> bytes:
 
 
 def verdict(mode: str, status: str, **more: Any) -> dict[str, Any]:
-    """A suspected or confirmed failure began 90 s before NOW_MS."""
+    """Return a verdict. A suspected or confirmed failure began 90 s before NOW_MS."""
     fields: dict[str, Any] = {"mode": mode, "status": status}
     if status in ("suspected", "confirmed"):
         fields |= {"since": NOW_MS - 90_000, "detail": {}, "evidence": []}
@@ -98,7 +98,7 @@ def healthy(number: int = 0, **more: Any) -> dict[str, Any]:
 def group(
     name: str = "order-workers", cluster: str = "prod-eu", status: str = "OK", partitions: int = 2, **more: Any
 ) -> dict[str, Any]:
-    """The group lags 120 records on each partition of the topic `orders`."""
+    """Return a group that lags 120 records on each partition of the topic `orders`."""
     lag = [
         {
             "topic": "orders",

@@ -34,7 +34,7 @@ LOGS = [
     for file in SAMPLES.glob(pattern)
     for raw in sample(file.name)
 ]
-#: KIP-714 pushes hold doubles.
+#: Values that a hostile client pushes. A push (KIP-714) has doubles.
 PUSHED = (1e30, 1e308, -1e30, float("nan"), float("inf"), 2.0**63, 2.0**64, 5e-324, 0.0, 100.0)
 DIGITS = re.compile(rb"(?<![\w.\-])\d[\d.]*(?![\w.\-])")
 
@@ -141,7 +141,7 @@ def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = Non
 
 
 def repeated(value: bytes, log: bool = False) -> Streamed:
-    """The client sends `value` every 10 s for two minutes."""
+    """Run the monitor on a client that sends `value` every 10 s for two minutes."""
     monitor = Streamed()
     for second in (*range(BEGIN + 60, BEGIN + 180, 30), *range(BEGIN + 180, BEGIN + 361, 60)):
         raws = [Raw("", moved(value, at), key=b"evil|e:1|e") for at in range(second - 30, second, 10)]

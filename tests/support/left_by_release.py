@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "releases"
 METRICS, LOGS = "upgrade-metrics", "upgrade-logs"
 HEALTH = "health.json"
-#: A monitor that continues from a checkpoint must keep these settings of `[monitor]`.
+#: Settings of `[monitor]` that a monitor must keep if it continues from a checkpoint.
 FIXED = {"shuffle_partitions": 1, "buckets": 2}
 MIB = float(1 << 20)
 SECONDS, STEP, STUCK_FROM = 240, 10, 120
@@ -40,7 +40,7 @@ WAIT_SECONDS = 300.0
 
 
 def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
-    """The producer has run for `second` s and hung for the last `stuck` s of them."""
+    """Return a sample of a producer that has run for `second` s and hung for the last `stuck` s of them."""
     alive = second - stuck
     metrics = {
         "select-total": 1000.0 + 50 * alive,
@@ -125,7 +125,7 @@ def _has_read(folder: Path, expected: Mapping[str, Mapping[int, int]]) -> bool:
 
 
 def _packed(folder: Path, file: Path) -> Path:
-    """Pack the folder without checksum files, times and owners, so that equal content gives equal bytes."""
+    """Pack the folder. Equal content gives equal bytes: checksum files, times and owners are left out."""
     with tarfile.open(file, "w:xz") as archive:
         for place in ("checkpoints/monitor/**/*", "history/**/*", HEALTH):
             for path in sorted(folder.glob(place)):

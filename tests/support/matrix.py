@@ -1,4 +1,4 @@
-"""Render each failure mode's worst status on every recording and hand-made window as a text to review."""
+"""Write the worst status of each failure mode, on every recording and hand-made window, as text."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""Mutate product code, chosen by a seed, and report which mutants the tests notice.
+"""Change product code at random places, and report which changes (mutants) the tests notice.
 
 uv run --frozen --no-sync --with coverage python -m tests.support.mutants [--seed 44] [--count 60] [--whole]
 
-In a copy of the checkout, the program first runs tests/laws, tests/unit and tests/rules once, to learn which test runs
-which line. Then it applies one mutant at a time. It runs the tests of the mutant's line until one fails, then the tests
-of the file's other lines. Finally it applies all survivors together and runs all tests, because a test that uses
-another process or a cached result may notice a survivor. If a test fails then, each survivor is tried alone. `--whole`:
-include tests marked long. `--beside FOLDER`: change only statements that the checkout in FOLDER has too, so that equal
-mutants can be tried in both checkouts. Results go to .cache/mutants/ as they arrive; the next run continues there.
+The program works in a copy of the checkout. First it runs tests/laws, tests/unit and tests/rules, to learn which test
+runs which line. Then it applies one mutant at a time, and runs the tests of the mutant's line until one fails, then the
+tests of the file's other lines. Finally it applies all survivors together and runs all tests. If a test fails then,
+each survivor is tried alone. `--whole`: include tests marked long. `--beside FOLDER`: change only statements that the
+checkout in FOLDER has too. Results go to .cache/mutants/; the next run continues there.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".cache" / "mutants"
 LAYERS = ("tests/laws", "tests/unit", "tests/rules")
 LIMIT_SECONDS = 3600
-#: Number of tests that run first: the fastest tests that run the changed line, because they fail for most mutants.
+#: Number of tests that run first: the fastest tests of the changed line.
 FIRST = 80
 _SWAPS: Mapping[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -188,7 +187,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
 def _of_text(node: ast.BinOp) -> bool:
     """True if + joins texts or lists.
 
-    The mutants do not change such a + to -, because any test that runs the line would notice the change.
+    Such a + is not changed to -, because every test would notice it.
     """
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)
@@ -224,8 +223,7 @@ class Tried:
         self._data, self._log, self._timed = (KEPT / f"coverage-{self.name}{end}" for end in ("", ".log", ".json"))
         self._python = str(self.folder / ".venv" / "bin" / "python")
         coverage = str(Path(find_spec("coverage").origin or "").parents[1])  # type: ignore[union-attr]
-        # Write no bytecode: after two changes of a file within one second, Python would run the bytecode of the first
-        # change.
+        # Write no bytecode: after two changes within one second, Python would run the bytecode of the first.
         self._environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((*self._paths(), coverage)),
@@ -276,7 +274,7 @@ class Tried:
     @contextmanager
     def _put(self, mutants: Sequence[Mutant]) -> Iterator[None]:
         before = {path: (path.read_bytes(), path.stat()) for path in {self.folder / one.path for one in mutants}}
-        # Apply the last mutant of a line first, so that the positions of the others stay valid.
+        # Apply the last mutant first, so that the positions of the others stay valid.
         for mutant in sorted(mutants, key=lambda one: -one.begin):
             path = self.folder / mutant.path
             lines = path.read_bytes().split(b"\n")
@@ -340,8 +338,7 @@ def main(arguments: Sequence[str]) -> int:
     for mutant in chosen:
         if str(mutant) not in results.noticed:
             tests_of_file = known.get(mutant.path, {})
-            # Code that runs only at import, or that caches its result, may affect every test that executes a line of
-            # the mutant's file.
+            # Code that runs at import, or caches its result, may affect every test that runs a line of the file.
             tests = {
                 test: None
                 for tests_of_line in (tests_of_file.get(mutant.line, ()), *tests_of_file.values())

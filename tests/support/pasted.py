@@ -1,4 +1,4 @@
-"""Reproduce what mail, trackers, chats, terminals and log searches do to a text on its way to a ticket."""
+"""Change a text as mail, trackers, chats, terminals and log searches do on its way to a ticket."""
 
 from __future__ import annotations
 

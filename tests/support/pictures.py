@@ -1,4 +1,4 @@
-"""Take new pictures of the pages, and store the hashes of the files that the pictures depend on."""
+"""Take new pictures of the pages, and store the hashes of the files that they depend on."""
 
 from __future__ import annotations
 

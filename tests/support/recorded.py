@@ -1,4 +1,4 @@
-"""Read recordings of real clients with the code of `kafka-health diagnose`: clients with their windows."""
+"""Read recordings of real clients with the code of `kafka-health diagnose`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from deploy.demo.replay import time_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings"
-#: DECODED: cache of recordings as decoded by the current code, and by the last KEPT versions of the code before it.
+#: DECODED: cache of decoded recordings, for the last KEPT versions of the decoding code.
 DECODED, KEPT = ROOT / ".cache" / "decoded", 2
 SETTINGS = Settings()
 DECODERS = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
@@ -81,7 +81,7 @@ class Recorded:
 
     @cached_property
     def departure(self) -> ClientWindow:
-        """The client's window at its departure, which is taken to be at the end of the recording."""
+        """The client's window at its departure, which is assumed at the end of the recording."""
         return departures.departure(self.bucket, self.number)
 
     @cached_property
@@ -132,7 +132,7 @@ def _bucket(folder: Path, every_ms: int) -> Bucket:
 
 
 def _thinned(ref: Ints, ts: Ints, every_ms: int) -> Bools:
-    """Return which samples to keep, so that samples of a client are at least 95 % of `every_ms` apart."""
+    """Return which samples to keep: samples of a client are then at least 95 % of `every_ms` apart."""
     keep = np.zeros(len(ts), bool)
     last: dict[int, int] = {}
     for row, (client, moment) in enumerate(zip(ref.tolist(), ts.tolist(), strict=True)):
@@ -169,7 +169,7 @@ def _packed(folder: Path) -> Packer:
             pack(DECODERS[record.stream](raw, SETTINGS, now_ms), raw.source, packer, repeats)
         encoded = {number: encode(chunk) for number, chunk in packer.chunks().items()}
         kept.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may decode the same recording meanwhile, so replace the cached file in one step.
+        # Replace the cached file in one step, because another process may read it.
         own = kept.with_name(f"{kept.name}.{os.getpid()}")
         own.write_bytes(pickle.dumps(encoded))
         own.replace(kept)
@@ -178,7 +178,7 @@ def _packed(folder: Path) -> Packer:
 
 
 def _line(numbered: tuple[int, Read]) -> object:
-    """Return a key that equal log lines share, because the monitor reads only one of several equal lines in a burst."""
+    """Return a key that equal log lines share: of equal lines in a burst, the monitor reads only one."""
     number, record = numbered
     return (record.instance, record.file, record.value) if record.stream == "logs" else number
 

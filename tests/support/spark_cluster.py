@@ -1,4 +1,4 @@
-"""Start a Spark standalone cluster on this machine from the installed pyspark, and submit the monitor to it."""
+"""Start a Spark standalone cluster from the installed pyspark, and submit the monitor to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
 START_SECONDS = 300.0
 EXECUTOR, PYTHON = "CoarseGrainedExecutorBackend", "pyspark.daemon"
-#: Masters and workers only start other processes, so they need little memory.
+#: JVM options of masters and workers, which only start other processes.
 FRUGAL = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
@@ -81,7 +81,7 @@ class SparkCluster:
 
     def state(self) -> dict[str, Any] | None:
         url = f"http://127.0.0.1:{self._web}/json/"
-        # While the master starts, every path is answered with the first page, which is not JSON.
+        # While the master starts, the answer is no JSON.
         with suppress(OSError, json.JSONDecodeError), urllib.request.urlopen(url, timeout=5) as answer:
             document: dict[str, Any] = json.load(answer)
             return document
@@ -100,7 +100,7 @@ class SparkCluster:
         return [path.read_text(encoding="utf-8") for path in self.folder.glob("*/app-*/*/stderr")]
 
     def _start(self, name: str, program: str, port: int, web: int, *options: str) -> Process:
-        # bin/spark-class would start another JVM only to compute the command below.
+        # bin/spark-class would start another JVM, only to compute this command.
         command = [java(), *FRUGAL, "-cp", f"{SPARK_HOME}/jars/*", f"org.apache.spark.deploy.{program}"]
         command += ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web), *options]
         return Process(name, command, self.folder / f"{name}.log", environment=self.environment)
@@ -124,8 +124,8 @@ def submission(
     python = str(bare_python(folder / "python"))
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--deploy-mode", "client"]
     command += ["--properties-file", str(properties), "--jars", ",".join(map(str, jars.classpath("spark")))]
-    # Copy the package, because Spark imports only from archives named .zip. Copy monitor.py, because Python also
-    # imports packages that are beside the program.
+    # Copy the package, because Spark imports only from archives named .zip. Copy monitor.py away from the packages
+    # beside it, which Python would import.
     archive, program = (
         Path(shutil.copy(file, folder / name))
         for file, name in ((package, "kafka_client_health.zip"), (ROOT / "jobs" / "monitor.py", "monitor.py"))

@@ -13,7 +13,7 @@ from clienthealth.measure.view import Rows, Windows
 
 
 def stacked(windows: Sequence[ClientWindow]) -> Windows:
-    """Return one table. All clients must be of one kind. Successive overlapping windows of a client share rows."""
+    """Return one table for all windows. All clients must be of one kind. Overlapping windows share rows."""
     one = [rows.table for rows in _clients(windows)]
     at = np.cumsum([0, *(len(w.ts) for w in one)])
     spans = iter(_spans(windows))

@@ -25,10 +25,10 @@ from tests.support.recorded import Recorded
 __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 
 START = 1_795_208_640_000  # START is a full minute
-#: Every batch publishes the health records of its clients, so that a test sees the effect of each sample.
+#: SETTINGS: every batch publishes its clients, so that a test sees the effect of each sample.
 SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6
-#: A failure is shown for four minutes after the client's last sample and log line instead of an hour.
+#: SHOWN_SHORTLY: a failure is shown for four minutes after the client's last data instead of an hour.
 SHOWN_SHORTLY = replace(SETTINGS, absence=replace(SETTINGS.absence, shown_seconds=240))
 
 
@@ -93,9 +93,9 @@ class Kept:
 def by_batch(
     inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
 ) -> dict[float, list[Snapshot | LogEntry]]:
-    """Return a dict from the end of each batch (s) to the batch's input.
+    """Group inputs into batches. Return a dict: end of a batch (s) → its input.
 
-    If LONGER successive batches contain only samples of the client `beside`, merge them into one batch.
+    LONGER successive batches that contain only samples of the client `beside` become one batch.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
@@ -113,7 +113,7 @@ def by_batch(
 
 
 class Stepped:
-    """Run `step` on one bucket, batch by batch. `saved`: each batch loads the state that the batch before it saved.
+    """Runs `step` on one bucket, batch by batch. `saved`: each batch loads the saved state of the one before.
 
     `apart`: the step may leave out a process with data that makes the step fail.
     """
@@ -149,7 +149,7 @@ class Stepped:
     def batch(
         self, inputs: Iterable[Snapshot | LogEntry], second: float = 10_000_000, others: float | None = None
     ) -> Published:
-        """`second`: the monitor's clock. `others`: another task's watermark, if any. Both in seconds after START."""
+        """Run a batch. `second`: the monitor's clock; `others`: another task's watermark; both in s after START."""
         chunks, now_ms = [self.chunk(inputs)], START + int(1000 * second)
         if others is not None:
             chunks.append(Chunk(clocks=[(START + int(1000 * others), 1)]))

@@ -1,4 +1,4 @@
-"""Run the monitor without Spark and brokers, from raw records to published records and the exporter's pages."""
+"""Run the monitor and the exporter without Spark and brokers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Streamed:
         self.rows: list[list[Row]] = []
 
     def batch(self, second: float, metrics: Iterable[Raw] = (), logs: Iterable[Raw] = ()) -> list[Row]:
-        """`second` is in epoch seconds, and every published row must pass `check`."""
+        """Run a batch at `second` (epoch s). Every published row must pass `check`."""
         self._now, of_step, rows = second, [compressed(encode(Chunk()))], list[Row]()
         with patch("time.time", lambda: second):
             for topic, records in (("client-metrics", metrics), ("client-logs", logs)):

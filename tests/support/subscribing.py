@@ -8,6 +8,6 @@ from tests.support.waiting import eventually
 
 
 def subscribe(consumer: KafkaConsumer, topic: str) -> None:
-    """Wait until the consumer knows the topic, because a group's leader assigns only topics that the leader knows."""
+    """Subscribe once the consumer knows the topic: a group's leader assigns only topics that it knows."""
     eventually(lambda: bool(consumer.partitions_for_topic(topic)), f"metadata of {topic}")
     consumer.subscribe([topic])
