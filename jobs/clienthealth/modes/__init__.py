@@ -150,7 +150,7 @@ class FailureMode(Facts, Generic[T]):
 
     def cause(self, verdict: Verdict) -> Cause | None:
         """Return the cause that a verdict names; None if the verdict names none."""
-        return next((cause for cause in self.causes if cause.id == verdict.detail.get("cause")), None)
+        return next((cause for cause in self.causes if cause.id == (verdict.detail.get("cause") or "")), None)
 
     def with_thresholds(self, changes: Mapping[str, float]) -> Self:
         """Return the mode with changed thresholds. Raises SettingsError if a value is out of its bounds."""
