@@ -67,11 +67,11 @@ def chart(
 ) -> Panel:
     """Return a chart with lines over time.
 
-    above    threshold → colour from there on; each threshold is drawn as a dashed line
-    ceiling  the axis reaches at least this value
+    above    thresholds, each with the colour from there on; each is drawn as a dashed line
+    ceiling  value that the axis reaches at least
     stacked  True to draw each series on top of the one before, so that the top shows the sum
-    colours  first word or words of a series' name → the series' colour
-    nothing  text if there is no data
+    colours  colour of each series, by the first word or words of the series' name
+    nothing  text that is shown if there is no data
     """
     panel = (
         timeseries.Panel()
@@ -175,12 +175,12 @@ def rows(
 ) -> Panel:
     """Return a table with one row per set of labels and one column per query.
 
-    columns   heading → (query, unit)
+    columns   query and unit of each column, by the column's heading
     hidden    labels without a column
-    above     heading → thresholds of the column
-    words     heading → mappings that show the column's values as words
-    coloured  label → colours of the label's values
-    linked    label → links that a click on the label's value offers
+    above     thresholds of each column, by heading
+    words     mappings that show a column's values as words, by heading
+    coloured  colours of a label's values, by label
+    linked    links that a click on a label's value offers, by label
     largest   heading of the column by which the rows are sorted, the largest value first
     """
     panel = (

@@ -66,10 +66,9 @@ def states() -> Panel:
     return timeline(
         203,
         "State of each group",
-        f"The {WORST} worst groups. Blue is fine (OK, IDLE), yellow falls behind (WARN), dark red makes no progress "
-        f"(STALL), has stopped committing (STOP) or went back to an earlier offset (REWIND). What to do: check "
-        f"whether the group's members run and poll. "
-        "Alerts: KafkaClientLag….",
+        f"The {WORST} worst groups. Blue is fine (OK, IDLE). Yellow falls behind (WARN). Dark red is bad: the group "
+        "makes no progress (STALL), has stopped committing (STOP) or went back to an earlier offset (REWIND). What to "
+        "do: check whether the group's members run and poll. Alerts: KafkaClientLag….",
         Query(worst("\nor\n".join(parts), _BY), _GROUP),
         lag_words(),
         nothing="no groups",
