@@ -1,4 +1,4 @@
-"""A verdict that `adjust` changed names the adjustment that changed it."""
+"""A verdict names the adjustments of `adjust` that changed it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promtool evaluates the alert rules about clusters, shards and log topics that the settings declare."""
+"""The alert rules about clusters, shards and log topics in the settings are evaluated."""
 
 from __future__ import annotations
 

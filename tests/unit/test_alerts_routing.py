@@ -1,4 +1,4 @@
-"""An alert mutes other alerts as the inhibitions in alertmanager.yml say."""
+"""The inhibitions in alertmanager.yml mute the right alerts."""
 
 from __future__ import annotations
 

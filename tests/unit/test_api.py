@@ -86,7 +86,7 @@ def test_pages_filters_and_fields(exporter: Exporter) -> None:
 
 
 def test_a_poller_gets_what_has_changed_and_nothing_twice(exporter: Exporter) -> None:
-    # The first record was written at NOW_MS, the second at NOW_MS + 1 s, and the third at NOW_MS + 2 s.
+    # The three records were written at NOW_MS, one second later, and two seconds later.
     assert [len(keys(exporter, f"since={NOW_MS + late}")) for late in (0, 1, 1001, 2001)] == [3, 2, 1, 0]
     status, _, etag = ask(exporter, "/api/v1/clients")
     assert status == 200 and etag

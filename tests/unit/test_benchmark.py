@@ -1,4 +1,4 @@
-"""The open benchmark has all recordings, and its blind copy does not show the expected verdicts."""
+"""The open benchmark has all recordings, and its blind copy hides the expected verdicts."""
 
 from __future__ import annotations
 

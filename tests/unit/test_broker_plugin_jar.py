@@ -17,7 +17,7 @@ from deploy.demo.broker import Broker, plugin_properties
 from deploy.demo.processes import free_port
 from deploy.supply import plugin
 
-#: 55 is the major version of class files of Java 11.
+#: Version of the class files of Java 11.
 JAVA_11 = 55
 
 

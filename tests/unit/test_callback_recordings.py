@@ -12,7 +12,7 @@ from clienthealth.settings import LagSettings
 from tests.support.recorded import RECORDINGS, clients
 from tests.support.stacked import stacked
 
-#: Recordings have a sample per second; monitors usually sample every ten seconds.
+#: Intervals between samples (s): 1 in recordings, 10 as usual in a fleet.
 every_interval = pytest.mark.parametrize("interval", [1, 10])
 
 Indicators = list[dict[str, Any]]

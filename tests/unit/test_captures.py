@@ -37,7 +37,7 @@ def test_confluents_serializers(name: str) -> None:
         snapshot = only(metrics(f"confluent-kafka/{name}.bin", settings=registry.settings))
     assert (snapshot.client.client_id, snapshot.client.kind, snapshot.ts_ms) == ("p", "producer", 1795200030000)
     assert snapshot.metrics == {"waiting-threads": 2.0}
-    # JSON can be decoded without a schema, so the decoder does not ask the registry.
+    # JSON is decoded without a schema, so the registry is not asked.
     assert bool(registry.asked) == (name != "json")
 
 

@@ -1,4 +1,4 @@
-"""The monitor's results for a chaos campaign do not depend on how the input is cut into batches."""
+"""The calculated results of a chaos campaign do not depend on the batches of its input."""
 
 from __future__ import annotations
 

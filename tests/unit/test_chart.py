@@ -71,7 +71,7 @@ FULL: Mapping[str, Any] = {
     "networkPolicy": {"kafkaPorts": [9093], "egress": [{"ports": [{"protocol": "TCP", "port": 8778}]}]},
 }
 DEFAULT: Mapping[str, Any] = {}
-#: The values of the chart match an installation made with the manifests of release 0.2.0.
+#: Values of the chart for an installation made with the manifests of release 0.2.0.
 FILES_OF_02: Mapping[str, Any] = {
     "config": {
         "kafka": {"bootstrap_servers": "kafka-bootstrap:9092"},
@@ -258,7 +258,7 @@ def test_pods_are_restricted(values: Mapping[str, Any]) -> None:
         assert container["securityContext"] == RESTRICTED
         assert container["resources"]["requests"].keys() == {"cpu", "memory"}
         assert "memory" in container["resources"]["limits"]
-        # The root file system is read-only, so Spark and Python need a place for temporary files.
+        # Spark and Python need a place for temporary files, because the root file system is read-only.
         assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 

@@ -63,7 +63,7 @@ def test_an_archive_of_other_jars_is_made_anew_and_the_older_ones_go(jar: Path) 
 
 
 def test_a_java_without_modules_beside_it_starts_too(jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On macOS without JAVA_HOME, Java is a launcher in /usr/bin, without a folder that contains `modules`."""
+    """On macOS without JAVA_HOME, Java is a launcher without a folder that contains `modules`."""
     launcher = jar.with_name("java")
     launcher.touch(0o755)
     monkeypatch.setattr(jars, "java", lambda: str(launcher))
@@ -98,5 +98,5 @@ def test_an_image_gets_an_archive_without_a_broker(tmp_path: Path, monkeypatch: 
     started = [jars.java(), f"{USES}{archive}", "-Xlog:class+load", "-cp", of_spark]
     started += ["org.apache.spark.deploy.SparkSubmit", "--version"]
     done = subprocess.run(started, check=True, capture_output=True, text=True, timeout=300)
-    # Java loads about 320 Spark classes. More than 50 from the archive prove that Java uses the archive.
+    # More than 50 of about 320 Spark classes from the archive prove that Java uses it.
     assert sum(" org.apache.spark." in line and "file (top)" in line for line in done.stdout.splitlines()) > 50

@@ -1,4 +1,4 @@
-"""People with every kind of colour vision can distinguish the palette's ok, warning and critical."""
+"""People with any kind of colour vision can distinguish the colours of ok, warning and critical."""
 
 from __future__ import annotations
 

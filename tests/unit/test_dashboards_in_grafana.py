@@ -1,4 +1,4 @@
-"""Grafana's own code transforms frames of test data into the dashboards' tables."""
+"""Grafana's own code makes the dashboards' tables from test data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed dashboards obey every lint rule, and every rule finds a fault planted by a test."""
+"""The committed dashboards obey every lint rule, and every rule finds a planted fault."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ Board = dict[str, Any]
 BOARDS: dict[str, Board] = {
     path.stem: json.loads(path.read_text("utf-8")) for path in sorted((ROOT / "dashboards/out").glob("*.json"))
 }
-#: Grafana's own dashboards use the fields in _UNTYPED, although the types of all versions lack the fields.
+#: Fields that Grafana's own dashboards use, although Grafana's types lack them.
 _UNTYPED = {"templating": {"definition"}, "annotations": {"expr", "step", "tagKeys", "textFormat", "titleFormat"}}
 VERSIONS = {
     "schema-10.4": {**_UNTYPED, "templating": {"definition", "allowCustomValue"}},

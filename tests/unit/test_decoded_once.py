@@ -1,4 +1,4 @@
-"""A recording is decoded again only if the code or the recording's files change."""
+"""A recording is decoded again only if the code or its files change."""
 
 from __future__ import annotations
 

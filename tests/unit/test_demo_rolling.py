@@ -1,4 +1,4 @@
-"""The demo restarts a cluster's brokers one after another, and reports failures that happen meanwhile."""
+"""The demo restarts a cluster's brokers one after another, and reports failures of the restart."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Node:
 
 
 class Rolled(Cluster):
-    """The last broker is the controller; `looks` is the number of checks that find a replica out of sync."""
+    """Fake brokers; the last is the controller. `looks`: number of checks that find a replica out of sync."""
 
     def __init__(self, folder: Path, looks: int = 0) -> None:
         super().__init__(folder)

@@ -50,7 +50,7 @@ def test_the_image_is_built_from_what_the_context_lets_through() -> None:
 
 
 def test_spark_submit_takes_the_jars_that_we_take() -> None:
-    """The Kafka connector alone would bring a vulnerable kafka-clients."""
+    """Without our list, the Kafka connector would bring a vulnerable kafka-clients."""
     page = (ROOT / "deploy/cluster.md").read_text("utf-8")
     (packages,) = re.findall(r"--packages (\S+)", page)
     assert set(packages.split(",")) == set(jars.SETS["spark"].modules)

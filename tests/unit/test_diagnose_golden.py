@@ -46,8 +46,8 @@ def test_recordings_are_judged_as_in_the_golden_matrix() -> None:
     for statuses in expected.values():
         if statuses.get("producer-not-closed") == "confirmed":
             statuses["producer-not-closed"] = "suspected"
-    # The metrics of shutdown-loop-c end 39 s before its log, so the client's health at the end of the log is unknown.
+    # The metrics of shutdown-loop-c end 39 s before its log.
     expected["shutdown-loop-c", "lf"]["cross-topic-blocking"] = "unknown"
     assert judged == expected
-    # The recording holds five error messages of jstack, which found no process; these messages have no time.
+    # Five files of the recording have only an error message of jstack, without a time.
     assert result.rejected == {"missing-timestamp": 5}

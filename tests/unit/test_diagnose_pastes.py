@@ -309,7 +309,7 @@ REFUSED = (
     "ERROR [main] shop.Worker - commit failed: org.apache.kafka.clients.consumer.CommitFailedException: Offset commit "
     "cannot be completed since the consumer is not part of an active group for auto partition assignment"
 )
-#: Each case holds the minutes of refused commits; 8640 minutes are six days.
+#: Minutes of refused commits: every six minutes for two hours; two commits, and two more after six days.
 MINUTES = tuple(range(0, 120, 6)), (0, 6, 8640, 8646)
 
 
@@ -328,7 +328,7 @@ def test_what_cannot_happen_twice_in_a_window_is_counted_over_the_whole_text(
     (verdict,) = [verdict for _, verdicts in found.clients for verdict in verdicts if verdict.unhealthy]
     assert (verdict.mode, verdict.status) == ("consumer-stalled", "suspected")
     assert (verdict.detail["commits_refused"], verdict.detail.get("incidents")) == (times, incidents)
-    # One refused commit shows that handling took too long once; several show that this happens again and again.
+    # One refused commit shows that handling took too long once, several that it happens again and again.
     assert verdict.detail["cause"] == ("rejoins" if times > 1 else "poll-interval-exceeded")
     assert not any(fact.text[0].isdigit() for fact in verdict.evidence)
 
@@ -477,7 +477,7 @@ SYNCING = "".join(
 SYNCED = (
     '%7|1475602221.117|CGRPJOINSTATE|rdkafka#consumer-1| Group "orders" changed join state wait-assign-cb -> started\n'
 )
-#: Each row of a listing holds partition, committed offset, end offset, lag and owner.
+#: Output of kafka-consumer-groups.sh. Fields of a row: partition, committed offset, end offset, lag, owner.
 LISTING = "TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST  CLIENT-ID\n"
 ROW = "orders {} {} {} {} {} /10.0.0.4 shop\n"
 OWNED = f"{LISTING}{ROW.format(0, 8120, 8160, 40, 'shop-1')}{ROW.format(1, 500, 530, 30, 'shop-2')}"

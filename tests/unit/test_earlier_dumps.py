@@ -1,4 +1,4 @@
-"""The monitor keeps four thread dumps of a process even after the dumps have left the window."""
+"""The monitor keeps four thread dumps of a process, even if they are older than its window."""
 
 from __future__ import annotations
 

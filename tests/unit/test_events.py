@@ -1,4 +1,4 @@
-"""A log record becomes an event of the client that the record is about."""
+"""A log record becomes an event of the client that it is about."""
 
 from __future__ import annotations
 
@@ -192,9 +192,9 @@ def test_words_before_a_line_with_its_own_client_show_a_copy(text: str, copied: 
 
 @pytest.mark.parametrize(("inside", "own"), [("2026-11-20 19:59:58,001", True), ("2026-11-14 10:11:12,345", False)])
 def test_a_line_within_a_line_is_anothers_if_it_is_of_another_day(inside: str, own: bool) -> None:
-    """Time zones differ by at most 26 hours.
+    """A line with two times more than 26 hours apart quotes an older line.
 
-    So a line quotes an older line if it contains two times that are further apart.
+    Two clocks differ by at most 26 hours through their time zones.
     """
     text = f"2026-11-20 20:00:00,000 ERROR forwarded: {inside} ERROR [{NETWORK_THREAD}] {SENDER} - {EXPIRING}"
     assert {event.own for event in events([line(text)])} == {own}
@@ -355,8 +355,7 @@ def test_recorded_logs_give_the_events_that_a_search_of_their_text_finds() -> No
 
 
 def test_the_literals_survive_every_json_encoder() -> None:
-    """Raw JSON is searched for the log patterns' literals, so no literal contains a character that JSON
-    escapes."""
+    """Raw JSON is searched for the literals, so none contains a character that JSON escapes."""
     assert not [text for text in catalogue().literals if set(text) & set("\"\\<>&'=/+") or not text.isascii()]
     assert not [literal for literal in LITERALS if not literal.isascii()]
 

@@ -1,4 +1,4 @@
-"""The message on a failed Spark query is one sentence that says why the query failed and what to do."""
+"""A failed Spark query gives one sentence that says why it failed and what to do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from clienthealth.spark.failures import explained
             StateError,
             "another release",
         ),
-        # With these three messages, Spark 4.0 refuses a checkpoint with another key schema, value schema or operator.
+        # Spark 4.0 refuses a checkpoint with another key schema, value schema or operator.
         (
             "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema.",
             StateError,
@@ -57,7 +57,7 @@ from clienthealth.spark.failures import explained
             StateError,
             "another release",
         ),
-        # Spark 4.0 writes the next message if two queries write one checkpoint.
+        # Message of Spark 4.0 if two queries write one checkpoint.
         (
             "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7.\n"
             "Please make sure only one streaming job runs on a specific checkpoint location at a time. SQLSTATE: 40000",
@@ -72,7 +72,7 @@ from clienthealth.spark.failures import explained
             "an executor has no module 'clienthealth'",
         ),
         ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.", StateError, "is damaged"),
-        # Spark 4.2 writes the next message if files of a checkpoint are missing.
+        # Message of Spark 4.2 if files of a checkpoint are missing.
         (
             "[STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY] Cannot restart streaming query with stateful "
             "operators because the state directory is empty or missing.",

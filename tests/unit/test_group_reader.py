@@ -35,8 +35,8 @@ PAYMENTS = TopicPartition("payments", 0)
 
 
 class Cluster:
-    """Groups `1-…` are on the first of two brokers, groups `2-…` on the second; `errors` maps a request to
-    its error."""
+    """A cluster of two fake brokers: the first has the groups `1-…`, the second `2-…`. `errors`: request → its
+    error."""
 
     def __init__(self, *groups: str, committed: int = 40) -> None:
         self.committed = {name: {ORDERS: committed} for name in groups}
@@ -189,7 +189,7 @@ def test_one_group_that_fails_costs_no_other() -> None:
     assert len(reading.groups) == 19
     assert list(reading.failed_groups) == ["1-07"]
     assert "not yours" in reading.failed_groups["1-07"]
-    # Twenty groups need two requests. The failing request is split at most four times, each time into two requests.
+    # Twenty groups need two requests. The failing one is split at most four times, each time in two.
     assert cluster.asked.count("committed") <= 2 + 2 * 4
 
 
@@ -250,7 +250,7 @@ def test_a_partition_without_an_end_is_kept_and_one_that_is_gone_is_not() -> Non
 
 
 def test_groups_that_no_broker_lists_are_not_called_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No broker lists a group if the group's partition of the offsets topic has no leader."""
+    """A group is not listed while its partition of the offsets topic has no leader."""
     cluster = Cluster("1-a")
     cluster.leaders |= {TopicPartition("__consumer_offsets", 0): 1, TopicPartition("__consumer_offsets", 1): -1}
     groups = reader(cluster)

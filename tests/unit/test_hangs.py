@@ -13,7 +13,7 @@ from clienthealth.modes import modes
 from tests.support.attachments import statuses, worst
 
 FOLDER = Path(__file__).parents[1] / "hangs"
-#: In FOUND cases the failure is suspected or confirmed; a change may only raise this number.
+#: FOUND: number of failures that are suspected or confirmed. A change may only raise it.
 FOUND = 87
 EVERY = 12
 

@@ -1,4 +1,4 @@
-"""Whatever one client reports, the verdicts on all remaining clients do not change."""
+"""Whatever one client reports, the verdicts on all other clients do not change."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_process_that_names_no_instance_is_shown() -> None:
     monitor.shown()
 
 
-#: Compression saves only a quarter of random letters and digits, so a record with LETTERS stays large.
+#: LETTERS are random: compression saves only a quarter, so a record with them stays large.
 LETTERS = base64.b64encode(random.Random(1).randbytes(1_200_000), altchars=b"Ab").decode()
 TAKEN, TO_TOPICS = 1_048_588, (HEALTH, REJECT)
 
@@ -86,7 +86,7 @@ def sizes(monitor: Streamed) -> list[int]:
 
 @pytest.mark.parametrize("name", long_after(2, ["service", "instance", "host", "client_id", "group"]))
 def test_a_name_as_long_as_a_record_is_rejected(name: str) -> None:
-    """A published record has the name in its key and its value, so a long name makes the record too large."""
+    """A published record has the name in its key and in its value."""
     monitor = repeated(snapshot(client=EVIL | {name: LETTERS[:900_000]}))
     assert monitor.reasons == {"oversized"} and monitor.published("good") == undisturbed_by_repeats()
     assert max(sizes(monitor)) < TAKEN

@@ -1,4 +1,4 @@
-"""If a format and a failure mode are added as two pages describe, `diagnose` judges the new mode."""
+"""A format and a failure mode are added as our pages describe, and `diagnose` judges the new mode."""
 
 from __future__ import annotations
 

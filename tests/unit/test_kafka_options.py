@@ -239,7 +239,7 @@ def test_a_token_is_asked_for_until_shortly_before_it_ends(
         assert (options["sasl_mechanism"], provider.extensions()) == ("OAUTHBEARER", {"cluster": "lkc-1"})
         assert [provider.token(), provider.token()] == tokens
         server.shutdown()
-    # YzpzIjE= is the base64 of `c:s"1`: the client id `c`, a colon and the secret `s"1`.
+    # YzpzIjE= is the base64 of `c:s"1`: client id and secret.
     assert set(Endpoint.asked) == {("Basic YzpzIjE=", "grant_type=client_credentials&scope=kafka+read")}
     with pytest.raises(ServiceError, match="no token: "):
         python_options(TOKENS | {"sasl.jaas.config": login, "sasl.oauthbearer.token.endpoint.url": url})[

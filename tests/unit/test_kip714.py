@@ -1,5 +1,4 @@
-"""Clients are judged by pushes (KIP-714) made by hand in the format of Kafka's
-TelemetryMetricNamingConvention."""
+"""Clients are judged by hand-made pushes (KIP-714)."""
 
 from __future__ import annotations
 

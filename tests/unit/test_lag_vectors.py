@@ -28,7 +28,7 @@ FLAT = "the end offset stands at 1100 throughout: IDLE, never STOP or STALL"
 SOONER = "STOP by time: silent for 400 s, four of the group's commit gaps; Burrow waits for the fifth"
 FLOOR = "STOP by time: silent for 18 s; below 60 s no group counts as stopped"
 
-#: AS_BURROW, BY_DEFAULT: number of each Burrow case in which our state differs → our state and why it differs.
+#: Number of a Burrow case in which our state differs → our state, and why it differs.
 AS_BURROW = {6: ("IDLE", FLAT)}
 BY_DEFAULT = {1: ("STOP", SOONER), 6: ("IDLE", FLAT), 9: ("OK", FLOOR)}
 
@@ -37,8 +37,7 @@ def judged(case: list[Any], limits: LagSettings) -> str:
     _, offsets, broker_offsets, lag, now_s, allowed, _ = case
     commits = [Commit(ts, offset, seen) for offset, ts, seen in offsets]
     last = commits[-1]
-    # Burrow stores end offsets without times, so `step` spreads the times evenly between the last commit and
-    # now.
+    # Burrow stores end offsets without times, so spread their times evenly between last commit and now.
     step = (now_s * 1000 - last.ts_ms) / len(broker_offsets)
     since: list[Observation] = [
         (round(last.ts_ms + step * (position + 1)), last.offset, end, None, last.ts_ms)

@@ -1,4 +1,4 @@
-"""A failure is still found in the smallest part of a recording that shows the failure."""
+"""A failure is found in the smallest part of a recording that shows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """`least` maps a number of dumps, lines or samples to the verdict for which this number is just enough.
+    """`least`: number of dumps, lines or samples → the verdict for which this number is just enough.
 
     `least` is empty if even ten of them raise no suspicion.
     """

@@ -28,8 +28,7 @@ JAVA: MBeans = {
     },
     "kafka.producer:type=producer-topic-metrics,client-id=p-1,topic=orders.v2": {"record-send-total": 42.0},
     "kafka.producer:type=producer-node-metrics,client-id=p-1,node-id=node-1": {"request-latency-avg": 7.0},
-    # Node 2147483645 is broker 2 as a coordinator (2147483647 - 2), and node -1 is a broker with an unknown
-    # id.
+    # Node 2147483645 is broker 2 as a coordinator (2147483647 - 2). Node -1 is a broker with an unknown id.
     "kafka.producer:type=producer-node-metrics,client-id=p-1,node-id=node-2147483645": {"request-latency-avg": 9.0},
     "kafka.producer:type=producer-node-metrics,client-id=p-1,node-id=node--1": {"request-latency-avg": 40.0},
     "kafka.producer:type=app-info,client-id=p-1": {"version": "3.9.1", "start-time-ms": 1795208530625},

@@ -1,4 +1,4 @@
-"""The mixin contains every generated file, and settings in `_config` change the files."""
+"""The mixin contains every generated file, and `_config` changes them."""
 
 from __future__ import annotations
 

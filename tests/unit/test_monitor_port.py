@@ -1,4 +1,4 @@
-"""The monitor's port serves metrics, and probes that notice a hanging query."""
+"""The monitor's port serves metrics and probes. The probes notice a hanging query."""
 
 from __future__ import annotations
 

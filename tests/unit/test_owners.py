@@ -243,7 +243,7 @@ def test_hostile_names_of_owners_stay_within_their_matcher() -> None:
     assert teams == [{"receiver": "a-b-c--tickets", "matchers": ['team="a\'b\\"c: #"']}]
 
 
-#: `carts` has an owner of tier 3, so its failure gets a ticket instead of a page.
+#: TIERS: `carts` has an owner of tier 3, so its failure opens a ticket.
 TIERS = """
 rule_files: [rules.yml]
 evaluation_interval: 1m

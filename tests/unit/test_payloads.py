@@ -1,4 +1,4 @@
-"""The decoder removes compression, a schema registry's header, and envelopes from a payload."""
+"""The decoder removes compression, the header of a schema registry, and envelopes."""
 
 from __future__ import annotations
 

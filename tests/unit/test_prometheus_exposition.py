@@ -196,7 +196,7 @@ def test_beyond_the_bound_the_gone_make_room_then_the_healthy_for_those_that_fai
 
 
 def test_ids_without_end_fill_neither_memory_nor_page() -> None:
-    """Of 3,000 clients, half have departed. The exporter keeps 100 clients in memory, and shows 40 on its page."""
+    """Of 3,000 clients, half have departed. The exporter keeps 100 clients, and shows 40 on its page."""
     many = [healthy(n, instance=f"i{n}", departed=n % 2 == 0) for n in range(3000)]
     states = room(100, *many, looked_every=0.0)
     assert len(states.live()) == 100

@@ -1,4 +1,4 @@
-"""The exporter shows the record of a client's newest window until the record is too old."""
+"""The exporter shows a client's newest record until the record is too old."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_record_without_a_timestamp_is_as_old_as_its_window(states: States) -> N
 
 
 def test_departure_replaces_the_windows_that_overlap_it(states: States) -> None:
-    """After a departure, the record of a window that ends 15 s later may still arrive."""
+    """After a client's departure, the record of a window that ends 15 s later may arrive."""
     put(states, record(end_ms=NOW_MS))
     put(states, record(end_ms=NOW_MS - 15_000, departed=True))
     assert [state.departed for state in states.live()] == [True]

@@ -136,7 +136,7 @@ def test_large_pages_are_compressed_where_the_client_can() -> None:
     assert gzip.decompress(packed) == plain
 
 
-#: The command `htpasswd -nbB -C 4 prometheus s3cret:with-colon` printed HASH behind the user name.
+#: Hash of `s3cret:with-colon`, by `htpasswd -nbB -C 4`.
 HASH = "$2b$04$h4sFzPqsfKDbzhZJ3yqqw.uqsSCt.08LYwv/qSxeGJk8uJv0ttSM6"
 
 
@@ -224,7 +224,7 @@ def test_a_client_with_an_unverified_certificate_is_refused(certificate: tuple[s
     text = f"tls_server_config: {{cert_file: {cert}, key_file: {key}, client_ca_file: {cert}, "
     with serving(config(tmp_path, text + "client_auth_type: RequireAndVerifyClientCert}\n")) as server:
         context = ssl.create_default_context(cafile=cert)
-        # With TLS 1.3, a client without a certificate is refused only when the client reads.
+        # With TLS 1.3, a client without a certificate is refused only when it reads.
         with pytest.raises(OSError):
             urllib.request.urlopen(f"{server.url}/healthz", timeout=60, context=context)
         context.load_cert_chain(cert, key)

@@ -1,4 +1,4 @@
-"""Our broker plugin adds headers to a client's push; these headers name the client."""
+"""Headers of our broker plugin name the client of a push."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEADERS = {
 
 
 def push(**headers: str) -> Raw:
-    """The push reports 100 records, 4 kB of free buffer, 7 records to `orders`, and a clock 1 h ahead."""
+    """Return a push of 100 records, 4 kB of free buffer, 7 records to `orders`, and a clock 1 h ahead."""
     data = MetricsData()
     end = (ARRIVED_MS + 3_600_000) * 1_000_000
     for name, value, topic in (
@@ -73,7 +73,7 @@ def test_a_push_is_one_snapshot_at_the_time_of_the_broker() -> None:
     [("10000", 10_000), ("300000", 300_000), ("-1", 30_000), ("soon", 30_000), ("9" * 30, 60_000), ("0", 60_000)],
 )
 def test_brokers_since_4_2_send_the_push_interval(header: str, interval_ms: int) -> None:
-    """If the header is not all digits, the interval is the time that the push's metrics cover (30 s)."""
+    """If the header is not all digits, the interval is the time (30 s) that the push covers."""
     assert read(push(push_interval_ms=header)).interval_ms == interval_ms
 
 

@@ -1,4 +1,4 @@
-"""Recordings of real clients that contain only the pushes of our broker plugin get the right verdicts."""
+"""Recordings with only the pushes of real clients get the right verdicts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CROSSED = [
 ]
 OF_LIBRDKAFKA = [name for name in TRUTH if name.startswith("librdkafka")]
 SEEN = {"send-blocked-on-metadata", "producer-not-closed", "delivery-stalled"}
-#: FOUND_SECONDS maps the push interval to the longest time from onset to verdict, both in seconds.
+#: Push interval (s) → longest time from onset to verdict (s).
 FOUND_SECONDS = {10: 80, 30: 115}
 CALLBACK_SECONDS, TOLERANCE = 0.1, 0.1
 

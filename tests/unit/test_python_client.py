@@ -174,7 +174,7 @@ def test_every_record_is_counted_and_one_a_millisecond_timed() -> None:
         producer.acknowledge(2 * position + 1)
     metrics = probe.metrics()
     assert metrics["record-ack-total"] == 8
-    # Of two records sent at one time, only the first is timed (2 ms).
+    # Of two records sent at once, only the first is timed (2 ms).
     assert metrics["ack-latency-max"] == pytest.approx(2.0)
 
 
@@ -259,7 +259,7 @@ def test_polls_are_timed_and_positions_known() -> None:
     clock.now += 3
     assert consumer.poll() == {}
     clock.now += 2
-    # In the 10 s that the probe measured, two polls took 2 s each and began 5 s apart.
+    # In these 10 s, two polls took 2 s each and began 5 s apart.
     assert probe.metrics() == {
         "records-consumed-total": 2,
         "poll-idle-ratio-avg": pytest.approx(0.4),

@@ -21,7 +21,7 @@ from tests.support.review_example import review
 
 
 class Post(socketserver.ThreadingTCPServer):
-    """`refuse` maps the lower-case beginning of an SMTP command to the answer that refuses it."""
+    """A mail server. `refuse`: lower-case beginning of an SMTP command → the answer that refuses it."""
 
     allow_reuse_address = True
     daemon_threads = True

@@ -1,4 +1,4 @@
-"""The page and the text of a review have equal sections, tables and sentences."""
+"""The page and the text of a review are equal in content."""
 
 from __future__ import annotations
 

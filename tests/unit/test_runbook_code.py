@@ -75,7 +75,7 @@ def blocks(language: str) -> dict[str, str]:
 
 
 def test_the_runbooks_have_code() -> None:
-    """The tests find a block by its language, so each block must state Java or Python."""
+    """A block of code must state its language, Java or Python."""
     assert len(blocks("java")) >= 20 and len(blocks("python")) >= 10
     for name, text in RUNBOOKS.items():
         blocks_of = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)

@@ -1,4 +1,4 @@
-"""No output contains the secret that is planted in the value of a malformed setting."""
+"""No output contains a secret that is planted in a malformed setting."""
 
 from __future__ import annotations
 

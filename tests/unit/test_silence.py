@@ -1,4 +1,4 @@
-"""Python clients that stop reporting are judged by what they reported last."""
+"""Python clients that stop reporting are judged by their last reports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.stepped import START, Stepped, logged, snapshot
 
 STALLED, DEADLOCK, NOT_CLOSED = "consumer-stalled", "producer-callback-deadlock", "producer-not-closed"
 IN, OUT = "stock-in", "stock-out"
-#: The last dump was taken at 2026-11-23 04:13:39 UTC.
+#: Time of the last dump: 2026-11-23 04:13:39 UTC.
 RECORDED = 1795407219
 
 
@@ -53,7 +53,7 @@ def test_what_real_clients_show(name: str, client: str, mode: str, status: str, 
 
 
 def test_the_time_away_is_at_least_what_the_newest_sign_shows() -> None:
-    """The handler hung from second 22 on, and the last thread dump is from second 120: nearly 98 s without a poll()."""
+    """The handler hung from second 22 on. The last thread dump is from second 120, nearly 98 s later."""
     verdict = diagnosed(RECORDINGS / "librdkafka-hangs")[IN, STALLED]
     assert 90 <= verdict.detail["seconds_since_poll"] <= 120 - 22
     assert verdict.detail["cause"] == "handler-hangs"

@@ -1,4 +1,4 @@
-"""The status page shows the worst clients first, and no text of a record becomes markup."""
+"""The status page shows the worst clients first. No text of a record becomes markup."""
 
 from __future__ import annotations
 

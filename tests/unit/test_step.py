@@ -1,4 +1,4 @@
-"""The monitor's step attributes log lines to clients, and no client's fault affects another client."""
+"""The monitor's step assigns log lines to clients. No client's fault affects another client."""
 
 from __future__ import annotations
 

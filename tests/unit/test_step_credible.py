@@ -1,4 +1,4 @@
-"""A log line does not accuse a client if the client's own metrics contradict the line."""
+"""A log line does not accuse a client if the client's metrics contradict it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log line about a client's end counts only for the process that logged the line."""
+"""A log line about a client's end counts only for the process that logged it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step that fails on the data of one process leaves out only that process."""
+"""If a step fails on the data of one process, only that process is left out."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def has_bad(all_clients: Any) -> bool:
     return any(client.host == "bad" for client in all_clients)
 
 
-#: Each value holds an object, the name of the function of this object to patch, and when the patched function fails.
+#: Part of a step → object, name of its function to patch, and when the patched function fails.
 PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "readings enter": (readings, "_numbered", lambda state, all_clients, numbers: has_bad(all_clients)),
     "lines enter": (process_log, "_remember", lambda state, entry: entry.host == "bad"),

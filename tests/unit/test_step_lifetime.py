@@ -1,4 +1,4 @@
-"""An incident lasts as long as the failure that opened the incident."""
+"""An incident lasts as long as its failure."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
         ["opened", "escalated", "closed"],
     )
     assert 110 <= at(first) <= 130
-    # The 150 s are 30 s to the end of the last window with the failure, 60 s without the failure, 30 s to the next
-    # batch, and 30 s to the end of that batch's window.
+    # 150 s: 30 s to the end of the last window with the failure, 60 s without the failure, 30 s to the next batch, and
+    # 30 s to the end of its window.
     assert 0 < at(last) - end <= 150
 
 
@@ -81,7 +81,7 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
 
 
 def storm(second: int) -> list[Any]:
-    """Return twenty log lines of one second: no more pass the application's own rate limit for its log."""
+    """Return twenty log lines of one second, the rate limit of the application."""
     return [logged(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
 
 

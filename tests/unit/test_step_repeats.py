@@ -8,7 +8,7 @@ from tests.support.stepped import Stepped, snapshot
 
 
 def producer(second: float, sampled: float) -> Any:
-    """The sample is taken at `sampled` and passed on by a gateway at `second`."""
+    """Return a sample that is taken at `sampled` and passed on by a gateway at `second`."""
     metrics = {
         "select-total": 50 * sampled,
         "record-send-total": 100 * sampled,

@@ -1,4 +1,4 @@
-"""Brokers ask clients to push metrics, and `kafka-health doctor` checks the plugin that takes the pushes."""
+"""Brokers ask clients for pushes, and `doctor` checks the plugin that takes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clienthealth.settings import Settings
 PRODUCER, CONSUMER = "org.apache.kafka.producer.", "org.apache.kafka.consumer."
 
 
-#: A broker with a metric reporter named BROKEN stands for a broker with wrong settings of our plugin.
+#: A metric reporter named BROKEN stands for our plugin with wrong settings.
 BROKEN = "broken"
 
 

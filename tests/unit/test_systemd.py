@@ -19,8 +19,7 @@ UNITS = sorted((ROOT / "deploy/systemd").iterdir())
 SERVICES = [unit for unit in UNITS if unit.suffix == ".service"]
 
 
-#: The highest permitted exposure of a unit. `systemd-analyze security` rates exposures from 0 to 100, where 50 means
-#: "medium".
+#: The highest permitted exposure of a unit, of 100 (`systemd-analyze security`; 50 means "medium").
 MOST_EXPOSED = 35
 SYSTEMD = shutil.which("systemd-analyze")
 

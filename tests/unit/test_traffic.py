@@ -44,10 +44,9 @@ def exposed(states: States) -> dict[tuple[str, str, str | None], float]:
     return {(client_id, name, label): float(value) for name, client_id, label, value in matches}
 
 
-#: A person calculated the values from the first and the last sample of a recording's last window.
+#: Values calculated by hand from the first and the last sample of a recording's last window.
 RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
-    # From the sample at …680664 ms to the one at …700876 ms, the counter of failed records rises from 1,061 to 2,117,
-    # and the counter of retries from 26,220 to 47,660.
+    # From …680664 to …700876 ms, failed records rise from 1,061 to 2,117, and retries from 26,220 to 47,660.
     "not-enough-replicas-2.8": {
         ("feed-uploader", "producer_record_error_rate", None): 1056 / 20.212,
         ("feed-uploader", "producer_record_retry_rate", None): 21440 / 20.212,

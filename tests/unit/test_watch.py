@@ -167,7 +167,7 @@ CONSUMER = "kafka.consumer:client-id=c-1,type="
 
 
 def hanging(asked: Any) -> tuple[int, bytes]:
-    """The consumer's handler has run for 91 s; max.poll.interval.ms allows 300 s by default."""
+    """Answer for a consumer whose handler has run for 91 s; max.poll.interval.ms allows 300 s."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": f"Full thread dump\n\n{HANGS}"}).encode()
     metrics = {
@@ -451,7 +451,7 @@ def test_a_process_that_ends_while_it_is_watched_is_reported_to_have_ended(tmp_p
         assert any("shop shows no Kafka client" in line for line in watching.stderr)
         process.stdin.write("\n")
         process.stdin.flush()
-        # The process stays a zombie until the test reads its exit status; `watch` must report its end even so.
+        # The process is a zombie until the test reads its exit status. `watch` must report its end.
         shown = watching.communicate(timeout=WAIT_SECONDS)[0]
     instance = rf"\(\S+:{process.pid}\)"
     assert re.search(rf"^\d\d:\d\d:\d\d  ended: shop {instance}$", shown, re.MULTILINE)

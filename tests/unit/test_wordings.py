@@ -1,4 +1,4 @@
-"""Every log pattern matches example lines in the words of the client libraries."""
+"""Every log pattern matches example lines of the client libraries."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_every_library_has_a_wording_for_what_modes_rest_on_or_a_reason_why_not(
 
 
 def test_numbers_of_lines_have_few_digits() -> None:
-    """Patterns match numbers of at most 19 digits, because no client logs a number with more digits."""
+    """Patterns match numbers of at most 19 digits, because no client logs longer ones."""
     for wording in catalogue().wordings:
         digits = re.findall(r"\(\?P<\w+>-?(?:\\d|\[\\d\.\])([+*]|\{\d+,\d+\})", with_parts(wording.pattern).pattern)
         few = all(repeats not in "+*" and int(repeats[1:-1].split(",")[1]) <= 19 for repeats in digits)
