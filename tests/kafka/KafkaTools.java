@@ -11,10 +11,10 @@ import java.util.Arrays;
 import org.apache.kafka.common.utils.internals.Exit;
 
 /**
- * Runs Kafka's command line tools in one JVM, one after another, because starting a JVM takes longer than a tool.
+ * Runs Kafka's command line tools in one JVM, because starting a JVM takes longer than a tool.
  *
- * Prints the port on which it listens. A request is a line with a tool's main class and arguments, separated by the
- * character U+0001. The answer is the exit code on a line, followed by everything that the tool printed.
+ * Prints the port on which it listens. A request is a line with a tool's main class and arguments, separated by
+ * the character U+0001. The answer is the exit code on a line, followed by everything that the tool printed.
  */
 public class KafkaTools {
     private static final class Exited extends RuntimeException {}

@@ -18,7 +18,7 @@ import org.apache.kafka.server.telemetry.ClientTelemetryReceiver;
 
 /**
  * Runs the plugin in a JVM without a broker. Each argument is a case: settings `name=value`, one per line, and the
- * action to take. Prints a line `case N` before each case; the plugin's log goes to standard output, too.
+ * action to take. Prints a line `case N` before each case. The plugin's log goes to standard output, too.
  */
 public class PluginCases {
     private static final ObjectName COUNTERS = name("clienthealth:type=ClientTelemetryToTopic");

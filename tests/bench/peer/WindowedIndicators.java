@@ -28,8 +28,8 @@ import org.apache.kafka.streams.state.WindowStore;
 /**
  * The peer of the benchmark: what a team would write to get five indicators per client and no verdicts.
  *
- * <p>The program counts each snapshot in windows of 60 s that begin every 30 s. A RocksDB store with a changelog holds
- * the windows. When the store releases a window, its five indicators are computed.
+ * <p>Each snapshot counts in windows of 60 s that begin every 30 s. A RocksDB store with a changelog holds the windows.
+ * When the store releases a window, its five indicators are computed.
  *
  * <p>Arguments: brokers, topic, records, threads, folder of the state. Output, every 50 ms: epoch milliseconds, records
  * read, nanoseconds of CPU, windows released.

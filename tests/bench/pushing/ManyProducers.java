@@ -9,8 +9,8 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Runs `producers` (a system property) producers in one JVM; each sends a record to `topic` every `every.seconds`.
- * Prints READY once each producer has had a record acknowledged; runs until SIGTERM.
+ * Runs many producers in one JVM until SIGTERM, and prints READY once each has had a record acknowledged. System
+ * properties: `producers` (their number), `topic`, `every.seconds` (time between two records of a producer).
  */
 public class ManyProducers {
     private static final byte[] PAYLOAD = new byte[100];

@@ -13,10 +13,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Reads command words from the lab's Python program, one per line on standard input: `go` (the trouble begins), `over`
- * (the trouble ends), `end` (this program ends as the system property `end` demands). Values of `end`: close, flush, a
- * number (close within that many milliseconds), exit (close nothing), halt, throw, return. The property `end.ms` is an
- * additional time before the end. The end of the input means that the lab has ended.
+ * Reads command words from the lab's Python program, one per line on standard input. The end of the input means that
+ * the lab has ended.
+ *
+ * go    the trouble begins
+ * over  the trouble ends
+ * end   this program ends, as the system property `end` demands: close, flush, a number (close within that many
+ *       milliseconds), exit (close nothing), halt, throw, return. `end.ms` is an additional time before the end.
  */
 final class Control {
     private static final Logger LOG = LoggerFactory.getLogger("orders.Main");

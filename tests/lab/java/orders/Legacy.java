@@ -16,12 +16,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Consumers of kafka 0.8.2.1 with the options of class Plain. Topics are distributed over the clients; each client is a
- * connector with one thread per topic.
+ * Consumers of kafka 0.8.2.1 with the options of class Plain. Topics are distributed over the clients. Each client is
+ * a connector with one thread per topic.
  *
- * The system property `interrupted` says what the first thread does once it has been interrupted. commits: the thread
- * commits twice, and the second commit never returns. shuts-down: the thread shuts its connector down, and leaves threads
- * behind.
+ * The system property `interrupted` says what the first thread does once it has been interrupted:
+ *
+ * commits     commits twice; the second commit never returns
+ * shuts-down  shuts its connector down, and leaves threads behind
  */
 public class Legacy {
     private static final Logger LOG = LoggerFactory.getLogger(Legacy.class);
@@ -40,8 +41,7 @@ public class Legacy {
         Control.await();
         WORKERS.get(0).interrupt();
         if (INTERRUPTED.equals("commits")) {
-            // Wait until the first commit has failed: after an earlier shutdown this commit would retry, and an interrupt
-            // would end the retry.
+            // Wait until the first commit has failed, because an interrupt would end its retries after a shutdown.
             LOOKING.await();
             Method looks = Class.forName("LegacyShutdown").getDeclaredMethod("looksForCoordinator", Thread.class);
             looks.setAccessible(true);

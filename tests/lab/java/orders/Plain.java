@@ -24,12 +24,19 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Producers or consumers of kafka-clients 0.11 to 4.1 with any trouble. System properties: role, topic, clients
- * (number), threads (number of sending threads), thread (names of these threads), rate (records/s of each client),
- * size, sync (wait for each record), every (number of records per log line), p.NAME and c.NAME (client options); and
- * the properties of Trouble and Control.
+ * Producers or consumers of kafka-clients 0.11 to 4.1 with any trouble. System properties, beside those of Trouble
+ * and Control:
  *
- * Compiled once, with kafka-clients 2.2; parts that differ between versions are called by reflection.
+ * role, topic, size
+ * clients         number of clients
+ * threads         number of sending threads
+ * thread          names of these threads
+ * rate            records/s of each client
+ * sync            wait for each record
+ * every           number of records per log line
+ * p.NAME, c.NAME  client options
+ *
+ * Compiled once, with kafka-clients 2.2. Parts that differ between versions are called by reflection.
  */
 public class Plain {
     private static final Logger LOG = LoggerFactory.getLogger(Plain.class);
@@ -167,7 +174,7 @@ public class Plain {
         truth.in = "closed";
     }
 
-    /** Up to 1.1 the time is a number, from 4.0 on it is a Duration. */
+    /** Polls: up to 1.1 the time is a number, from 4.0 on it is a Duration. */
     @SuppressWarnings("unchecked")
     private static ConsumerRecords<byte[], byte[]> poll(KafkaConsumer<byte[], byte[]> consumer) {
         return (ConsumerRecords<byte[], byte[]>) call(consumer, "poll", Duration.ofMillis(500), 500L);

@@ -11,7 +11,7 @@ import reactor.kafka.receiver.KafkaReceiver;
 import reactor.kafka.receiver.ReceiverOptions;
 
 /**
- * Receivers of Reactor Kafka with the options of Plain's consumers: a slow handler gets no more records, while polls
+ * Receivers of Reactor Kafka with the options of Plain's consumers. A slow handler gets no more records, while polls
  * continue.
  */
 public class Reactor {

@@ -20,9 +20,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Trouble in a callback, in a handler, or with the records that are sent. `trouble`: its kind. `trouble.ms`: its
- * duration if it ends by itself. `trouble.in`: its place (callback, handler, or revoked: while the consumer is closed).
- * `trouble.clients`: number of affected clients. slow.topic: the only affected topic.
+ * Trouble in a callback, in a handler, or with the records that are sent. System properties:
+ *
+ * trouble          its kind
+ * trouble.ms       its duration, if it ends by itself
+ * trouble.in       its place: callback, handler, or revoked (while the consumer is closed)
+ * trouble.clients  number of affected clients
+ * slow.topic       the only affected topic
  */
 final class Trouble implements Callback {
     private static final Logger LOG = LoggerFactory.getLogger("orders.Gateway");
@@ -195,7 +199,7 @@ final class Trouble implements Callback {
         }
     }
 
-    /** The part of an application that does not return, or returns late. */
+    /** A part of the application that does not return, or returns late. */
     static final class Ledger {
         private Ledger() {
         }

@@ -15,7 +15,7 @@ final class Truth {
     final AtomicLong attempted = new AtomicLong();
     final AtomicLong acked = new AtomicLong();
     final AtomicLong failed = new AtomicLong();
-    /** Records given up after delivery.timeout.ms; sends that waited in vain for metadata or for memory. */
+    /** Records given up after delivery.timeout.ms, and sends that waited in vain for metadata or for memory. */
     final AtomicLong expired = new AtomicLong();
     final AtomicLong unknown = new AtomicLong();
     final AtomicLong exhausted = new AtomicLong();
