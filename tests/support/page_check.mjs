@@ -18,7 +18,7 @@ try {
   const size = await page.evaluate(() => ({
     wide: document.documentElement.scrollWidth,
     screen: document.documentElement.clientWidth,
-    // The innermost elements that extend beyond the screen.
+    // Elements that extend beyond the screen.
     out: [...document.querySelectorAll("body *")]
       .filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest("svg, thead"))
       .map((e) => e.outerHTML.slice(0, 120)),

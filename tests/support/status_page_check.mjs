@@ -10,7 +10,7 @@ const axe = require.resolve("axe-core/axe.min.js");
 const { readFileSync } = await import("node:fs");
 const rules = readFileSync(axe, "utf-8");
 
-// Our own words that break across lines; names from outside may break.
+// Return our own words that break across lines. Names of clients may break.
 const brokenWords = () => {
   const words = new Set();
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

@@ -7,9 +7,9 @@ import { join } from "node:path";
 
 const [modules, chromium, bundle] = process.argv.slice(2);
 const puppeteer = createRequire(`${modules}/`)("puppeteer-core");
-const HIGH = 1050; // height of a picture in px: it fits a page, and compresses to less than 150 kB
+const HIGH = 1050; // height of a picture (px), small enough for less than 150 kB
 const { boards } = JSON.parse(readFileSync(0, "utf-8"));
-// A page with an origin, because Grafana's components store choices in its storage.
+// The page is served, because Grafana's components need an origin to store choices.
 const empty = '<!doctype html><meta charset="utf-8"><title>dashboards</title><link rel="icon" href="data:,"><div id="board"></div>';
 const server = createServer((_, response) => response.setHeader("Content-Type", "text/html").end(empty)).listen(0, "127.0.0.1");
 const browser = await puppeteer.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-gpu"], protocolTimeout: 300_000 });

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 const [modules, folder] = process.argv.slice(2);
 const require = createRequire(`${modules}/`);
 const here = dirname(fileURLToPath(import.meta.url));
-// Grafana imports the default export of a CommonJS module in two ways; esbuild supports only one of them.
+// Grafana imports this CommonJS module in two ways, and esbuild supports only one of them.
 const scrollbars = {
   name: "scrollbars",
   setup(build) {

@@ -1,5 +1,5 @@
-// Draws a dashboard with Grafana's own components, and returns what is visible: the page's part, bundled by bundle.mjs.
-// Grafana publishes no panel plugins, so state timelines and alert lists are drawn here, in its colours.
+// Draws a dashboard with Grafana's own components, and returns what is visible. bundle.mjs bundles this file.
+// State timelines and alert lists are drawn here, because Grafana does not publish these panels.
 import React from "react";
 import { createRoot } from "react-dom/client";
 import "./draw.css";
@@ -8,14 +8,14 @@ import {
   BigValue, BigValueGraphMode, GlobalStyles, PanelChrome, Table, TimeSeries, VizRepeater,
 } from "@grafana/ui";
 
-let theme = data.createTheme({ colors: { mode: "dark" } }); // set by each drawing
-const BESIDE = 8; // between panels, as in Grafana, px
-const ROW = 38; // a row of the grid with its margin, px
-const NARROW = 769; // below this width Grafana stacks panels in one column, px
+let theme = data.createTheme({ colors: { mode: "dark" } }); // each drawing sets its own
+const BESIDE = 8; // px between panels, as in Grafana
+const ROW = 38; // px of a row of the grid with its margin
+const NARROW = 769; // px: on a narrower page, Grafana stacks panels in one column
 const SCRAPE_SECONDS = 15;
-// Largest share of a panel for an axis; longer names are cut (UPlotAxisBuilder).
+// Largest share of a panel's width for an axis. Longer names are cut (UPlotAxisBuilder).
 const AXIS_SHARE = 0.4;
-// Names are measured before their font is loaded, with a font that is narrower by this factor.
+// Names are measured before their font is loaded. The other font is narrower by this factor.
 const NARROWER = 1.12;
 
 data.setTimeZoneResolver(() => "utc");
@@ -23,11 +23,11 @@ data.locationUtil.initialize({
   config: { appSubUrl: "", appUrl: "http://grafana.example.org/" },
   getVariablesUrlParams: () => ({}), getTimeRangeForUrl: () => ({}),
 });
-// One of them is listed under two names.
+// standardTransformers lists one transformation under two names, so remove duplicates.
 const known = [...new Set(Object.values(data.standardTransformers))];
 data.standardTransformersRegistry.setInit(() =>
   known.map((transformation) => ({ id: transformation.id, name: transformation.name, transformation, editor: null })));
-// Only Grafana's application contains the list of field settings.
+// Register the field settings: only Grafana's application has the list.
 const registry = new data.FieldConfigOptionsRegistry();
 const option = (id, isCustom) => registry.register({
   id: isCustom ? `custom.${id}` : id, path: id, isCustom, name: id, process: (value) => value, shouldApply: () => true,
@@ -38,7 +38,7 @@ const option = (id, isCustom) => registry.register({
   "thresholdsStyle", "axisSoftMax", "axisSoftMin", "lineStyle", "drawStyle", "lineInterpolation", "spanNulls", "hideFrom",
   "axisPlacement", "axisLabel", "pointSize", "stacking", "gradientMode"].forEach((id) => option(id, true));
 
-/** Variables in texts, queries and links, replaced as in Grafana. */
+/** Replace variables in texts, queries and links, as Grafana does. */
 function replacing(asked, board) {
   const values = { datasource: "prometheus", ...asked.choice };
   for (const variable of board.templating.list) {
@@ -89,7 +89,7 @@ async function query(asked, replace, target, points) {
   return answer.data.resultType === "scalar" ? [{ metric: {}, value: answer.data.result }] : answer.data.result;
 }
 
-/** Data frames as made by Grafana's data source from an answer. */
+/** Make data frames from an answer of Prometheus, as Grafana's data source does. */
 function frames(asked, target, series, alone, points) {
   if (target.format === "table") {
     const labels = [...new Set(series.flatMap((one) => Object.keys(one.metric)))].sort();
@@ -204,7 +204,7 @@ function Body({ panel, asked, replace, shown, firing, timeRange, width, height }
   throw new Error(`a panel of type ${panel.type} has no renderer`);
 }
 
-/** Panels from the top with their positions in pixels; collapsed rows are opened. */
+/** Return panels from the top, with positions in pixels and all rows open. */
 function placed(board, width) {
   const column = (width - 23 * BESIDE) / 24;
   const list = [];
@@ -219,7 +219,7 @@ function placed(board, width) {
   return width < NARROW ? stacked(list, width) : list;
 }
 
-/** Panels below one another at full width, in reading order. */
+/** Place panels below one another at full width, in reading order. */
 function stacked(list, width) {
   let top = 0;
   return [...list].sort((a, b) => a.top - b.top || a.left - b.left).map((one) => {
@@ -238,7 +238,7 @@ async function settled() {
   watcher.disconnect();
 }
 
-/** Texts that are not fully visible, except for scrolling downwards in a table or a legend. */
+/** Return texts that are cut off. Scrolling down in a table or a legend is fine. */
 function cut(element) {
   const missing = [];
   const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);

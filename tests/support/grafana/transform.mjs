@@ -12,7 +12,7 @@ for (const name of ["document", "navigator", "localStorage", "location", "HTMLEl
 globalThis.window = browser;
 
 const data = require("@grafana/data");
-// standardTransformers lists one transformation under two names, so keep it only once.
+// standardTransformers lists one transformation under two names, so remove duplicates.
 const known = [...new Set(Object.values(data.standardTransformers))];
 data.standardTransformersRegistry.setInit(() =>
   known.map((transformation) => ({ id: transformation.id, name: transformation.name, transformation, editor: null })));
