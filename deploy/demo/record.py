@@ -3,9 +3,9 @@
 python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--set OPTION=VALUE]… [--pushes S]
 
 FOLDER then contains `metrics.jsonl.gz` (a line per client and second), `app.log.gz`, `jstack-*.txt` and `truth.json`.
-With `--pushes` the clients push their metrics every S seconds, and `pushes-CLIENT_ID.jsonl.gz` contains the records
-that our plugin wrote, one per line with `ts`, `headers` and `value` (base 64). The recording never names this machine:
-the host is `host-1`, and paths lack the folder of the program.
+With `--pushes` the clients push their metrics every S seconds. `pushes-CLIENT_ID.jsonl.gz` then contains a line per
+push with `ts`, `headers` and `value` (base 64). The recording never names this machine: the host is `host-1`, and paths
+lack the folder of the program.
 """
 
 from __future__ import annotations

@@ -53,7 +53,6 @@ class Ran:
     seconds: float
     cpu: float
     peak_mb: float
-    printed: Sequence[str]
 
 
 def measure(scope: Scope) -> Result:
@@ -108,15 +107,14 @@ def _result(
         "`kafka-health maintain` and `review` run with default settings. Memory is that of all their processes. "
         "Other programs used the machine meanwhile."
     )
-    notes = [f"{what}: {line}" for what, r in ran.items() for line in r.printed[:1]]
+    notes: list[str] = []
     if written is not None:
         head = ["a monitor wrote", "files", "MB", "calculated for a day: files", "MB"]
         rows = [[name, *_shown(has), *_shown(written.a_day(has))] for name, has in written.grown.items()]
         tables.append(Table(head, [*rows, ["checkpoint", *_shown(written.checkpoint), "stays as it is", ""]]))
-        notes.append(
-            f"a monitor wrote this in {written.seconds / 60:.0f} minutes, for {written.clients:,} clients; logs of "
-            "Delta are kept for a day or two, topics for their retention, the checkpoint has its last 100 batches"
-        )
+        notes.append(f"The monitor ran for {written.seconds / 60:.0f} minutes, with {written.clients:,} clients.")
+        notes.append("Logs of Delta are kept for a day or two, topics for their retention.")
+        notes.append("The checkpoint has its last 100 batches.")
     return Result(figures, how, tables, notes)
 
 
@@ -180,7 +178,7 @@ def _run(folder: Path, arguments: Sequence[str]) -> Ran:
         raise ServiceError(f"{' '.join(arguments)} ended with exit code {process.exit_code}\n{process.tail()}")
     printed = [line for line in log.read_text("utf-8").splitlines() if line and not line.startswith(_OF_JAVA)]
     print(f"  {' '.join(arguments[:1])}: {alive - began:.0f} s, {peak_mb:,.0f} MB: {printed[:4]}", flush=True)
-    return Ran(alive - began, sum(cost.parts.values()), peak_mb, printed)
+    return Ran(alive - began, sum(cost.parts.values()), peak_mb)
 
 
 _OF_JAVA = ("WARNING: ", "NOTE: ", "Picked up ")
