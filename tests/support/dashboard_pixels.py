@@ -24,7 +24,7 @@ Seen = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Look:
-    """How to draw. The time range is the `seconds` before `now`. `width` in px; `scrape`: scrape interval in s."""
+    """How to draw a dashboard: the `seconds` before `now`, with a `width` in px. `scrape`: scrape interval (s)."""
 
     name: str
     board: Board

@@ -21,7 +21,7 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """`least`: number of dumps, lines or samples → the verdict for which this number is just enough.
+    """A cell of the table. `least`: number of dumps, lines or samples → the verdict for which it is just enough.
 
     `least` is empty if even ten of them raise no suspicion.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Scope:
-    """Options. `every`: report interval (s); `of`: folder with a monitor's output; `before`: commit to compare with."""
+    """Options. `every`: interval of reports (s); `of`: folder with a monitor's output; `before`: commit to compare."""
 
     quick: bool = False
     records: int | None = None
