@@ -69,8 +69,7 @@ class Case:
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
     """Draw cases, two failures for each healthy control.
 
-    `only`: texts, of which the name of a case's mechanism has one; `families`: the same for its family. Empty: any
-    name.
+    `only`, `families`: texts, one of which the name of the mechanism (the family) must contain; empty: any name.
     """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]
