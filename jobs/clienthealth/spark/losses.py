@@ -128,7 +128,10 @@ class Losses:
         self._admin.close()
 
     def _offsets(self, partitions: Collection[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
-        """Return each partition's first or last offset (`which`). Partitions that no longer exist are left out."""
+        """Return each partition's first or last offset (`which`).
+
+        Partitions that no longer exist, or for which no leader answers within TIMEOUT_MS, are left out.
+        """
         requests = self._map()
         # Each use of a Java object costs a call to the JVM, so make each partition's object only once.
         for where in partitions:
@@ -138,7 +141,6 @@ class Losses:
         result = self._admin.listOffsets(requests)
         offsets = {}
         for where in partitions:
-            # `get` raises if the topic no longer has such a partition.
             with suppress(Py4JJavaError):
                 offsets[where] = int(result.partitionResult(self._made[where]).get().offset())
         return offsets
