@@ -48,7 +48,7 @@ def named(labels: Sequence[str]) -> str:
 def keeping(text: str, settings: Settings) -> str:
     """Replace the labels KEPT in a query, link or legend by the labels that the settings give an installation.
 
-    Raises SettingsError if the settings name no label.
+    Raises SettingsError if no label is set.
     """
     kept = kept_labels(settings)
     if kept == KEPT:

@@ -24,7 +24,7 @@ from tests.support.recorded import Recorded
 
 __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 
-START = 1_795_208_640_000  # START is a full minute
+START = 1_795_208_640_000  # START is the beginning of a minute
 #: SETTINGS: every batch publishes its clients, so that a test sees the effect of each sample.
 SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6

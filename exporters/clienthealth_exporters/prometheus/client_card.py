@@ -144,7 +144,7 @@ def runbook_url(settings: Settings, name: str) -> str:
 
 
 def plain(value: Any) -> str:
-    """Return a value in a verdict's detail as text. Strings in a list are joined by commas; other lists become JSON."""
+    """Return a value of `Verdict.detail` as text. Strings in a list are joined by commas; other lists become JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(item, str) for item in value):

@@ -140,7 +140,7 @@ def due(
     return now
 
 
-#: Maximum number of clients that are left out at their first report, and remembered to be added at their second.
+#: Maximum number of clients with only one report so far. Such a client is added at its second report.
 REPORTED_ONCE = 2_000_000
 #: Samples less than this time (ms) apart may be one report, because some formats split a report.
 APART_MS = 1000

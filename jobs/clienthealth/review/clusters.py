@@ -92,7 +92,7 @@ def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
 
 
 def shown(clusters: Clusters) -> dict[str, Any]:
-    """Return the values for the templates of a review of several clusters, by their names in the templates."""
+    """Return the variables of the templates for a review of several clusters: name → value."""
     figures = []
     for environment, reviews in clusters.environments.items():
         overall, place = _together(reviews), f" of {environment}" if environment else ""

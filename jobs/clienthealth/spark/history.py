@@ -88,7 +88,7 @@ class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
     Rows that arrive again have event times up to `until_ms` (epoch ms). Only commits up to `written_ms` (epoch ms) can
-    contain their first copies: later commits are from batches of the checkpoint in use.
+    contain the first copies of such rows: later commits are from batches of the present checkpoint.
     """
 
     until_ms: int

@@ -174,7 +174,8 @@ def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Return one flag per window: True if records wait too long although the I/O thread runs, or are all refused."""
+    """Return one flag per window: True if records wait too long although the I/O thread runs, or if all records are
+    refused."""
     waits: Bools = io_thread(w, thresholds) == LIVING
     return waits | refused(w, thresholds)
 

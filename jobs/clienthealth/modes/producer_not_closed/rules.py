@@ -132,7 +132,7 @@ def _closing_at_the_end(pending: _Pending) -> Verdict:
     if not pending.known:
         return Verdict(ID, "unknown", reason=f"the producer's last push announced a close, and {BLIND}")
     if pending.none_left:
-        return Verdict(ID, "ok", detail={"note": "its last push announced a close, with nothing left to deliver"})
+        return Verdict(ID, "ok", detail={"note": "its last push announced a close, and no record was left to deliver"})
     return Verdict(ID, "unknown", reason=LEAVING.format(pending), detail=pending.loss())
 
 

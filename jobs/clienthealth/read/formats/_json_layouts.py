@@ -160,7 +160,10 @@ def as_text(value: Any) -> str | None:
 
 
 def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
-    """Return the log line in a JSON object. `layout`: for each field of the line, the paths where the field may be."""
+    """Return the log line that a JSON object contains.
+
+    `layout`: for each field of the line, the paths where the field may be.
+    """
     value_of = {name: _first(document, readings) for name, readings in layout.readings.items()}.get
     pod, time = value_of("pod"), value_of("time")
     host = value_of("host") if pod is None else pod
