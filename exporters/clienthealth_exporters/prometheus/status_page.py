@@ -153,7 +153,7 @@ def fleet(view: View, states: list[State], history: History) -> str:
 
 
 def missing(view: View, name: str, shard: str) -> str:
-    """Return the HTML page for a client without a record. `name`: the client in words.
+    """Return the HTML page for a client without a record. `name`: the client's service, instance and client id.
 
     `shard`: name of the exporter (shard) that serves the client, '' if none.
     """

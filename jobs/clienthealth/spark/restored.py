@@ -32,8 +32,8 @@ OPENED = "opened"
 #: For LASTING_MS (ms) after the history's newest event time, the monitor adds a row only if the history does not
 #: contain the row yet.
 LASTING_MS = 2 * 86_400_000
-#: Records from the last MORE_SECONDS before the history's end should be read again. Their minutes may be missing,
-#: because a minute is written only after its windows close.
+#: Records from the last MORE_SECONDS before the history's end should be read again. The minutes of these
+#: records may be missing in the history, because a minute is written only after its windows close.
 MORE_SECONDS = 600
 
 

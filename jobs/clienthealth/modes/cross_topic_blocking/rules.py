@@ -119,7 +119,9 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 BLIND_QUEUES = "the consumer does not report the queue of each topic (FetchQueueSize)"
-BLIND_POLLS = "the consumer reports neither the time of its polls (Java clients from 2.4 on) nor a queue per topic"
+BLIND_POLLS = (
+    "the consumer reports neither the time of its polls (Java clients report it since 2.4) nor a queue per topic"
+)
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:

@@ -144,7 +144,7 @@ TROUBLES = tuple(BY_ID.values())
 def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
     """Return (known issue, text) for each issue that a client's options or measurements show.
 
-    The text lists the options that show the issue: `name = value, …`. Issues that measurements show come first.
+    `text` lists the options that show the issue: `name = value, …`. Issues that measurements show come first.
     `options`: options by name, and measurements by name with the prefix `measured.`.
     """
     found = []

@@ -31,7 +31,8 @@ from clienthealth.read.logs.times import time_ms
 LITERALS: tuple[str, ...] = tuple(TABLES["literals"]["amid_a_log"])
 #: Every dump of any format contains at least one of these texts, even if the dump is a string within JSON.
 SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TABLES["literals"]["shipped"])
-#: MAX_ABOVE: maximum number of a dump's lines above its first thread. MAX_DUMPS: maximum number of dumps in a text.
+#: MAX_ABOVE: maximum number of lines between the beginning of a dump and its first thread.
+#: MAX_DUMPS: maximum number of dumps in a text.
 MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
