@@ -7,8 +7,8 @@ STAGES ?=
 # A healthy client, and one of each failure mode.
 CHRONIC := healthy,callback-deadlock,send-blocked,not-closed,cross-topic-blocking,shutdown-loop,delivery-stalled,consumer-stalled
 
-# Healthy clients of all libraries, while single brokers and the brokers of a cluster restart, Python processes restart, groups
-# rebalance, and one topic is slow without blocking others.
+# Healthy clients of all libraries. Single brokers, the brokers of a cluster, and Python processes restart meanwhile.
+# Groups rebalance. One topic is slow without blocking others.
 SOAK := healthy,restless,rolled,rolled-3.9,rolled-2.3,rolled-0.11,rolled-confluent-kafka,rolled-kafka-python,rolled-aiokafka,rolled-groups,idle,connector-per-topic
 
 # PYTHON: the first Python on the PATH that our dependencies support.

@@ -27,8 +27,8 @@ class Running:
     """A started client of the demo. Lines that begin with ONSET, RECOVERED or COUNTERS in its output are parsed.
 
     jolokia_urls  targets for `kafka-health export jvm`
-    actions       functions to run beside the program, each in a thread; they must return soon after `self.wait` returns
-                  True
+    actions       functions to run beside the program, each in a thread. A function must return soon after `self.wait`
+                  returns True
     output        file with everything that the program prints
     onset_ms      time (epoch ms) of the first line `ONSET`, None before
     timeline      (epoch ms, text) of each event so far
@@ -136,7 +136,7 @@ class Running:
             thread.join(STOP_SECONDS)
 
     def check(self) -> None:
-        """Raise the error of a function beside the process, or of a line of output that could not be parsed."""
+        """Raise the error of one of the `actions`, or of an output line that could not be parsed."""
         if self._failure is not None:
             raise self._failure
 

@@ -24,7 +24,7 @@ class Advisory:
 
 
 def advisories(present: Iterable[Jar], url: str = URL) -> list[tuple[Jar, Advisory]]:
-    """Return (jar, advisory) for each OSV advisory on a jar in `present`; jars of unknown Maven group are left out.
+    """Return (jar, advisory) for each OSV advisory on a jar in `present`. Jars of unknown Maven group are left out.
 
     Raises OSError if the service does not answer.
     """

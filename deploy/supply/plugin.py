@@ -25,7 +25,7 @@ from deploy.helm.build import project
 SOURCES = "deploy/broker-plugin"
 #: The plugin is compiled for Java RELEASE, because brokers 3.7 to 3.9 run on Java 11.
 RELEASE, COMPILED_WITH = "11", "clients-4.4"
-#: The time of all files in the jar: a fixed time, so that the same sources give the same bytes.
+#: The time of all files in the jar. A fixed time makes the same sources give the same bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 NAME = "kafka-client-health-broker-plugin"
 #: Maven group id: `example.org` is a placeholder for the domain of the project that publishes the plugin.

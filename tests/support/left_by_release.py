@@ -40,7 +40,7 @@ WAIT_SECONDS = 300.0
 
 
 def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
-    """Return a sample of a producer that has run for `second` s and hung for the last `stuck` s of them."""
+    """Return a sample of a producer that has run for `second` s, and hung for the last `stuck` s."""
     alive = second - stuck
     metrics = {
         "select-total": 1000.0 + 50 * alive,

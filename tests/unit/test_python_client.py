@@ -478,7 +478,7 @@ def test_a_consumer_of_aiokafka_is_timed() -> None:
         assert await consumer.getmany() == {}
         with pytest.raises(IndexError):
             await consumer.getone()
-        # In these 14 s, four calls took 2 s each, and the longest time from one call to the next was 8 s.
+        # In these 14 s, four calls took 2 s each. The longest time from one call to the next was 8 s.
         assert probe.metrics() == {
             "records-consumed-total": 3,
             "poll-idle-ratio-avg": 8 / 14,

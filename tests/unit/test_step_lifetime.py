@@ -54,8 +54,8 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
         ["opened", "escalated", "closed"],
     )
     assert 110 <= at(first) <= 130
-    # 150 s: 30 s to the end of the last window with the failure, 60 s without the failure, 30 s to the next batch, and
-    # 30 s to the end of its window.
+    # The last window with the failure ends after 30 s. 60 s without the failure follow, 30 s to the next batch, and
+    # 30 s to the end of that batch's window.
     assert 0 < at(last) - end <= 150
 
 

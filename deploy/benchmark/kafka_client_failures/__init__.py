@@ -49,7 +49,7 @@ class Case:
 class Score:
     """The score of a tool. An accusation is a failure mode that the tool names for a recording.
 
-    by_mode           failure mode → (number of its failures that the tool found, number of its failures in the cases)
+    by_mode           failure mode → (number of its failures that were found, number of its failures)
     controls          number of healthy clients
     accused_controls  number of healthy clients with at least one false accusation
     wrong             (case name, mode) of each false accusation

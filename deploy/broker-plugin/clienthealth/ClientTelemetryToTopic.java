@@ -26,12 +26,12 @@ import org.slf4j.LoggerFactory;
  * A broker plugin for the metrics that clients push (KIP-714). It writes each push to a topic as one record. The value
  * is the unchanged payload; headers identify the client.
  *
- * <p>A request thread of the broker only copies a push into a bounded queue; a thread of the plugin sends it. If the
- * topic is unavailable, the queue fills. {@link Counters} counts the pushes that are lost.
+ * <p>A request thread of the broker only copies a push into a bounded queue. A thread of the plugin sends the queued
+ * pushes. If the topic is unavailable, the queue fills. {@link Counters} counts the pushes that are lost.
  *
  * <p>Settings of the broker, with defaults: {@code clienthealth.topic} (client-metrics), {@code clienthealth.queue.bytes}
- * (16 MiB), and {@code clienthealth.producer.*} for options of the producer. The option {@code bootstrap.servers} is
- * required. With wrong settings the broker starts, but takes no pushes.
+ * (16 MiB). {@code clienthealth.producer.*} are options of the producer, of which {@code bootstrap.servers} is required.
+ * With wrong settings the broker starts, but takes no pushes.
  */
 @SuppressWarnings("removal") // Brokers before 4.2 have no other interface.
 public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry, ClientTelemetryReceiver {

@@ -36,16 +36,16 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.state.Stores;
 
 /**
- * Runs one member of a group of each kind of Kafka 4 in one process, and a producer that feeds them. The kinds are
- * classic, consumer (KIP-848), streams (KIP-1071) and share (KIP-932). The members are healthy, or have a handler that
- * is slow or refuses records. Needs kafka-streams 4.1 or newer. Options are system properties:
+ * Runs groups of every kind of Kafka 4 in one process: one member of each, and a producer that feeds them. The kinds
+ * are classic, consumer (KIP-848), streams (KIP-1071) and share (KIP-932). The members are healthy, or have a handler
+ * that is slow or refuses records. Needs kafka-streams 4.1 or newer. Options are system properties:
  *
  * kinds               the kinds to run, comma separated
  * topics              the topics that all members read, comma separated
  * rate                records/s to each topic; 0: no producer
  * size                size of a record in bytes
- * p.NAME, c.NAME, s.NAME  options of the producer, of consumers, of Streams; the name of the kind replaces `{}` in
- *                     group.id, client.id and application.id
+ * p.NAME, c.NAME, s.NAME  options of the producer, of consumers, of Streams. In group.id, client.id and
+ *                     application.id, `{}` stands for the name of the kind
  * handle.ms           time that the handler takes for each record of slow.topic, or of all topics
  * slow.after          seconds until the handler is slow
  * refuse.after        seconds until the share consumer releases all its records
@@ -114,7 +114,7 @@ public class Groups {
         }
     }
 
-    /** Makes share groups begin at the earliest record: only a setting of the group on the brokers can do that. */
+    /** Makes share groups begin at the earliest record. No client option does that, only a setting on the brokers. */
     private static void prepare() throws Exception {
         Properties options = new Properties();
         options.put("bootstrap.servers", options("c.", "classic", "").get("bootstrap.servers"));

@@ -25,8 +25,7 @@ import org.slf4j.LoggerFactory;
  * size         size of a record in bytes
  * seconds      time (s) until the end; 0: for ever
  * p.NAME       producer option NAME
- * wrong.after  seconds until the workers send to wrong.topic and wrong.partition, as after a release with a mistake;
- *              -1: never
+ * wrong.after  seconds until the workers send to wrong.topic and wrong.partition, as after a faulty release; -1: never
  *
  * Lines on standard output: COUNTERS json, and ONSET epoch_ms what. At epoch_ms the first send() that takes longer than
  * 500 ms was called.

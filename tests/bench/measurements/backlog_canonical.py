@@ -68,10 +68,10 @@ def _result(ours: Sequence[WorkedOff], peers: Sequence[PeerPass], reading: raw.R
     how = (
         f"The monitor, with all sinks, reads {filled.records:,} snapshots of {filled.mean_bytes:,} bytes of "
         f"{filled.clients:,} clients from {PARTITIONS} partitions. Its speed counts from the first batch that ends "
-        f"past a third of the records. The peer is Kafka Streams {peer.KAFKA_STREAMS} on the same topic, with five "
-        "indicators in windows of 60 s every 30 s. It has RocksDB and a changelog, but no verdicts and no output. "
-        "The second half of its run counts. CPU is that of the program and the broker. `Spark reads and drops`: "
-        "Spark's Kafka source writes into `noop`."
+        f"past a third of the records. The peer is Kafka Streams {peer.KAFKA_STREAMS} on the same topic. It "
+        "calculates five indicators in windows of 60 s every 30 s. It has RocksDB and a changelog, but no verdicts and "
+        "no output. The second half of its run counts. CPU is that of the program and the broker. `Spark reads and "
+        "drops`: Spark's Kafka source writes into `noop`."
     )
     notes = [
         f"pass {number}: {run.states:,} states, {run.accused:,} of them accused, {run.rejected:,} rejects, "

@@ -70,7 +70,7 @@ def measure(scope: Scope) -> Result:
     ]
     how = (
         f"{many:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, for {long:.0f} s. Before "
-        f"them, {few:,} clients send as many records a second for {short:.0f} s, with a clock that runs "
+        f"them, {few:,} clients send as many records a second for {short:.0f} s. Their clock runs "
         f"{rate * 10 / few:.0f} times as fast. There are {PARTITIONS} partitions. The second half of each time "
         "counts. CPU per record is that of the monitor, without the broker. Records of a batch count as processed "
         "when the next batch is due, 10 s later."

@@ -86,8 +86,8 @@ def measure(scope: Scope) -> Result:
         for s in scaled
     ]
     how = (
-        f"Executors read {filled.records:,} snapshots of {filled.mean_bytes:,} bytes of {CLIENTS:,} clients from "
-        f"{PARTITIONS} partitions, in batches of {BATCH:,}, with {STATES} partitions of state. Each executor has its "
+        f"Executors read {filled.records:,} snapshots of {filled.mean_bytes:,} bytes of {CLIENTS:,} clients in "
+        f"batches of {BATCH:,}. The topic has {PARTITIONS} partitions, the state {STATES}. Each executor has its "
         f"own worker of Spark standalone, in a control group of {CORES} core. All groups share one core, so that no "
         "executor gains or loses by the others. The second half of the batches counts. JVMs use only the quick "
         "compiler, so that no warm-up is measured. *At work* is the share of the executors' time that tasks took while "

@@ -43,9 +43,9 @@ def measure(scope: Scope) -> Result:
     ]
     how = (
         f"The topic has {filled.records:,} samples of {CLIENTS} clients from the last {HISTORY_SECONDS:.0f} s. One "
-        f"client has hung in a callback for {FAILING_SECONDS:.0f} s. The time runs from the start of `kafka-health "
-        "monitor`, without checkpoint and history, until a consumer gets the record that reports this client. CPU is "
-        "that of all processes of the monitor."
+        f"client has hung in a callback for {FAILING_SECONDS:.0f} s. `kafka-health monitor` starts without "
+        "checkpoint and history. The time runs from this start until a consumer gets the record that reports this "
+        "client. CPU is that of all processes of the monitor."
     )
     rows = [[str(n), f"{s.planned:.1f}", f"{s.verdict:.1f}", f"{s.cpu:.1f}"] for n, s in enumerate(starts, 1)]
     return Result(figures, how, [Table(["start", "first batch planned s", "verdict s", "CPU s"], rows)])

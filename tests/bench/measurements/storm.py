@@ -111,8 +111,8 @@ def measure(scope: Scope) -> Result:
         Figure("slowest rule group, as a share of its interval", max(a / b for a, b in slowest.values()), "", SHARE),
     ]
     how = (
-        f"{CLIENTS:,} producers of {SERVICES} services fail at once for {ill:.0f} s, recover within "
-        f"{HEALING_SECONDS:.0f} s, and are watched for {after:.0f} s more. One client fails earlier, and recovers "
+        f"{CLIENTS:,} producers of {SERVICES} services fail at once for {ill:.0f} s, and recover within "
+        f"{HEALING_SECONDS:.0f} s. They are watched for {after:.0f} s more. One client fails earlier, and recovers "
         f"during the mass failure. Prometheus scrapes every {SCRAPE}; rules and routes keep their own intervals. "
         f"Meanwhile {BUSY} other processes keep the CPU busy."
     )

@@ -103,7 +103,7 @@ def _result(
     ]
     how = (
         f"The history of {clients:,} clients and {days} days has a row for each client and minute. Days are as "
-        f"maintenance leaves them; only the newest has {newest:,} files of `minutes`, as many as a monitor leaves. "
+        f"maintenance leaves them. Only the newest day has {newest:,} files of `minutes`, as many as a monitor leaves. "
         "`kafka-health maintain` and `review` run with default settings. Memory is that of all their processes. "
         "Other programs used the machine meanwhile."
     )
