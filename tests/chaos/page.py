@@ -34,8 +34,8 @@ def _lines(
         "middle of its own six minutes of input. A fault passes if the history of these minutes equals the results "
         "calculated from the same input without faults. The history must contain each row once. The numbers of "
         "decoded and rejected records must equal the numbers sent. Afterwards the exporter must show the newest state, "
-        "and a real producer and consumer must go on. Input that a fault hid must be counted. Recovery is the time from "
-        "the end of the fault until everything sent by then is processed and shown."
+        "and a real producer and consumer must go on. Input that a fault hid must be counted. Recovery is the time "
+        "from the end of the fault until everything sent by then is processed and shown."
     )
     yield ""
     yield "| fault | what is done | number | lasted | recovery, median | longest | restarts | differences | |"
