@@ -155,8 +155,8 @@ def ever(series: str) -> str:
 def failing_or_chosen(mode: str) -> str:
     """Return a query for the clients that the dashboard of a failure mode shows.
 
-    The dashboard shows the clients that failed in this mode at any time in its time range, and those that the user has
-    chosen by host, instance or client id.
+    The dashboard shows the clients that failed in this mode at any time in its time range. It also shows the clients
+    that the user has chosen by host, instance or client id.
     """
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
     names = "".join(f"${name}" for name in CLIENT if name != "service")

@@ -19,8 +19,9 @@ _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return two queries: for the clients with the worst values of `metric`, and for the best client of each service
-    (at most _BEST services).
+    """Return two queries: one for the clients with the worst values of `metric`, one for the best client of a service.
+
+    The second query covers at most _BEST services.
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [

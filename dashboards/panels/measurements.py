@@ -359,8 +359,7 @@ def refused(kind: str, width: int = 12) -> Panel:
 
 
 def versions(id_: int, kind: str) -> Panel:
-    """Return a table of library versions: how many clients of this kind use each, and which share of them is
-    unhealthy."""
+    """Return a table with the clients of this kind, by library version: their number and their unhealthy share."""
     by = listed((*KEPT, "library", "version"))
 
     def clients(statuses: str) -> str:
