@@ -66,7 +66,7 @@ class Shown(NamedTuple):
 
 
 def group_of(client: Client) -> str:
-    """Return the name of a client's consumer group, or of the group if `client` is one; '' if there is no group."""
+    """Return the name of a client's consumer group ('': none). If `client` is a group, return the group's name."""
     return client.group or (client.client_id if client.kind == "group" else "")
 
 

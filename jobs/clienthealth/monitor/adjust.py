@@ -48,7 +48,7 @@ class Attached:
     unread   why evidence that may be about the client could not be read; '' if all was read
     untimed  names of inputs without times: their made-up times keep the order of lines, but show no durations
     undated  names of inputs with lines that have no time of their own
-    pasted   names of inputs that are pasted texts: such an input may end before the log from which it was copied
+    pasted   names of inputs that are pasted texts, which may end before the log from which they were copied
     """
 
     look: Look
@@ -278,7 +278,7 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
 
 
 ALL_SILENT = "no client reports: perhaps the collectors of metrics or their topic have stopped"
-#: A failure in a recording lasts until its end if it was last seen less than this time (ms) before the last sample.
+#: In a recording, a failure seen within this time (ms) before the last sample counts as lasting to the end.
 LASTING_MS = 90_000
 
 
@@ -373,7 +373,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
-    # A log line or a thread dump can show the end of a client, so a verdict based on either stays unchanged.
+    # A log line or a thread dump can show a client's end. A verdict based on either stays unchanged.
     if not kinds <= {"metric", "absence"}:
         return verdict
     topics = _topics(verdict, "metric")

@@ -1,6 +1,6 @@
 """Count the log lines that show known issues (`Trouble`), which are reported beside the verdicts on failure modes.
 
-A `Run` keeps only the first line and a few numbers, so memory depends on the number of issues, not of lines.
+A `Run` keeps only the first line and a few numbers. So the memory depends on the number of issues, not of lines.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
 
 #: Maximum number of minutes for which a `Run` keeps its count of lines.
 MINUTES = 60
-#: An issue that usually needs fewer lines than this needs only one line in an excerpt that a person picked.
+#: If an issue usually needs fewer lines than this, one line is enough in an excerpt that a person picked.
 EVERYDAY_LINES = 8
 
 
@@ -124,7 +124,7 @@ def unattributed(
 
 
 def unwritten(runs: Sequence[Run], client_id: str, kind: str, until_ms: float) -> list[dict[str, object]]:
-    """Return one row for each known issue of a client that has log lines not yet counted in the history.
+    """Count those lines on a client's known issues that the history does not count yet. Return one row per issue.
 
     A row is {"what": id of the issue, "lines": number of these lines}. Each line is counted only once. Lines of minutes
     that begin after `until_ms` (epoch ms) are left for a later call.

@@ -1,4 +1,4 @@
-"""Find the client that a log line or a thread dump is about, by the names in it and by its time.
+"""Find the client that a log line or a thread dump is about, by names and time.
 
 On one host, processes with clients of the same name can follow each other or run side by side. A line may name the
 instance of its process. If a client reports under that instance, the line belongs to that process. Otherwise the line
@@ -34,7 +34,7 @@ from clienthealth.read.logs.dumps import clients_of
 from clienthealth.read.logs.fields import KAFKA_PREFIX, PRODUCER_THREAD
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
-#: Dumps of a process are not compared if they are more than a week (ms) apart: one of their times must be wrong.
+#: Dumps of a process more than a week (ms) apart are not compared: one of the times must be wrong.
 COMPARED_MS = 7 * 86_400_000
 #: A dump from more than this time (ms) before a client's first sample belongs to an earlier process.
 BEFORE_MS = 60_000
@@ -43,8 +43,8 @@ LOGGED_MS = 30_000
 #: Samples within this time (ms) of a log line tell how often the application polled around the line. Each sample
 #: reports the longest time between two polls in the last 30 to 60 s.
 AROUND_MS = 35_000
-#: The application polls often enough if no time between two polls reaches AWAY_SECONDS (s) or, if longer, half of
-#: max.poll.interval.ms.
+#: The application polls often enough if every time between two polls is below a limit. The limit is AWAY_SECONDS (s) or
+#: half of max.poll.interval.ms, whichever is longer.
 AWAY_SECONDS = 5.0
 #: Only this library has metrics that count what its log lines report, and so can contradict a line.
 COUNTS = "java"
@@ -58,7 +58,7 @@ _OF_JVM = re.compile(
 )
 
 Owner = Literal["mine", "another's", "anybody's"]
-#: A function that takes a metric's name, and returns the times (epoch ms, in order) and values of one client's samples.
+#: A function that takes a metric's name. Returns the times (epoch ms, in order) and values of one client's samples.
 Known = Callable[[str], tuple[Ints, Floats]]
 
 
@@ -104,7 +104,7 @@ def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life
 
 
 def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
-    """Return (instance in the line, event), in order of time, for each log line about this client's start or end.
+    """Return the log lines about this client's start or end as (instance in the line, event), in order of time.
 
     A line with the client's id is returned even if it names another instance. A line without a client id is returned if
     it is about all clients of the process. It is also returned if `alone` is True: the process has no other client of
@@ -141,7 +141,7 @@ class ProcessLog:
     reporting  the clients that report metrics
     former     the clients that do not report metrics and have an open incident
     lives      the lifetimes of the clients that report, and of the clients that recently stopped
-    named      maps a kind of client to the ids of all clients of this kind that report or that the log names
+    named      by kind of client: the ids of all clients that report or that the log names
     topics     maps a topic to the names of the clients in lines about this topic
     earlier    the newest dumps before the window of `entries`, at most 4 (EARLIER_DUMPS)
     lead       the log events of the 30 s (LEAD_MS) before that window

@@ -129,7 +129,7 @@ class Bucket:
 
     @cached_property
     def of_kinds(self) -> Mapping[str, Bools]:
-        """Maps each kind of client to an array with one element per client: True if the client is of this kind."""
+        """For each kind of client, an array over all clients: True if the client is of this kind."""
         kinds = [client.kind or "" for client in self.state.all_clients]
         return {kind: np.array([one == kind for one in kinds]) for kind in sorted({*kinds})}
 

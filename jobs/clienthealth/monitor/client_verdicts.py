@@ -40,7 +40,7 @@ from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, mer
 #: Key and value of a record on the topic `client-health`. The value None (a tombstone) deletes the client's record.
 Record = tuple[str, bytes | None]
 WindowAt = Callable[[int], ClientWindow]
-#: List of (client, list of (end of a window in epoch ms, verdicts of all modes) in order of time).
+#: For each client, a list of (end of a window in epoch ms, verdicts of all modes), in order of time.
 OverTime = list[tuple[Client, list[tuple[int, list[Verdict]]]]]
 NONE: Mapping[str, Any] = {}
 
@@ -354,7 +354,7 @@ class _Judgement:
         """Judge all windows of a client, update the client's incidents, and return the newest verdicts."""
         clients, number, touched = self.state.clients, reporter.number, gated.touched
         every, last, last_seen = int(clients.every[number]), int(clients.last[number]), int(clients.last_seen[number])
-        # A verdict on a log line waits for the client's next sample, unless samples are rare or no more data will come.
+        # Unless samples are rare or no more data will come, a verdict on a log line waits for the next sample.
         seldom = self.collected is not None or every > USUAL_INTERVAL_MS
         known = self._known(client, None if seldom else Reporting(every, last, self.state.time_ms - last_seen))
 

@@ -1,10 +1,10 @@
 """Judge clients that stopped reporting.
 
-A client has departed when it has sent no data for three reporting intervals (at least `[absence] min_gap_seconds`) plus
-`[absence] watermark_seconds`. Its last sample and the log lines about its end are then judged, and the client leaves
-the state. Its open incidents stay until data proves that the client has ended (`ends.has_ended`), at most for
-`[absence] shown_seconds`. Missing data alone proves nothing: a hanging process pushes no metrics, and a metrics agent
-can fail while its client runs.
+A client has departed after a time without data: three reporting intervals plus `[absence] watermark_seconds`. The three
+intervals count as at least `[absence] min_gap_seconds`. Its last sample and the log lines about its end are then
+judged, and the client leaves the state. Its open incidents stay until data proves that the client has ended
+(`ends.has_ended`), at most for `[absence] shown_seconds`. Missing data alone proves nothing: a hanging process pushes
+no metrics, and a metrics agent can fail while its client runs.
 """
 
 from __future__ import annotations

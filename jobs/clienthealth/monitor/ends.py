@@ -33,7 +33,8 @@ class Silence(NamedTuple):
     def settled_ms(self) -> float:
         """Time (epoch ms) up to which a logged start belongs to this client. Later starts belong to a successor.
 
-        A client may send its first sample while it starts, so this is at least START_MS (5 s) after that sample.
+        This time is at least START_MS (5 s) after the first sample, because a client may send that sample while it
+        starts.
         """
         return max(self.last_ms, self.first_ms + START_MS)
 
@@ -115,9 +116,9 @@ def _of_its_end(
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """Return True if a client without data is known to have ended.
 
-    A log line on the client's close, or on the kill of its process, is proof. So is a client of the same name that
-    appeared on the host after `departed_ms`, the time of the last sample. `alone`: True if no other client of the same
-    name was on the host then. If False, only a log line with the client's instance is proof.
+    A log line on the client's close, or on the kill of its process, is proof. Another proof is a client of the same
+    name that appeared on the host after the last sample (`departed_ms`). `alone`: True if no other client of the same
+    name was on the host at `departed_ms`. If `alone` is False, only a log line with the client's instance is proof.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -155,7 +156,7 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 
     A client is given as its index in `state.all_clients`. If the silent client's library reports only inside poll(),
     any other client of the same instance is proof. For other libraries, a client of the same service and host is proof
-    only if its first sample is older than the silence. The begin of the silence is known only from an open incident.
+    if it reported before the silence. The beginning of the silence is known only from an open incident.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):

@@ -4,7 +4,7 @@ Limits on clients, samples and events bound a bucket's memory and work for any i
 and new clients are left out. Everything left out is counted.
 
 A flood of made-up client ids must not delay known clients. So each batch adds only a limited number of clients at their
-first report, and all others at their second. A made-up id sends only one report.
+first report. All other clients are added at their second. A made-up id sends only one report.
 
 After a pause, the monitor may have read logs minutes further than metrics. Log lines wait for metrics of the same time,
 because otherwise they would be compared with older samples.
@@ -40,7 +40,7 @@ LONGEST_MS = 600_000
 
 #: In a backlog, the watermark (see `clock`) follows the slowest task, but stays within HELD_MS of the tasks' median.
 HELD_MS = 900_000
-#: A jump of the watermark (see `clock`) by more than SHARED_MS in one step is a gap in the data of all clients.
+#: If the watermark (see `clock`) jumps by more than SHARED_MS in one step, the data of all clients has a gap.
 SHARED_MS = 60_000
 #: A running monitor takes a step at least every AWAKE_MS, so a longer pause shows that the machine slept.
 AWAKE_MS = 20_000
@@ -53,7 +53,7 @@ class Taken:
     chunks       the data without the clients that are left out
     log_entries  the new log entries
     late         number of late samples and events
-    left_out     maps the name of a limit to the number of clients, samples and events left out because of this limit
+    left_out     number of clients, samples and events left out, by the name of the limit
     """
 
     chunks: Sequence[Chunk]
@@ -261,7 +261,7 @@ def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counte
 
 
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
-    """Return the watermark (epoch ms): the time, by the clocks of most clients, up to which the topics have been read.
+    """Return the watermark (epoch ms): the time up to which the topics have been read, by most clients' clocks.
 
     Each task that decoded a part of the batch reports the time up to which it has read. The watermark is the median of
     these times, weighted by the tasks' numbers of clients. So a partition with one client and a wrong clock has no

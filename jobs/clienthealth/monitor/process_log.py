@@ -130,8 +130,8 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
     """Keep in new thread dumps only threads that show a Kafka client, or that an earlier dump showed in poll().
 
-    The other threads move to the dump's field `others` if the process has clients that report only inside poll()
-    (`in_poll`). Otherwise they are dropped.
+    The other threads are dropped. But if clients of the process report only inside poll() (`in_poll`), these threads
+    move to the dump's field `others`.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -169,7 +169,7 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
 def horizons(
     state: BucketState, processes: Iterable[ProcessKey], settings: MonitorSettings
 ) -> Mapping[ProcessKey, float]:
-    """Return, by process, the time (epoch ms, by the clock of its log) up to which its windows are closed.
+    """Return for each process the time (epoch ms, by its log's clock) up to which its windows are closed.
 
     A closed window gets no new entries. The time is -inf for a process that has no log entries and is not in
     `state.ended`.

@@ -33,7 +33,8 @@ INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
 #: If a client reports an interval above this (ms), the monitor uses the median time between samples instead.
 USUAL_INTERVAL_MS = 15_000
-#: If a client's clock was set back by at most SET_BACK_MS, its samples are accepted again after STANDS_MS without one.
+#: After a client's clock was set back by at most SET_BACK_MS, its samples count as late. They are accepted again after
+#: STANDS_MS without an accepted sample.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
 
@@ -174,8 +175,8 @@ def renew_clients(state: BucketState) -> None:
 def intervals(state: BucketState) -> Floats:
     """Return each client's reporting interval (ms).
 
-    It is the interval that the client reports. If this or the mean time between its samples exceeds USUAL_INTERVAL_MS
-    (15 s), the median time between its samples is returned instead.
+    The client reports this interval. If the reported interval or the mean time between samples exceeds
+    USUAL_INTERVAL_MS (15 s), the median time is returned instead.
     """
     every = state.clients.every.astype(np.float64)
     client, ts = state.readings.client, state.readings.ts

@@ -2,8 +2,8 @@
 
 For a client that still reports, `LiveMode.recovered` decides. If the client stopped reporting, its incident stays open
 until the client's end is proved (`ends.has_ended`). The limit is `[absence] shown_seconds` after its last data. In two
-cases the incident stays open until the process stops logging: the client never reported, or its failure makes the
-process log all the time (`logs_on`).
+cases the incident stays open until the process stops logging. Either the client never reported, or its failure makes
+the process log all the time (`logs_on`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from clienthealth.monitor.adjust import explains
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.incidents import Change, Incidents, Transition
 
-#: A failure is over when no window has shown it or a symptom for this time (ms), if the mode's `recovered` returns
-#: False.
+#: If `recovered` returns False, a failure is over when no window has shown it or a symptom for this time (ms).
 NO_SYMPTOM_MS = 600_000
 #: If `recovered` returns True, a failure is over when no window has shown it for this time (ms).
 CALM_MS = 60_000

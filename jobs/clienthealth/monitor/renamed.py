@@ -1,9 +1,9 @@
 """Merge two entries of the state that describe the same client under two instance names.
 
 A client has two names if a metrics agent was redeployed, or if log and metrics name different instances. The first
-entry stops reporting. An entry with the same client id and another instance begins to report on the same host. If its
-counters continue where the first ones ended, both are one client, because a new process counts from zero. So the first
-client has not ended, and failures under both instances are one failure.
+entry stops reporting. An entry with the same client id and another instance begins to report on the same host. The
+counters of a new process begin at zero. So if the second entry's counters continue where the first entry's ended, both
+entries are one client. Then the first client has not ended, and failures under both instances are one failure.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 def assign(bucket: Bucket) -> list[Transition]:
     """Move open incidents to the clients to which they belong. Return the changes of incidents.
 
-    An incident without a client id belongs to the only client of its kind in the process. An incident of a client that
-    only the log names belongs to the client that reports with the same client id.
+    An incident without a client id belongs to the only client of its kind in the process. An incident of a client known
+    only from the log belongs to the reporting client with the same client id.
     """
     state = bucket.state
     names = {(ref.process, ref.client_id, ref.kind) for ref in state.all_clients} if state.former else set()

@@ -1,7 +1,7 @@
 """The state of a bucket of processes: what is remembered between two batches, and how it is saved as versioned bytes.
 
 The size of the state is bounded. Samples, events and dumps are kept as long as a window needs them. Of a departed
-client, the state keeps the open incidents and, for some time, a few facts (the fields of type `Memory`).
+client, the state keeps the open incidents. The fields of type `Memory` keep a few more facts for some time.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class GroupState(msgspec.Struct):
 
     client, members  the group and the number of its members, as in its newest sample
     partitions       topic, number and owner (None: unknown) of each partition in `data`
-    data             the bytes of an int64 matrix [observations, 6] in order of time: time (epoch ms), position in
+    data             an int64 matrix [observations, 6] as bytes, in order of time. Columns: time (epoch ms), position in
                      `partitions`, committed, end and start offset, time of the commit (-1: not known)
     newest_ms        time of the newest sample
     minute           the current minute's row for the history, not finished yet
@@ -203,19 +203,20 @@ class Kept(msgspec.Struct, kw_only=True):
     waiting   log entries that wait for their process's metrics
     waited_ms  how long (ms) `waiting` has had entries; pauses of the monitor do not count
 
-    The following fields have the type `Memory`. A key begins with a process (service, host). But in `groups`, a key is
-    the group's `Client.home`; in `shared`, a pair of times; in `ended` and `reported_once`, a hash (see `mark`).
+    The following fields have the type `Memory`. Most keys begin with a process (service, host). A key in `groups` is
+    the group's `Client.home`, in `shared` a pair of times. In `ended` and `reported_once`, a key is a hash (see
+    `mark`).
 
     groups    the consumer groups
     has_log_data  processes of which any log line or thread dump was read
-    lifecycle by process and client id: the log events of the client's start and end, each with the instance that
-              the line names ("": none)
+    lifecycle by process and client id: the log events of the client's start and end. Each event has the instance
+              that the line names ("": none)
     also_seen counts of log lines that show known issues, by process, instance, client id, kind and issue
     gone      recently departed clients, so that lines of their processes are not assigned to their successors
     former    clients that have an open incident but do not report: they stopped, or only log lines name them
     over      recently closed incidents, kept until the history has a row for each minute in which they were open
-    shared    spans (from, to) in which no client at all sent data; their length is subtracted from a
-              client's time without data (`departures.py`)
+    shared    spans (from, to) in which no client at all sent data. `departures.py` does not count them as a
+              client's silence
     ended     for each client or process that has ended: the newest time of its samples or logs
     reported_once  new clients that were not added at their first report, because of the limit `max_new_clients`
     """

@@ -35,7 +35,7 @@ class Published:
 
     changes   changes of incidents
     late      number of samples and log events that arrived after their windows had been closed
-    left_out  maps the name of a limit to the number of clients, samples or events left out because of this limit
+    left_out  number of clients, samples and events left out, by the name of the limit
     clients   number of clients and groups in the state
     skewed    number of clients with a wrong clock
     """
@@ -118,8 +118,8 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
-    # Keep log lines on a client's start and end for LIFECYCLE_MS (15 minutes), and longer while its process reports or
-    # logs.
+    # Keep log lines on a client's start and end for LIFECYCLE_MS (15 minutes). Keep them longer while its process
+    # reports or logs.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
     # The number of issues per process is limited, because a program may have a client id of its own in each thread.
     state.also_seen.evict(now_ms, 3_600_000, each=200)

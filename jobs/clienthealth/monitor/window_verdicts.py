@@ -35,7 +35,7 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 
 
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
-    """Return, for each window, True if a judge must examine it, and the reason for its verdict if no judge does.
+    """Return, for each window, whether a judge must examine it, and the reason for its verdict if not.
 
     The verdict is then `ok` if the reason is '', else `unknown`.
     """

@@ -20,8 +20,8 @@ import org.apache.hadoop.fs.permission.FsPermission;
 import org.codehaus.janino.Compiler;
 
 /**
- * Hadoop's local files, with the same files and checksums on the disk. Without its native library, which PySpark does
- * not have, Hadoop starts `chmod` and `readlink` for each file; this class calls java.nio instead.
+ * Hadoop's local files, with the same files and checksums on the disk. PySpark does not have Hadoop's native library.
+ * Without this library, Hadoop starts `chmod` and `readlink` for each file. This class calls java.nio instead.
  */
 public final class LocalFiles extends LocalFileSystem {
     public LocalFiles() {

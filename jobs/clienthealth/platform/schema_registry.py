@@ -65,8 +65,8 @@ class Schema:
 def schema(settings: RegistrySettings, number: int) -> Schema:
     """Return the schema with this number (its id in the registry).
 
-    Raises UnknownSchemaError if the registry has no such schema, and ServiceError if the registry does not answer or
-    rejects the login. Raises DependencyError if fastavro is missing, and SettingsError if a file named in [registry]
+    Raises UnknownSchemaError if the registry has no such schema. Raises ServiceError if the registry does not answer or
+    rejects the login. Raises DependencyError if fastavro is missing. Raises SettingsError if a file named in [registry]
     cannot be read.
     """
     try:

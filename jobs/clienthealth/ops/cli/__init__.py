@@ -128,9 +128,10 @@ class _OfCommand(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run a command and exit with its exit code; with 130 on Ctrl-C, 141 if the reader of the output is gone.
+    """Run a command and exit with its exit code.
 
-    A HealthError prints only its message, and sets the exit code. `argv`: None for this process's arguments.
+    The exit code is 130 on Ctrl-C, and 141 if the reader of the output is gone. A HealthError prints
+    only its message, and sets the exit code. `argv`: None for this process's arguments.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _defect

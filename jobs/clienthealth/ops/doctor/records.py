@@ -42,8 +42,8 @@ _EMPTY: Mapping[Stream, tuple[State, str]] = {
 CLOCK = "clock"
 #: If a sample's time is this much (s) ahead of our clock, the monitor may count the sample in a wrong minute.
 SKEW_WARNING_SECONDS = 5.0
-#: If all samples of a client are this much (s) older than their Kafka records, its clock is behind, or a collector
-#: delays the samples.
+#: The doctor warns if all samples of a client are this much (s) older than their Kafka records. Either the client's
+#: clock is behind, or a collector delays the samples.
 DELAY_WARNING_SECONDS = 30.0
 
 
