@@ -35,8 +35,8 @@ class Lines:
     """The lines of one record on the page /metrics, in parts.
 
     A line such as `kafka_client_up{service="orders",…} 1` has three parts: the metric's name with `{`, the labels of
-    the metric's scope, and the rest. `client`, `group` and `partition` contain the labels for
-    metrics of these three scopes. `ends`: for each metric of FAMILIES, one text with the third parts of all its lines.
+    the metric's scope, and the rest. `client`, `group` and `partition` contain the labels for metrics of these three
+    scopes. `ends`: for each metric of FAMILIES, one text with the third parts of all its lines.
     """
 
     client: str

@@ -75,7 +75,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @property
     def needs(self) -> str:
-        """Name of the indicator without which a record has no samples of this metric; '' if the metric needs none."""
+        """Name of the indicator that a record needs for samples of this metric; '' if none is needed."""
         return "lag" if self.lag else "" if self.onset else self.indicator.partition(".")[0]
 
     @cached_property

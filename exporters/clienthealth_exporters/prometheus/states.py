@@ -126,7 +126,7 @@ class States:
 
     A new record replaces its client's known record depending on their windows (the time spans that they judge):
 
-    - If the new record says that the client has gone, its window must not end before the known window begins.
+    - If the new record says that the client has gone, the new window must not end before the known window begins.
     - If only the known record says so, the new window must end more than `window_seconds` - `min_gap_seconds` later.
     - Otherwise the new window must not end earlier.
 

@@ -365,8 +365,8 @@ def contradicted(
 ) -> tuple[LogEvent, ...]:
     """Return the lines that the samples before and after them contradict; () for libraries except `java`.
 
-    `known`: returns the client's samples of a metric. `config`: the client's options. If samples contradict a line that
-    names no client, all lines of its log pattern and thread count as contradicted.
+    `known`: returns the client's samples of a metric. `config`: the client's options. A line may name no client. If
+    samples contradict such a line, all lines of the same log pattern and thread count as contradicted.
     """
 
     def place(event: LogEvent) -> tuple[str, object]:

@@ -1,10 +1,10 @@
 """Judge clients that stopped reporting.
 
 A client has departed after a time without data: three reporting intervals plus `[absence] watermark_seconds`. The three
-intervals count as at least `[absence] min_gap_seconds`. Its last sample and the log lines about its end are then
-judged, and the client leaves the state. Its open incidents stay until data proves that the client has ended
-(`ends.has_ended`), at most for `[absence] shown_seconds`. Missing data alone proves nothing: a hanging process pushes
-no metrics, and a metrics agent can fail while its client runs.
+intervals count as at least `[absence] min_gap_seconds`. The client's last sample and the log lines about its end are
+then judged, and the client leaves the state. The client's open incidents stay until data proves that the client has
+ended (`ends.has_ended`), at most for `[absence] shown_seconds`. Missing data alone proves nothing. A hanging process
+pushes no metrics, and a metrics agent can fail while its client runs.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
 
 
 def departure(bucket: Bucket, number: int) -> ClientWindow:
-    """Return the window that shows a client's end: its last samples, and the log lines about its start and end."""
+    """Return the window of a client's end: the last samples, and the log lines about start and end."""
     state = bucket.state
     client, clients = state.all_clients[number], state.clients
     first, last = int(clients.first[number]), int(clients.last[number])

@@ -190,7 +190,7 @@ class Incidents:
         return [closed, *self._enter(client, incident.verdict, incident.seen_ms, incident.offset_ms)]
 
     def seen(self, key: str, mode: str, ts_ms: int) -> None:
-        """Prolong a client's incident of a mode to `ts_ms`, the end of a window that shows a symptom of the mode."""
+        """Prolong a client's incident to `ts_ms`, the end of a window that shows a symptom of the incident's mode."""
         incident = self.of_client(key).get(mode)
         if incident and ts_ms > incident.seen_ms:
             self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms, forgiven_ms=0)

@@ -49,7 +49,7 @@ class Start(NamedTuple):
 
 @cache
 def telling(*lives: LifeEvent) -> frozenset[str]:
-    """Return the ids of log patterns that show one of the events `lives` of a client, such as "begins" or "closed".
+    """Return the ids of log patterns that show one of the events `lives`, such as "begins" or "closed".
 
     Without arguments, return the ids of the patterns that show any event in a client's life.
     """

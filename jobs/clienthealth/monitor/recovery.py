@@ -1,9 +1,9 @@
 """Decide when an incident is over: on evidence that the client recovered or ended, never because evidence is missing.
 
 For a client that still reports, `LiveMode.recovered` decides. If the client stopped reporting, its incident stays open
-until the client's end is proved (`ends.has_ended`). The limit is `[absence] shown_seconds` after its last data. In two
-cases the incident stays open until the process stops logging. Either the client never reported, or its failure makes
-the process log all the time (`logs_on`).
+until the client's end is proved (`ends.has_ended`). Without a proof, the incident closes `[absence] shown_seconds`
+after the client's last data. In two cases the incident stays open until the process stops logging. Either the client
+never reported, or its failure makes the process log all the time (`logs_on`).
 """
 
 from __future__ import annotations

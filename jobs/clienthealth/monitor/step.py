@@ -121,7 +121,7 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     # Keep log lines on a client's start and end for LIFECYCLE_MS (15 minutes). Keep them longer while its process
     # reports or logs.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
-    # The number of issues per process is limited, because a program may have a client id of its own in each thread.
+    # Limit the issues per process: a program may have a separate client id in each thread.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
     # Keep closed incidents for 15 minutes: then the history has the rows of all minutes in which they were open.
     state.over.evict(now_ms, 900_000)

@@ -59,7 +59,7 @@ class Reread(Generic[_T]):
     """Content from files, which is read again after a file has changed. Thread-safe.
 
     `read`: reads and returns the content. If `read` fails after a change, the previous content stays in force.
-    `former`: content to use if the first call of `read` fails; without `former`, the error of this call is raised.
+    `former`: content to use if the first call of `read` fails. Without `former`, the error of this call is raised.
     `readable`: False if the last call of `read` failed. `what`: name of the content in the log.
     """
 
