@@ -1,4 +1,4 @@
-"""Compute the labels that all series and rules of an installation have, and the URLs to which its alerts link."""
+"""Compute the labels of an installation's series and rules, and the URLs to which its alerts link."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
 
 
 def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
-    """Return the base URL of the runbooks without a trailing slash: by default a path below the status page's URL.
+    """Return the base URL of the runbooks, without a trailing slash. The default is a path below the status page.
 
     `status_page`: URL of the status page, by default the configured one. '.' gives relative links.
     """
@@ -72,7 +72,7 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 
 
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
-    """Return a function that takes a client, and returns True if the client has series of its own even while healthy.
+    """Return a function that tells whether a client has series of its own even while healthy.
 
     With `client_series` = "all" every client has such series. With "unhealthy", a glob in `named_clients` must match
     the client's `service/client_id`.

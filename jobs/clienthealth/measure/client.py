@@ -123,9 +123,9 @@ def minute_figures(w: Windows) -> list[dict[str, Any]]:
 
 
 def per_second(w: Windows, total: str) -> Floats:
-    """Return, for each window, the rate (per second) of the counter `total` from its first to its last known value.
+    """Return the rate (per second) of the counter `total` between its first and last known value in each window.
 
-    The rate is NaN with fewer than two known values, or if the last value is below the first (a reset of the counter).
+    The rate is NaN with fewer than two known values, or after a reset (last value below the first).
     """
     column, grown = w.column(total), w.grown(total)
     first, last = column.first_row(w.lo, w.hi), column.last_row(w.lo, w.hi)
@@ -142,7 +142,7 @@ def _totals(w: Windows) -> Column:
 
 
 def _positive(values: Floats) -> Floats:
-    """Replace values ≤ 0 by NaN: Java clients before 1.0 report an average of 0 until they have sent a batch."""
+    """Replace values ≤ 0 by NaN. Before the first batch, Java clients older than 1.0 report an average of 0."""
     return np.where(values > 0, values, np.nan)
 
 

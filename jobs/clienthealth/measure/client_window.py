@@ -14,7 +14,7 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: The rules also see what a client reported in the LEAD_MS ms before a window, to find causes of the window's events.
+#: The rules also see the LEAD_MS ms before a window, where causes of the window's events may be.
 LEAD_MS = 30_000
 
 
@@ -31,7 +31,7 @@ class ClientWindow:
     has_log_data      True if a log line or dump of the process was ever read
     departed_ms       time of the last sample (without samples: log line) of a client that stopped reporting; else None
     spoke_ms          time of the newest log line or dump that proves that the process ran on without samples; else None
-    outlived          False if the input of `diagnose` ends too soon after the last sample to show that it was the last
+    outlived          False if the input of `diagnose` ends so soon after the last sample that more may have followed
     alive             signs that the process ran when samples were overdue: the newest of each kind of evidence
     ends_ms           time of the client's last sample in `diagnose`, which knows all data; elsewhere None
     rows              returns the table from which the samples were made; None if there is no such table
@@ -99,7 +99,7 @@ class ClientWindow:
 
 
 def about(window: ClientWindow) -> About:
-    """Return options and group of the window's client, and whether a log line or dump of its process was ever read."""
+    """Return the client's options and group, and whether a log line or dump of its process was ever read."""
     has_log_data = window.has_log_data or bool(window.logs or window.dumps or window.earlier_dumps)
     return About(window.config, window.client.group or window.client.client_id, has_log_data)
 

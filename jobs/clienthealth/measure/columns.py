@@ -1,4 +1,4 @@
-"""Tables of named columns, and a column that answers queries (first, last, count) for many spans of rows at once."""
+"""Tables of named columns. A `Column` answers queries (first, last, count) for many spans of rows at once."""
 
 from __future__ import annotations
 
@@ -165,11 +165,11 @@ class Column:
         return self._known[self._last(lo, hi)] if self.reported else unknown(len(lo))
 
     def first_row(self, lo: Ints, hi: Ints) -> Ints:
-        """Return, for each span, the number of its first row that has a value; -1 if no row has one."""
+        """Return the number of the first row with a value in each span; -1 if there is none."""
         return np.append(self.reported_rows, -1)[self._first(lo, hi)]
 
     def last_row(self, lo: Ints, hi: Ints) -> Ints:
-        """Return, for each span, the number of its last row that has a value; -1 if no row has one."""
+        """Return the number of the last row with a value in each span; -1 if there is none."""
         return np.append(self.reported_rows, -1)[self._last(lo, hi)]
 
     def from_last(self, lo: Ints, hi: Ints, back: int) -> Floats:
@@ -201,7 +201,7 @@ class Column:
     def still(self) -> tuple[Ints, Ints]:
         """All runs of two or more equal known values: (starts, exclusive ends) as indices in `_known`.
 
-        A run may go on into the rows of the next client, so callers must cut it where a client's rows end.
+        A run may go on into the next client's rows. Callers must cut the run where a client's rows end.
         """
         same = np.append(False, self._known[1:] == self._known[:-1])
         change = np.flatnonzero(same[1:] != same[:-1])
@@ -220,7 +220,7 @@ def spread(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
 
 
 def begins(*columns: NDArray[Any]) -> Bools:
-    """Return one flag per row: True for the first row, and for rows that differ from the previous row in any column."""
+    """Return one flag per row: False if the row equals the previous row in all columns, else True."""
     differs = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return np.append(True, differs)[: len(columns[0])]
 

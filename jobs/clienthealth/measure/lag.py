@@ -1,14 +1,14 @@
-"""Compute the lag of consumer groups in records and in seconds, and the state of each group and of its partitions.
+"""Compute the lag of consumer groups in records and seconds, and the states of groups and partitions.
 
 The input is one window of samples, each with a committed and an end offset. The committed offset is read before the end
-offset, so a commit between the two reads makes the lag too great, never negative. If the end offset falls, the topic
-was deleted and created again, so earlier samples are ignored. Every number in a result is finite and ≥ 0, or None.
+offset. So a commit between the two reads makes the lag too great, never negative. A lower end offset than before shows
+that the topic was created again. Earlier samples are then ignored. Every number in a result is finite and ≥ 0, or None.
 
-Lag in seconds is the time since the first unread record was produced. This lag is derived from the end offset over
-time: an end offset of 200 at noon means that record 199 existed at noon and record 200 did not. Between two such points
-the time of production is interpolated. For a record older than the oldest point, this time is extrapolated with the
-average rate of the whole history. This method comes from kafka-lag-exporter; the limit of extrapolation,
-`max_extrapolation_seconds`, comes from Datadog's agent.
+Lag in seconds is the time since the first unread record was produced. This lag is derived from samples of the end
+offset. An end offset of 200 at noon means that record 199 existed at noon and record 200 did not. Between two samples,
+the time of production is interpolated. Before the oldest sample, this time is extrapolated with the average rate of the
+whole history. This method comes from kafka-lag-exporter; the limit of extrapolation, `max_extrapolation_seconds`, comes
+from Datadog's agent.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] 
 def seconds_behind(
     history: Sequence[Point], offset: int, now_ms: float, max_extrapolation_seconds: float
 ) -> tuple[float | None, Quality]:
-    """Return the age (s) at `now_ms` of the first unread record, None if unknown, and how the age was found.
+    """Return (age, quality): the age (s) of the first unread record, None if unknown, and how it was found.
 
     `offset`: offset of the first unread record. `history`: end offsets in order of time (epoch ms); they never fall. An
     extrapolated time of production is at most `max_extrapolation_seconds` before the first point. If every record is

@@ -6,11 +6,11 @@ only while the lag exceeds the tolerated lag. Where Burrow judged wrongly in tes
 - With fewer than three commits (`min_commits`) the state is UNKNOWN until half of `[lag] window_seconds` passes without
   a commit. Burrow reports STOP a millisecond after a single commit.
 - If the end offset does not move, the state is IDLE, never STOP.
-- STOP needs a time without commits: three usual commit intervals (`stop_gaps`), at least 60 s (`stop_min_seconds`) and
-  at most half of `window_seconds`. This time counts only while records were unread. So a consumer that commits only
-  when data comes does not look stopped on a slow topic.
+- STOP needs three usual commit intervals (`stop_gaps`) without a commit. This time is at least 60 s
+  (`stop_min_seconds`) and at most half of `window_seconds`. Only time with unread records counts. So a consumer that
+  commits only when data comes does not look stopped on a slow topic.
 - WARN uses a robust slope of the lag (Theil–Sen), so that one lower sample does not hide a climb.
-- If commits stop while a member of the group owns the partition, the state is STALL: the member is present and makes
+- If commits stop while a member of the group owns the partition, the state is STALL. This member is present, but makes
   no progress.
 """
 
@@ -32,7 +32,7 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: A lag counts as climbing if at most FALLING_SHARE of all pairs of commits show a lower lag at the later commit. One
+#: A climbing lag is greater at the later commit in all pairs of commits, except for at most FALLING_SHARE of them. One
 #: outlier among ten commits is in a fifth of the pairs.
 FALLING_SHARE = 0.2
 
@@ -88,8 +88,8 @@ def state(known: Known, limits: LagSettings) -> State:
 def stop_seconds(commits: Sequence[Commit], gap_seconds: float | None, limits: LagSettings) -> float:
     """Return the seconds without a commit after which a consumer counts as stopped.
 
-    The result is `stop_gaps` times the usual gap between commits, at least `stop_min_seconds` and at most half of
-    `window_seconds` (all in `limits`). With fewer than `min_commits` commits, the result is half of `window_seconds`.
+    The result is `limits.stop_gaps` times the usual gap between commits. The minimum is `stop_min_seconds`, the maximum
+    half of `window_seconds`. With fewer than `min_commits` commits, the result is half of `window_seconds`.
     `gap_seconds`: the usual gap; None to compute it from `commits`.
     """
     longest = limits.window_seconds / 2
@@ -120,7 +120,7 @@ def rewound(commits: Sequence[Commit]) -> bool:
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
     """True if values rise steadily and by more than `dead_band` per second (Theil–Sen slope).
 
-    Steadily: in at most a fifth (FALLING_SHARE) of all pairs of points, the later value is not the greater one.
+    Steadily: in at least four fifths of all pairs of points, the later value is the greater one (FALLING_SHARE).
     `points`: (time in s, value), in order of time.
     """
     apart = ((earlier, later) for earlier, later in combinations(points, 2) if later[0] > earlier[0])

@@ -1,6 +1,6 @@
 """Pack decoded data into one chunk per bucket (`packed.py`), with the time at which each client last reported.
 
-A client's clock may be wrong, so its times are compared with the times of neighbouring records of other clients
+A client's clock may be wrong. So its times are compared with those of neighbouring records in the topic
 (`topic_clock`).
 """
 
@@ -33,8 +33,8 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: A client's clock counts as wrong if a record's time is more than SKEW_MS (ms) from the time of its block. A block has
-#: NEIGHBOURS records; `topic_clock` computes its time.
+#: A client's clock counts as wrong if its record's time differs from the block's time by more than SKEW_MS (ms).
+#: A block has NEIGHBOURS records; `topic_clock` computes its time.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
@@ -43,9 +43,9 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
     least NEIGHBOURS (64) consecutive records; if there are fewer records, they are one block. The time of a block is
-    the median of its clients' newest times, but at least the previous block's time. The duration of a block begins when
-    a third of its clients have a record in it, and ends at the block's time. A record counts as late only if it
-    precedes its block's time by more than the duration.
+    the median of its clients' newest times, but at least the previous block's time. The duration of a block ends at the
+    block's time. The duration begins when a third of the clients have a record in the block. A record counts as late
+    only if it precedes its block's time by more than the duration.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -77,8 +77,8 @@ class Slot:
     """Where a client, its options and its last topic are in the chunk that is being filled.
 
     pack, pad  the function that packs a sample of the client into bytes, and the bytes to append to its result
-    round      how often `Packer.chunks` had been called when the slot was filled; the indices below are valid until the
-           next call
+    round      number of calls of `Packer.chunks` before the slot was filled. The indices below are valid until the next
+           call.
     at         index of the client in the chunk's `all_clients`
     config     the client's newest options; their index in the chunk's `configs` is `config_at`, -1 without options
     topic      the topic of the client's last record; its index in the chunk's `names` is `topic_at`
@@ -101,8 +101,8 @@ class Packer:
     """Collects decoded data in one chunk per bucket.
 
     `log_times`: maps a process (service, host) to the time of its newest log line or dump (epoch ms). `clock`:
-    (watermark of this packer's data in epoch ms, number of clients from which the watermark was computed); None until
-    `chunks` was called with data.
+    (watermark of this packer's data in epoch ms, number of clients that determine it). The clock is None until `chunks`
+    was called with data.
     """
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:

@@ -5,8 +5,8 @@ shares. kafka-python 3 has no limit, so its buffer is never full.
 
 Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client reports this
 time (`callback-time-*`: measured). For other Java clients, callback latency is derived from the time that the I/O
-thread spends outside Kafka's `Selector`, because callbacks run there. A stretch is the time from one sample to the
-next. In the two formulas, each Δ is summed over all stretches in which `select-total` grew:
+thread spends outside Kafka's `Selector`. Callbacks run in this time. A stretch is the time from one sample to the next.
+In the two formulas, each Δ is summed over all stretches in which `select-total` grew:
 
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
@@ -69,7 +69,7 @@ def seconds_to_full(w: Windows) -> Floats:
     The buffer's used share is extrapolated with its least-squares slope over the window.
     """
     used, seconds = used_ratios(w), unknown(len(w))
-    # The slope can be positive only if the buffer's used share rose at least once from one sample to the next.
+    # The slope can be positive only if the used share rose between two samples.
     rising = np.flatnonzero((w.count(used) >= MIN_READINGS) & w.rose(used))
     if len(rising):
         w = w.at(rising)
@@ -116,8 +116,8 @@ class Busy(NamedTuple):
 def io_thread_busy_ratio(w: Windows) -> Floats:
     """Return, for each window, the share of time (0 to 1) that the I/O thread spent outside Kafka's `Selector`.
 
-    The share is 1 if undelivered records waited and the I/O thread did not return to the selector in the whole window.
-    An unknown share is NaN.
+    The share is 1 if records waited and the I/O thread never returned to the selector in the window. An unknown share
+    is NaN.
     """
     return _busy(w).ratio
 
@@ -173,7 +173,7 @@ def _change(values: Floats) -> Floats:
 class Stalls(NamedTuple):
     """The time since the producer's latest delivery, one element per window.
 
-    since    the row (sample) at which the number of deliveries reached its maximum in the window; -1 if unknown
+    since    the row (sample) of the latest delivery in the window; -1 if unknown
     seconds  time from that row to the window's last row; 0 if nothing proves that records waited (see `stalls`)
     """
 
@@ -226,9 +226,9 @@ def failed_since(w: Windows, since: Ints) -> Bools:
 def stalls(w: Windows) -> Stalls:
     """Return, for each window, the row (sample) of the latest delivery, and for how many seconds records waited since.
 
-    The seconds are 0 unless two conditions hold: records waited at every sample after that row, and the window has at
-    least MIN_READINGS samples from that row on. Some clients have no counter of deliveries (kafka-python, Java before
-    1.0). Then brokers' answers count as deliveries (`answers`), and a first failed record shows that records waited.
+    The seconds are 0 unless records waited at every sample after that row. The seconds are also 0 with fewer than
+    MIN_READINGS samples from that row on. Some clients have no counter of deliveries (kafka-python, Java before 1.0).
+    Then brokers' answers count as deliveries (`answers`), and a first failed record shows that records waited.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))
@@ -243,7 +243,7 @@ def stalls(w: Windows) -> Stalls:
     counted = ~np.isnan(first)
     since = np.where(counted, first, -1).astype(np.int64)
     calm = Column(np.where(waiting(w), np.nan, 1.0))
-    # Records stay undelivered if records wait at every sample after the row `since`, or if one fails after that row.
+    # Records stay undelivered if some wait at every sample after row `since`, or if one fails after it.
     undelivered = (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) | (~counts & failed_since(w, since))
     stands_still = counted & undelivered & (w.hi - since > MIN_READINGS - 1)
     return Stalls(since, np.where(stands_still, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0))

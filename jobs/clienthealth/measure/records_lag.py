@@ -1,7 +1,7 @@
 """Judge the lag that a consumer itself reports (`records-lag`), even if the consumer never commits.
 
-A consumer that no longer fetches does not know its lag: an old Scala consumer with a full queue keeps reporting 0. The
-first rule that applies gives a partition's state:
+A consumer that no longer fetches does not know its lag. For example, an old Scala consumer with a full queue keeps
+reporting 0. The first rule that applies gives a partition's state:
 
 1. UNKNOWN if the consumer does not fetch
 2. OK if the lag is tolerated
@@ -100,7 +100,7 @@ def lags(w: Windows) -> Lags:
 
 
 def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
-    """Return, for each window, a list of JSON objects: one for each partition with a reported lag in the last sample.
+    """Return, for each window, one JSON object per partition whose lag the last sample reports.
 
     Fields: topic, partition, records, seconds, quality, state, paused. `quality`: exact, or unknown if the client does
     not fetch. `records`: absent if the quality is unknown. `seconds`: 0 if the lag is 0, else absent.

@@ -1,4 +1,4 @@
-"""Windows of samples as arrays, so that one call evaluates an indicator or a failure mode for thousands of windows.
+"""Windows of samples as arrays. One call evaluates an indicator or a failure mode for thousands of windows.
 
 All samples are in one table. A window is a span [lo, hi) of the table's rows. A result is an array with one element per
 window.
@@ -119,7 +119,7 @@ class Windows:
         return selected
 
     def alone(self, at: int) -> Windows:
-        """Return window `at` with a table of only its own samples; row r is the window's r-th sample (from 0)."""
+        """Return window `at` with a table of only its own samples. Row 0 is the window's first sample."""
         lo, hi, which = int(self.lo[at]), int(self.hi[at]), int(self._which[at])
         parts = self.parts.at(slice(self.part_begin[lo], self.part_begin[hi]))
         rows = Rows(self.ts[lo:hi], self.values[lo:hi], replace(parts, row=parts.row - lo), self.names)
@@ -154,7 +154,7 @@ class Windows:
         return known.alone(at, int(whole.lo[at])) if hasattr(known, "alone") else None
 
     def column(self, name: str) -> Column:
-        """Return the column of a metric over all rows; its values are NaN if this kind of client lacks the metric."""
+        """Return the column of a metric over all rows; all NaN if this kind of client lacks the metric."""
         if (column := self._columns.get(name)) is None:
             at = POSITION.get(self.kind or "", {}).get(name)
             if at is None:
@@ -294,12 +294,12 @@ class Windows:
     def option(self, name: str, windows: Ints | None = None) -> Floats:
         """Return the client option `name` for each window. `windows`: indexes of the windows, None for all.
 
-        The value is NaN if the option is absent, or is not an integer from 0 to 2³¹ − 1.
+        The value is NaN unless the option is an integer from 0 to 2³¹ − 1.
         """
         return np.array([option(client.config.get(name)) for client in self.about(windows)], np.float64)
 
     def has_log_data(self, windows: Ints) -> Bools:
-        """Return, per element of `windows`, whether any log line or dump of the client's process has been read so far.
+        """Return, per element of `windows`, whether a log line or dump of the client's process was ever read.
 
         Without such data, the absence of a log line proves nothing.
         """
@@ -315,7 +315,7 @@ class Windows:
         return self.parts.values[:, TOPIC_POSITION[name]]
 
     def summed(self, name: str) -> Floats:
-        """Return, for each sample, the sum over all topics of a metric that is reported per topic; NaN if unknown."""
+        """Return the sum of a metric over all topics of each sample; NaN if unknown."""
         values, begin, end = self.of_topics(name), self.part_begin[:-1], self.part_begin[1:]
         counts = counted(~np.isnan(values))
         sums = np.concatenate([[0.0], np.cumsum(or_zero(values))])

@@ -101,7 +101,7 @@ def evidence_from_json(row: Mapping[str, Any]) -> Evidence:
 
 
 def seen_json(seen: Seen) -> dict[str, Any]:
-    """Return a known issue as a JSON object; `first` and `last` are the times (epoch ms) of its first and last line."""
+    """Return a known issue as a JSON object. `first`, `last`: times (epoch ms) of its first and last line."""
     return dict(msgspec.to_builtins(seen))
 
 
@@ -117,8 +117,8 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     client, verdicts  encoded JSON, from the functions `encoded` and `verdicts_json`
     window_*          the window that was judged; for a consumer group the window from which its lag was computed
     samples           number of the client's samples in the window
-    worst             the worst status of the client's modes (function `worst`); for a group `ok` while its lag is
-                      tolerated, else `unknown`
+    worst             the worst status of the client's modes (function `worst`). A group is `ok` while its lag is
+                      tolerated, else `unknown`.
     last_seen         time of the client's newest data
     departed          True if the client is gone
     config            the client's options
@@ -277,7 +277,7 @@ def strict(value: bytes) -> bytes:
 
 
 def aged(value: bytes, reason: str) -> bytes:
-    """Return the record of a client that sends no newer data, without the statements that may no longer be true.
+    """Return the last record of a silent client without the statements that may no longer be true.
 
     Verdicts that are `ok` become `unknown`, with `reason` as their reason. The indicators are removed. Failures stay,
     because only evidence ends them.

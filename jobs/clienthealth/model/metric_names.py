@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from clienthealth.model.metrics import SPELLINGS
 
-#: Maps an MBean group (the key property `type`) of the Java client to the attributes that are read from it.
+#: Maps each MBean group of the Java client (key property `type`) to the attributes that are read.
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
-#: Maps our name of a metric to the names that older Java clients use, with the same meaning and unit.
+#: Maps our name of a metric to its names in older Java clients. Meaning and unit are the same.
 FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
-#: Maps our name of a metric to (path, factor): the path in librdkafka's statistics, and the factor to our unit.
+#: Maps our name of a metric to (path in librdkafka's statistics, factor to our unit).
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
 #: Maps our name of a metric to the path in librdkafka's statistics of a partition (`topics.*.partitions.*`).
 LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]

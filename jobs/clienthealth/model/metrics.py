@@ -32,7 +32,7 @@ _EXACT = 2.0**53
 LARGEST: Mapping[str, float] = {
     **dict.fromkeys(("1", "1/s", "records", "records/s", "bytes", "offset"), _EXACT),
     **dict.fromkeys(("chunks", "threads", "id of a broker"), MAX_INT),
-    # A ratio may be a sum over threads that wait at the same time, so it can be above 1.
+    # A ratio can be above 1, as the sum over several waiting threads.
     "ratio": 1e6,
     "s": LATEST_MS / 1000,
     "ms": LATEST_MS,

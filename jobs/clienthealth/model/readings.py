@@ -52,12 +52,12 @@ class LogEvent:
     """A log line that matches a log pattern. `signature`: the pattern's id; `captures`: the pattern's named groups.
 
     `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line in which the
-    match begins, cut to 500 characters; it may be a line of the stack trace. `repeats`: the number of similar lines
+    match begins, cut to 500 characters. This line may belong to the stack trace. `repeats`: the number of similar lines
     merged into this event. `kind`: the kind of client, if a field of the record names the kind.
 
-    `own`: True if the line certainly comes from a client in the program that wrote the log; False, for example, if a
-    text quotes the line. `copied`: True if an application's text precedes the client's name, which shows that an
-    application copied the line.
+    `own`: True if the line certainly comes from a client in the program that wrote the log. `own` is False if, for
+    example, a text quotes the line. `copied`: True if an application's text precedes the client's name, which shows
+    that an application copied the line.
     """
 
     ts_ms: int
@@ -118,7 +118,7 @@ class ThreadDump:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Evidence that a process runs: a line of its log, a thread dump, or a sample of another client of the process.
+    """Evidence that a process runs: a line of its log, a thread dump, or a sample of another of its clients.
 
     `ts_ms`: time of the evidence (epoch ms). `text`: a noun phrase for the evidence, to be put into a sentence.
     `source`: the input record, None if unknown.

@@ -54,7 +54,7 @@ Part = tuple[str, int | None, str | None]
 
 
 class Subject(NamedTuple):
-    """What a value measures: a client, a topic of the client (or a partition or thread of that topic), or a broker.
+    """What a value measures: a client, a topic (or its partition or thread), or a broker.
 
     client_id  None if the value itself names no client; then the client id in `Samples.process` is used
     kind       kind of the client; None if the value is not a Kafka client's
@@ -72,7 +72,7 @@ class Subject(NamedTuple):
 class Samples:
     """The metric values of one process at one moment.
 
-    process    the fields that all clients of the process share; a client may have a version and a group of its own
+    process    the fields that all clients of the process share. A client may have another version and group.
     ts_ms, interval_ms, delta  copied to the fields of these names in every snapshot
     """
 
@@ -136,7 +136,7 @@ class Samples:
         """Return one snapshot per client.
 
         rolled_up  True to compute a client's missing values from its topics
-        whole      True if the record has the values of all of a client's brokers, to determine the slowest broker
+        whole      True if the record has the values of all of a client's brokers, so that the slowest is known
         """
         version = self.version or max(self._versions.values(), default=None)
         result = []
@@ -174,7 +174,7 @@ class Processes:
         self.broken = 0
 
     def at(self, ts_ms: int | None, process: Identity) -> Samples:
-        """Return the samples of a process at a moment (epoch ms, None if unknown), creating them at the first call."""
+        """Return the samples of a process at a moment (epoch ms, None if unknown). The first call creates them."""
         if (samples := self._samples.get((ts_ms, process))) is None:
             samples = self._samples[ts_ms, process] = Samples(ts_ms, process)
         return samples

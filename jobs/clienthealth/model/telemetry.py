@@ -117,9 +117,9 @@ class Dump(msgspec.Struct):
 
     what        a description of the program that wrote the dump
     threads     threads of Kafka clients and the thread DestroyJavaVM, then others with frames outside the JVM's classes
-    ts_ms       time of the dump (epoch ms), read as UTC if it names no time zone; None if the dump has no time
+    ts_ms       time of the dump (epoch ms), UTC if the dump names no time zone; None if unknown
     taken       the numbers, from 0, of the text's lines that belong to the dump
-    complete    True if the dump's last line is present, False if not; None if such dumps have no fixed last line
+    complete    whether the dump's last line is present; None if such dumps have no fixed last line
     deadlocked  the names of the threads that the JVM reports as deadlocked
     """
 
@@ -140,7 +140,7 @@ class LogLine(msgspec.Struct):
     numbers            line numbers of message and stack in the file, from 0; () if the entry came from a topic
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
-    explained          True if the line is in a text that explains errors; only known issues are then recognised in it
+    explained          True in a text that explains errors: only known issues are then recognised in the line
     narrated           True if the line is no log line, and its text has words of a person who reports a case
     beside_kafka       True if another line of the file names Kafka, so that this line may be a Kafka client's
     error              why the entry is unusable; None if it is usable

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: 2010-01-01, before Kafka existed: an earlier time has a wrong unit, or comes from a clock that was not set.
+#: 2010-01-01, before Kafka existed. An earlier time has a wrong unit, or its clock was not set.
 EARLIEST_MS = 1_262_304_000_000
 #: The largest time that Spark's timestamps and JavaScript's dates can both hold (year 9999).
 LATEST_MS = 253_402_300_799_999
@@ -29,7 +29,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 def measurement(value: Any) -> float | None:
-    """Return a measured value as float; None if `value` is not a JSON number, or if the number means unknown.
+    """Return a measured value as float; None if `value` is no JSON number, or means unknown.
 
     NaN and infinity (averages of no values) mean unknown. Negative numbers also mean unknown: -1 (never polled), -1001
     (no offset).
@@ -63,7 +63,7 @@ def all_known(values: Sequence[Any]) -> bool:
     if not _NUMBERS.issuperset(map(type, values)):
         return False
     try:
-        # If a value is NaN, the sum is NaN and the comparison is false; `min` alone could miss a NaN.
+        # A NaN makes the sum NaN and the comparison false. `min` alone could miss a NaN.
         return sum(values) < _LARGEST and min(values, default=0) >= 0
     except OverflowError:
         return False

@@ -106,7 +106,7 @@ def percent(ratio: float) -> str:
 def exact_percent(ratio: float, digits: int) -> str:
     """Format a ratio as a percentage with `digits` decimals.
 
-    Rounding never gives 100 % for a ratio below 1, nor 0 % for a ratio above 0 (`< 0.01 %` instead).
+    A ratio below 1 never gives 100 %. A ratio above 0 never gives 0 %, but for example `< 0.01 %`.
     """
     text = f"{ratio * 100:.{digits}f}"
     step = 10.0**-digits
