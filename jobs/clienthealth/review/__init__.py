@@ -7,8 +7,8 @@ client-minute       a row of the table `minutes`: one client in one minute of UT
 healthy             a client-minute with the status `ok` or `partial`. `partial`: no failure was found, but not every
                     mode could be judged. Partial minutes count as healthy, because a fleet without logs has no other
                     minutes. The review also shows the number of partial minutes
-unhealthy           a client-minute with the status `suspected` or `confirmed`; both spend the error budget in full,
-                    because a failing client does harm even if no thread dump proves the failure
+unhealthy           a client-minute with the status `suspected` or `confirmed`. Both spend the error budget in full. A
+                    failing client does harm even if no thread dump proves the failure
 unknown             a client-minute that could not be judged. It is neither healthy nor unhealthy, and is in no ratio
 observed            healthy + unhealthy
 SLI                 healthy / observed; no value if nothing was observed
@@ -19,5 +19,5 @@ records lost        minimum and maximum number of records that clients accepted 
 watched             a minute of UTC with a row in the table `quality`: the monitor read data in it
 gap                 a minute that was not watched. In a gap, a client is neither healthy nor unhealthy
 
-The same history and options give the same bytes, because only integers are added up and every sort has a tie-breaker.
+Only integers are added up, and every sort has a tie-breaker. So the same history and options give the same bytes.
 """

@@ -23,7 +23,7 @@ TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the lowest class that, together with all lower classes, has at least `share` (0 to 1) of all counts.
+    """Return the lowest class up to which at least `share` (0 to 1) of all counts lie.
 
     `histogram` maps each class to its count. Returns None if there are no counts.
     """

@@ -7,7 +7,7 @@ Ratios are cut to thousandths and lag to whole records before they are summed. S
 order in which partitions arrive.
 
 Spark sorts all rows to compute a maximum of strings. So `clients` first groups the rows by the client's key and all
-strings, and then the few resulting rows by the key. This is six times as fast as grouping once.
+strings. The few resulting rows are then grouped by the key. Two steps are six times as fast as one.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class Team(NamedTuple):
     """A team's services and pages (alerts that called a person). `name` is '' for services without a team.
 
     missed  services that overspent the error budget of the reviewed period
-    frozen  services that overspent the error budget of all periods of the trend: only changes that make them more
+    frozen  services that overspent the error budget of all periods of the trend. Only changes that make them more
             reliable are allowed
     """
 

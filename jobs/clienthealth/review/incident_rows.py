@@ -29,7 +29,7 @@ THEME = ("mode", "cause", "topic")
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
 #: LOSING: modes in which a failure implies lost records, even if no counter shows the loss.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
-#: An incident is flapping if it begins within this time (s) after the client's previous incident in this mode ended.
+#: A flapping incident begins within this time (s) after the client's previous incident in its mode ended.
 FLAP_SECONDS = 1800
 
 

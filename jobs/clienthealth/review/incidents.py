@@ -125,8 +125,8 @@ def cleared(touching: DataFrame, links: Links) -> list[Incident]:
 
 #: Time (s) for which an alert fires after its condition has ended. A new failure in this time continues the alert.
 HOLD_SECONDS = 300
-#: If at least FLEET_SERVICES services begin to fail within FLEET_WITHIN, a single alert pages for all of them, and the
-#: review counts one page.
+#: If at least FLEET_SERVICES services begin to fail within FLEET_WITHIN, a single alert pages for all of them. The
+#: review then counts one page.
 FLEET_SERVICES, FLEET_WITHIN = 10, timedelta(minutes=10)
 
 

@@ -61,7 +61,7 @@ class Theme:
 
     `seconds`: duration of all incidents inside the period, added up. `detect`: median seconds from an incident's onset
     to its detection. `clear`: median seconds from detection to end. `lost_records`, `lost_bytes`: sum of all losses in
-    this unit; None if nothing was lost, or if a loss is unknown in this unit.
+    this unit; None if nothing was lost, or an amount is unknown.
     """
 
     mode: str
@@ -123,8 +123,8 @@ class Alert:
     """The alert for one mode and severity in the period. An episode is a time in which the alert fires for one client.
 
     count    number of episodes
-    flaps    number of episodes of flapping incidents: an incident flaps if it begins within half an hour after the
-             client's previous incident in this mode ended
+    flaps    number of episodes of flapping incidents. A flapping incident begins within half an hour after the client's
+             previous incident in this mode ended
     seconds  firing time of all episodes inside the period, added up
     clear    median duration (s) of the episodes that have ended; None if none has ended
     """
@@ -196,8 +196,7 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class KnownBugs:
-    """A service's clients of one kind and library version, if this version has bugs that cause or imitate failure
-    modes.
+    """A service's clients of one kind and library version with bugs that cause or imitate failure modes.
 
     `clients`: number of these clients. `bugs`: names of the bugs. `upgrade_to`: next release without known bugs, or ''.
     """
@@ -339,7 +338,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Numbers of minutes by class (such as a range of lag), in this period (`now`) and the previous one (`before`)."""
+    """Numbers of minutes by class, such as a range of lag. `now`: this period; `before`: the previous period."""
 
     classes: tuple[str, ...]
     now: tuple[int, ...]
@@ -403,7 +402,7 @@ class Review:
 
 
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
-    """Make a part of a review from a query's row: each field gets the value of the column of the same name.
+    """Make a part of a review from a query's row. Each field gets the value of the column with its name.
 
     A null text becomes '', and epoch seconds become a time. A loss comes from two columns: the field's name with `_0`
     (minimum) and `_1` (maximum). `values`: the fields that are not in the row.

@@ -69,9 +69,9 @@ def period(begin: str | None, end: str | None, week: str | None, now: datetime) 
 
     The options take an ISO week (2026-W46). `begin` and `end` also take a month (2026-11), a quarter (2026-Q4), a date
     or a time (2026-11-16T08:30, UTC unless it names a zone). The period includes the day, week, month or quarter that
-    `end` names. `begin` alone means the week, month or quarter that it names, or the seven days from its date or time.
-    `end` alone means the seven days before its end. Without options, the period is the last full ISO week before `now`.
-    Raises InputError if an option is wrong or the period is empty.
+    `end` names. `begin` alone means the week, month or quarter that it names. A date or time as `begin` means the seven
+    days from then. `end` alone means the seven days before its end. Without options, the period is the last full ISO
+    week before `now`. Raises InputError if an option is wrong or the period is empty.
     """
     if week is not None:
         if begin is not None or end is not None:
@@ -97,7 +97,7 @@ def _checked(start: datetime, end: datetime) -> Period:
 
 
 def _bounds(text: str, option: str) -> tuple[datetime, datetime]:
-    """Return the first moment of the week, quarter, month or day that `text` names, and the first moment after it."""
+    """Return the start and the end (exclusive) of the week, quarter, month or day that `text` names."""
     try:
         if match := re.fullmatch(r"(\d{4})-?W(\d{2})", text):
             monday = _midnight(date.fromisocalendar(int(match[1]), int(match[2]), 1))
@@ -135,7 +135,7 @@ def history_of(newest: Period, count: int) -> Sequence[Period]:
 
 
 def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
-    """Return short names for headings: `W46` if `newest` is a week, else the day or time at which a period starts."""
+    """Return short names for headings: `W46` if `newest` is a week, else the start of each period."""
     if newest.is_week:
         return [f"W{p.start.isocalendar()[1]:02d}" for p in periods]
     return [f"{p.start:%H:%M}" if p.minutes < 1440 else f"{p.start.day} {p.start:%b}" for p in periods]

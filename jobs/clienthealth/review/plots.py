@@ -51,7 +51,7 @@ def _at(period: Period, moment: datetime) -> float:
 
 
 def _steps(period: Period, most: int) -> list[tuple[datetime, str]]:
-    """Return (start, name) of at most `most` steps of a usual length, such as an hour, that divide the period."""
+    """Return (start, name) of at most `most` steps, such as an hour each, that divide the period."""
     step = period.step(most)
     begins = [period.start + minute * MINUTE for minute in range(0, period.minutes, step)]
     return [(at, f"{at:%a} {at.day}" if step >= DAY // MINUTE else f"{at:%H:%M}") for at in begins]
@@ -146,7 +146,7 @@ def burn_down(review: Review) -> Markup:
 
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
-    """Return (start, end) of each column of the heat strip: at most ten columns (CELLS), one per day for a week."""
+    """Return (start, end) of the at most ten columns (CELLS) of the heat strip. A week has one column per day."""
     return list(pairwise([*(at for at, _ in _steps(review.period, CELLS)), review.period.end]))
 
 
@@ -216,9 +216,10 @@ def _length(count: int, most: int) -> float:
 
 
 def spark(slo: ServiceSlo, names: Sequence[str]) -> Markup:
-    """Return the trend of a service: one bar per period, as high as the spent share of the error budget (at most 1.5).
+    """Return the trend of a service, with one bar per period.
 
-    A hollow bar stands for a period without data. `names`: the names of the periods.
+    A bar's height is the spent share of the error budget (at most 1.5). A hollow bar stands for a period without data.
+    `names`: the names of the periods.
     """
     body = []
     for n, totals in enumerate(slo.periods):

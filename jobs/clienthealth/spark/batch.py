@@ -84,7 +84,7 @@ class Batch:
         self.guard.reads(batch_id)
         records = self._work(batch, batch_id)
         pause = self.settings.monitor.trigger_seconds - (time.monotonic() - begun)
-        # Even a small batch costs half a second of CPU, so after a small batch the monitor waits for more records.
+        # Even a small batch costs half a second of CPU. So after a small batch the monitor waits for more records.
         self.metrics.pause = 0.0
         if not self.guard.limit and pause > 0 and records < self.settings.monitor.max_offsets_per_trigger // 2:
             self.metrics.pause = pause

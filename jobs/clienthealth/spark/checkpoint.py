@@ -1,7 +1,7 @@
 """The checkpoint of the monitor's Spark query: planned and committed batches, and files that the monitor adds.
 
-Spark writes `offsets/<n>` when it has planned batch n, and `commits/<n>` when all results of the batch are written. If
-a batch was planned but not committed, the next start of the query repeats the batch with the same end offsets.
+Spark writes `offsets/<n>` when it has planned batch n, and `commits/<n>` when all results of the batch are written. A
+batch that was planned but not committed is repeated at the next start, with the same end offsets.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class Checkpoint(Files):
             self.write(FORM, str(form))
 
     def begin_ticks(self, now_ms: int) -> None:
-        """Set the start of the tick source to an earlier time if its ticks would be ahead of this machine's clock.
+        """Move the start of the tick source back if its ticks would be ahead of this machine's clock.
 
         The tick source counts the seconds since its start. Spark fails if the start plus the count is later than
-        `now_ms`, for example after a clock was set back.
+        `now_ms`. A clock that was set back causes this.
         """
         newest = self.newest
         begun = self.read(f"sources/{TICKS}/0")
@@ -188,7 +188,7 @@ _WORD = 0xFFFFFFFF
 
 
 def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
-    """Return a number for each bucket (a share of all processes): the key under which Spark stores the bucket's state.
+    """Return a number for each bucket of processes: the key under which Spark stores the bucket's state.
 
     The numbers depend on `shuffle_partitions`. A checkpoint keeps the value with which it began, so its numbers never
     change.

@@ -43,8 +43,8 @@ MOST = 250
 #: In batches with at least BURST lines, at most READ similar lines are decoded; the others are only counted.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
-#: Parts in which similar log lines without a Kafka key may differ: times (ISO 8601, its variants, epoch ms and longer),
-#: and the file offset that log shippers add.
+#: Similar log lines without a Kafka key may differ in these parts: times and the file offset that log shippers add.
+#: Times are in ISO 8601, its variants, or epoch ms and longer.
 _TIMES = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|\b[0-9]{13,}\b|\"offset\": ?[0-9]+"
     r"|\b[0-9]{2}:[0-9]{2}:[0-9]{2}[.,][0-9]+"
@@ -256,7 +256,7 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # Replace a time of arrival in the future with now: a producer may set a time that the history cannot store.
+        # Replace a time of arrival in the future with now. A producer may set a time that the history cannot store.
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         minutes = arrived // MINUTE_MS * MINUTE_MS
         late = arrived - times > 1000 * self.settings.monitor.watermark_seconds

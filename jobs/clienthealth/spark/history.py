@@ -5,7 +5,7 @@ verdicts  one row per change of an incident
 quality   counts of the monitor's input; in a minute without a row, the monitor read nothing
 
 Each commit to a table names the streaming query and the batch that made it. Only the first batch after a start can
-already be in a table, so the monitor searches the newest commits for this batch only. If a checkpoint is older than the
+already be in a table. So the monitor searches the newest commits only for this batch. If a checkpoint is older than the
 history, rows may come again in batches with other numbers. Such rows are compared with the table (`ReplayGuard`).
 """
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: Keep Delta's log and unused data files for a day, not 30 days: at each commit, Delta lists the folder of its log.
+#: Keep Delta's log and unused data files for a day, not 30 days. At each commit, Delta lists the folder of its log.
 #: Delta stores the minimum and maximum of the first four columns, among them those with times.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
@@ -71,8 +71,8 @@ TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "m
 class Origin:
     """The streaming query and the batch that wrote rows into the history.
 
-    `planned_ms`: the time (epoch ms) when the batch was planned, if a previous process may have written rows of this
-    batch; otherwise None.
+    `planned_ms`: when the batch was planned (epoch ms). None if no previous process can have written rows of this
+    batch.
     """
 
     query_id: str
@@ -88,7 +88,7 @@ class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
     Rows that arrive again have event times up to `until_ms` (epoch ms). Only commits up to `written_ms` (epoch ms) can
-    contain the first copies of such rows: later commits are from batches of the present checkpoint.
+    contain the first copies of such rows. Later commits are from batches of the present checkpoint.
     """
 
     until_ms: int
@@ -256,8 +256,8 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Replay
     rows.selectExpr(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
 
 
-#: For each table: the columns that a row and its repetition have in common, and the maximum difference (s) between the
-#: event times of the two rows.
+#: For each table: the columns in which a row and its repetition are equal. The number is the maximum difference (s)
+#: between the event times of the two rows.
 _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
     "minutes": ((*CLIENT_KEY, "kind"), 0),
     "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
@@ -290,7 +290,7 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
 
 minutes, verdicts = partial(_rows, "minutes"), partial(_rows, "verdicts")
 
-#: Types in the step's output that differ from the types in the table: times are in ms, and a lag is a float.
+#: Types in the step's output that differ from those in the table. Times are in ms, and a lag is a float.
 _WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), "lag_records": DoubleType()}
 
 
@@ -309,7 +309,7 @@ def append_quality(
 
 
 def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:
-    """Return the incidents that are open in the history at `root`, for a monitor that starts with a new checkpoint."""
+    """Return the incidents that are open in the history at `root`, for a monitor with a new checkpoint."""
     if _as_made(spark, root, "verdicts"):
         return []
     newest = Window.partitionBy(*CLIENT_KEY, "mode").orderBy(F.desc("observed"), F.desc("ts"))

@@ -5,15 +5,16 @@ process that reads it, for ever. Therefore each process keeps notes beside the c
 notes the next process concludes how the previous process ended:
 
 - By a fault of a record: Spark's message shows such a fault, or the heap was exhausted. After three such ends in one
-  batch, the batch is narrowed: only a sixteenth of it is read at a time. A single end is enough if the heap was
-  certainly exhausted. If this part ends the monitor too, a sixteenth of the part is read, and so on down to one record.
-- By a fault of a record that was read alone: this record is skipped, and its batch runs without any record. If this
-  batch succeeds, the record was the cause. Only then is the record published as a reject, with its position.
+  batch, the batch is narrowed. Then only a sixteenth of it is read at a time. A single end is enough if the heap was
+  certainly exhausted. If this part ends the monitor too, a sixteenth of the part is read. The narrowing goes on down to
+  one record.
+- By a fault of a record that was read alone: this record is skipped. Its batch runs without any record. If this batch
+  succeeds, the record was the cause. Only then is the record published as a reject, with its position.
 - From outside: without a sign of a record's fault, the batch is not narrowed. But if a whole container runs out of
   memory, no process is left to note the cause. So a batch is also narrowed after 20 such ends in a row (KILLS).
 
-Once a record is skipped, all other records are read at full speed again. If the heap was exhausted and no single record
-is the cause, batches stay small until 20 of them have succeeded (CALM).
+Once a record is skipped, all other records are read at full speed again. If the heap was exhausted, many records
+together may be the cause. Then batches stay small until 20 of them have succeeded (CALM).
 
 A batch is narrowed only before any of its results is written, so nothing is read twice. Only the skipped record is
 lost.
@@ -35,8 +36,8 @@ from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: A batch is narrowed after it has ended the monitor DEATHS times with a sign of a record's fault, or KILLS times
-#: without a sign (for example by kill -9). For a batch that is narrowed already, 1 and DEATHS times are enough.
+#: A batch is narrowed after it has ended the monitor DEATHS times with a sign of a record's fault. Without a sign, as
+#: after kill -9, KILLS times are needed. For a batch that is narrowed already, 1 and DEATHS times are enough.
 DEATHS, KILLS = 3, 20
 #: To narrow a batch, the monitor reads a SHARE-th of it. After CALM good batches it reads SHARE times as many records.
 SHARE, CALM = 16, 20
@@ -55,8 +56,8 @@ class Run(msgspec.Struct):
     running  True from the process's start until the process notes its end; stays True if `fault` is True
     batch    number of the batch that was pending at the process's start; -1: none
     reading  True once the process has begun to read this batch
-    deaths   number of processes that ended in this batch with a sign that one of its records was the cause
-    kills    number of processes that ended while they read this batch, without a sign that a record was the cause
+    deaths   number of processes that ended in this batch with a sign of a record's fault
+    kills    number of processes that ended while they read this batch, without such a sign
     fault    True if Spark's message on the query's failure shows a fault of a record
     limit    maximum number of records of each kind (metrics, logs) in a batch; 0: the limit in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)

@@ -187,7 +187,7 @@ def _archivable(settings: Settings) -> bool:
 def main() -> None:
     """Make the class data archive (AppCDS), with which later JVMs start faster.
 
-    A JVM that makes an archive keeps 500 MB more memory, so the archive is made in a JVM of its own.
+    A JVM that makes an archive keeps 500 MB more memory. So the archive is made in a JVM of its own.
     """
     os.nice(19)
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+RecordDynamicDumpInfo -Xlog:cds*=off"

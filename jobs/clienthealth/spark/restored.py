@@ -1,4 +1,4 @@
-"""Handle a history and a checkpoint of different age, after one of them was restored from a backup or created anew.
+"""Handle a history and a checkpoint of different age: one was restored from a backup or created anew.
 
 If the history is ahead of the checkpoint, the query reads records again. Rows that the history already has are not
 added again. If the history is behind the checkpoint, verdicts after the history's end are missing.
@@ -29,11 +29,10 @@ log = logging.getLogger(__name__)
 AGAIN, WRITTEN = "again.json", "written"
 #: A file beside the checkpoint: it exists once the state contains all incidents that were open in the history.
 OPENED = "opened"
-#: For LASTING_MS (ms) after the history's newest event time, the monitor adds a row only if the history does not
-#: contain the row yet.
+#: For LASTING_MS (ms) after the history's newest event time, the monitor adds only rows that the history lacks.
 LASTING_MS = 2 * 86_400_000
-#: Records from the last MORE_SECONDS before the history's end should be read again. The minutes of these
-#: records may be missing in the history, because a minute is written only after its windows close.
+#: Records from the last MORE_SECONDS before the history's end should be read again. A minute is written only after its
+#: windows close. So the minutes of these records may be missing in the history.
 MORE_SECONDS = 600
 
 

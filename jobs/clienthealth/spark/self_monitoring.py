@@ -1,6 +1,7 @@
 """The monitor's metrics about itself, for example the number of unread input records and the duration of a batch.
 
-The monitor serves the metrics and two probes on a port of its own, so that they work when everything else fails.
+The monitor serves the metrics and two probes on a port of its own. So metrics and probes work even when everything else
+fails.
 
 /metrics    Prometheus text format
 /healthz    200, but 503 if no batch ended within HUNG_SECONDS, so that a platform restarts the monitor
@@ -83,7 +84,7 @@ class SelfMetrics:
         self.counters["late_records"].labels(QUERY)
         self.gauges["query_up"].labels(QUERY)
         self.gauges["start_timestamp_seconds"].set(time.time())
-        #: `pause`: time (s) that the last batch waited at its end; this time is not part of the batch's duration.
+        #: `pause`: time (s) that the last batch waited at its end. The batch's duration does not include this time.
         self.pause = 0.0
         self.batches = 0
         self._clients: dict[int, tuple[int, int]] = {}

@@ -64,13 +64,13 @@ def session(name: str, settings: Settings) -> SparkSession:
             with suppress(PySparkRuntimeError):
                 SparkContext._ensure_initialized(conf=conf)
 
-        # Start the JVM in another thread: Ctrl-C interrupts only the main thread, and a JVM does not end if its start
-        # is interrupted.
+        # Start the JVM in another thread, because Ctrl-C interrupts only the main thread. A JVM whose start is
+        # interrupted does not end.
         starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
         starting.start()
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
-    # Keep the Java classes: PySpark looks them up for each column, and each look-up makes the JVM search all jars.
+    # Keep the Java classes. PySpark looks them up for each column, and each look-up searches all jars.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):

@@ -1,4 +1,4 @@
-"""Run the stateful step in Spark's workers: judge the clients of one bucket (a share of all clients) at a time."""
+"""Run the stateful step in Spark's workers. A call judges the clients of one bucket (a share of all clients)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
 #: AROUND: bytes that a Kafka batch adds to its only record; SENT_BYTES: maximum size of a record before compression.
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
-#: Level 6, the default, needs twice the CPU time for a health record and saves only a seventh of its size.
+#: Level 6, the default, takes twice the CPU time and saves only a seventh of a health record's size.
 GZIP_LEVEL = 1
 
 Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]
@@ -59,7 +59,7 @@ class Quality(msgspec.Struct, array_like=True):
 
 
 class Summary(msgspec.Struct):
-    """The result of a bucket's step in a batch: number of rows of each kind, and values for the monitor's own metrics.
+    """The result of a bucket's step in a batch: numbers of rows, and values for the monitor's own metrics.
 
     bucket    the bucket's number; None in the summary of rejected records, or if the step had no result
     changes   (failure mode, kind of change such as "opened", number of incidents that changed in this way)
@@ -68,7 +68,7 @@ class Summary(msgspec.Struct):
     skewed    number of clients with a wrong clock
     late      number of samples and events that came too late
     left_out  number of clients, samples and events that were left out, by the exceeded limit (`self_monitoring.LIMITS`)
-    failed    number of processes for which the step failed, by the topic of their newest record; the key '' also counts
+    failed    number of processes for which the step failed, by the topic of their newest record. The key '' also counts
               records that were too large to publish
     """
 
@@ -153,7 +153,7 @@ def advance(
 ) -> tuple[tuple[Published, list[Row], Summary] | None, list[Fault]]:
     """Run the step on a bucket's chunks and state, and store the new state in `kept`.
 
-    Return (result, faults), with one Fault for each process that was left out because its data made the step fail. The
+    Return (result, faults). A Fault stands for a process that was left out because its data made the step fail. The
     result is None if there is no state, data or open incident. It is also None if the step fails and no single process
     is the cause.
 
@@ -191,7 +191,7 @@ def advance(
 
 
 def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
-    """Return an incident from the history tables as if its client had sent data until now, so that it stays open."""
+    """Return an incident from the history as if its client had sent data until now. So the incident stays open."""
     from clienthealth.modes import modes
 
     absent = modes()[incident.verdict.mode].absence
@@ -241,7 +241,7 @@ def fits(most: int, *parts: bytes | None) -> bool:
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
     """Return a row per rejected record, and a row that counts them.
 
-    A row of more than `most` bytes loses its value and, if it is still too large, also its key and headers.
+    A row of more than `most` bytes loses its value. A row that is still too large also loses its key and headers.
     """
     rows: list[Row] = []
     for reject in (reject for item in data for reject in _unpack_rejects(item)):
@@ -254,7 +254,7 @@ def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
 
 
 def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str, str]] = ()) -> str:
-    """Return the headers of a record for the topic of rejects: a JSON list of objects with `key` and `value` (Base64).
+    """Return the headers of a reject: a JSON list of objects with `key` and `value` (Base64).
 
     The list has the rejected record's headers (`before`), why it was rejected, and its topic, partition and offset.
     """
@@ -267,7 +267,7 @@ def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str,
 
 
 def _fault(fault: Fault) -> Row:
-    """Return a row for the topic of rejects: a process was left out, because its data made the step fail."""
+    """Return a reject for a process that was left out, because its data made the step fail."""
     return REJECT, fault.client.key.encode(), None, headers_of(fault.reason, fault.source)
 
 
