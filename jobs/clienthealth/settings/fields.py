@@ -28,7 +28,7 @@ LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class Form:
-    """The required form of a text: a description, a regular expression that the whole text must match, and a test.
+    """The required form of a text: a description, a regular expression for the whole text, and a test.
 
     A text fails the test if the test returns False or raises an error.
     """
@@ -48,7 +48,7 @@ class Form:
 class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A setting as a TOML file defines it. `reason`: a line on its purpose, or on why a threshold has its value.
 
-    default            the value if the user sets none; a text may be set to '' only if its default is ''
+    default            the value if the user sets none. A text may be '' only if its default is ''
     at_least, at_most  the bounds: a number, or the name of another setting of the same section
     one_of             the allowed texts
     form               the form of the text, or of each text in a list: a name in FORMS, such as `url`
@@ -108,7 +108,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @property
     def number(self) -> type | None:
-        """The type of the setting's numbers (int or float), also inside a list or table; None if it has no numbers."""
+        """The type of the setting's numbers, also in a list or table: int or float; None without numbers."""
         return self._inner if self._inner in (int, float) else None
 
     @property
