@@ -79,7 +79,7 @@ class Owners:
         self._of = lru_cache(_REMEMBERED)(self._first)
 
     def owner_of(self, service: str) -> Owner | None:
-        """Return the owner of a service; None if no row matches, or if the first row that matches names no owner."""
+        """Return the owner in the first row that matches a service; None without such a row or owner."""
         return self._of("services", service)
 
     def of_group(self, group: str) -> Owner | None:

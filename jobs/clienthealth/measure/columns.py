@@ -211,7 +211,7 @@ class Column:
 def spread(begin: Ints, end: Ints) -> tuple[Ints, Ints]:
     """Concatenate the ranges begin[i]:end[i] (empty if end ≤ begin).
 
-    Return two arrays of equal length: the integers of all ranges, and for each integer the index i of its range.
+    Return two arrays of equal length: the integers of all ranges, and the index i of each integer's range.
     """
     counts = np.maximum(end - begin, 0)
     which = np.repeat(np.arange(len(begin)), counts)

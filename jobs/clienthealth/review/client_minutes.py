@@ -167,8 +167,8 @@ def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
 def per_minute(quality: DataFrame, period: Period) -> Sequence[Row]:
     """Return one row per source topic and minute: at most 10,080 rows per topic and week.
 
-    Columns: `at` (epoch seconds), `source_topic`, and the numbers of records: `records`, `rejected`, `late` (null if
-    late records were not counted).
+    Columns: `at` (epoch seconds), `source_topic`, and numbers of records (`records`, `rejected`, `late`). `late` is
+    null if late records were not counted.
     """
     minute = F.unix_seconds(F.date_trunc("minute", "minute"))
     return (

@@ -228,7 +228,7 @@ class Fleet:
 class Capacity:
     """How full the buffers of a service are.
 
-    p95           for each period, oldest first: 95th percentile of the peak buffer use per client and minute (1: full)
+    p95           95th percentile of the peak buffer use (1: full) per client and minute; one per period, oldest first
     slope         change of the percentile per period; None if too few periods have a percentile
     periods_left  number of periods until the percentile reaches a full buffer; None if the percentile does not rise
     """

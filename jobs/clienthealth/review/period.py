@@ -68,10 +68,10 @@ def period(begin: str | None, end: str | None, week: str | None, now: datetime) 
     """Return the period that the options --from (`begin`), --to (`end`) and --week (`week`) select.
 
     The options take an ISO week (2026-W46). `begin` and `end` also take a month (2026-11), a quarter (2026-Q4), a date
-    or a time (2026-11-16T08:30, UTC unless it names a zone). The period includes the day, week, month or quarter that
-    `end` names. `begin` alone means the week, month or quarter that it names. A date or time as `begin` means the seven
-    days from then. `end` alone means the seven days before its end. Without options, the period is the last full ISO
-    week before `now`. Raises InputError if an option is wrong or the period is empty.
+    or a time (2026-11-16T08:30). A time is in UTC unless it names a zone. The period includes the day, week, month or
+    quarter that `end` names. `begin` alone means the week, month or quarter that it names. A date or time as `begin`
+    means the seven days from then. `end` alone means the seven days before its end. Without options, the period is the
+    last full ISO week before `now`. Raises InputError if an option is wrong or the period is empty.
     """
     if week is not None:
         if begin is not None or end is not None:

@@ -40,7 +40,7 @@ MORE_SECONDS = 600
 class Compared:
     """The result of comparing the history with the checkpoint.
 
-    ends              newest event time in the history; None if it is empty, or if neither `ahead` nor `behind` is True
+    ends              newest event time in the history; None if the history is empty, or neither ahead nor behind
     ahead             True if the history has newer data than the checkpoint
     behind            True if the history lacks data that the checkpoint has read
     newest_commit_ms  time of the history's newest commit (epoch ms); 0 without commits

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PREFIX = "kafka_client_health"
 QUERY = "monitor"
-#: The names of the limits on the monitor's work and memory: values of the label `limit` of the metric `left_out`.
+#: The names of the limits on the monitor's work and memory. The metric `left_out` has them in its label `limit`.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
 #: Value of the label `reason` of the metric `records_rejected`: judging a process raised an error (monitor/faults.py).
 FAILED = "step-failed"
