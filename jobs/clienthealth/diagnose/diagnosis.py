@@ -278,7 +278,7 @@ def raw_record(record: Recorded) -> RawRecord:
 
 
 class _Before(NamedTuple):
-    """The client that the previous log line names ('' if none), and the time of that line (epoch ms, 0 if unknown)."""
+    """The client ('' if none) and the time (epoch ms, 0 if unknown) of the previous log line."""
 
     client_id: str
     kind: str
@@ -340,8 +340,8 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     return by_key
 
 
-#: Evidence after a gap of more than ANOTHER_MS (ms) is another incident. The limit is high, because a failure of a
-#: whole night may show only in an evening's log and in a morning's dump.
+#: Evidence after a gap of more than ANOTHER_MS (ms) is another incident. The limit is high: a night's failure may show
+#: only in the evening's log and in the morning's dump.
 ANOTHER_MS = 12 * 3_600_000
 
 

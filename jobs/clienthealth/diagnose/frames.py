@@ -43,7 +43,7 @@ def is_application(thread: DumpedThread) -> bool:
 
 
 def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
-    """Return the frames of Kafka and of the application that are nearest to the top of the stack: at most five (MOST).
+    """Return at most MOST (five) frames of Kafka and of the application, those nearest to the top of the stack.
 
     `fact`: the text of the evidence about the thread. The frame that this text names is always included.
     """

@@ -24,8 +24,8 @@ from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
 #: Beginnings of `Input.what` for data that a person copied. The end of a copy does not show that the client ended.
 PASTED = ("metrics (", "log", "JSON document")
-#: Maximum time from a client's last sample to the end of its process's data: LATE_INTERVALS times the median gap
-#: between samples, plus LATE_MS (ms). After a longer time, the client's last samples count as missing.
+#: Maximum time from a client's last sample to the end of its process's data. The maximum is LATE_INTERVALS times the
+#: median gap between samples, plus LATE_MS (ms). After a longer time, the client's last samples count as missing.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Metrics of one client belong to one sample if their times differ by at most APART_MS milliseconds.
 APART_MS = 500
@@ -91,8 +91,8 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     - at least `Meaning.enough` lines of a log event that raises a suspicion of the mode
     - a thread in a frame where threads wait (`Facts.places`), in an input that states that something hangs
 
-    Lines do not count in a text that only explains an error, or before a line that shows that the failure is over.
-    Nothing is suspected if the client has samples, or if the inputs have more than MOST_LINES lines in total.
+    Lines in a text that only explains an error do not count. Lines before a sign that the failure is over do not count,
+    either. Nothing is suspected if the client has samples, or if the inputs have more than MOST_LINES lines in total.
     """
     attached, mode = known.attached, modes()[verdict.mode]
     if attached is None or attached.samples or verdict.unhealthy or sum(one.read for one in inputs) > MOST_LINES:

@@ -1,4 +1,4 @@
-"""Write the report of `diagnose` as text and as an HTML page: inputs, then each client's verdicts, the worst first."""
+"""Write the report of `diagnose` (inputs, then each client's verdicts) as text and as an HTML page."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PLAIN = Style()
 
 
 def style_of(stream: TextIO, verbose: bool) -> Style:
-    """Return the style for a stream: as wide as its terminal (40 to 120 columns); 80 columns if it is no terminal."""
+    """Return the style for a stream: as wide as its terminal (40 to 120 columns), or 80 columns without a terminal."""
     wide = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), MOST) if stream.isatty() else WIDTH
     return Style(wide, colour_of(stream), verbose)
 

@@ -1,15 +1,15 @@
 r"""Decode an input record into client snapshots, log lines, and the reasons why parts of it cannot be used.
 
 The header `format` names a record's format. Without that header, the record's content shows its format. The payload may
-lack fields of the client's identity. These come from the record's headers, or else from its Kafka key:
-`service|instance|client_id`, with `|` and `\` in a part escaped by `\`. For KIP-714 pushes through our broker plugin,
-headers identify the client (`formats/_pushed.py`), and the broker's clock gives the snapshot's time. A push without
-metrics of a producer or consumer is no error, because since Kafka 4.0 admin clients push, too.
+lack fields of the client's identity. Such fields come from the record's headers, or else from its Kafka key
+`service|instance|client_id`. In a part of the key, `\` escapes `|` and `\`. In KIP-714 pushes through our broker
+plugin, headers identify the client (`formats/_pushed.py`). The time of such a snapshot comes from the broker's clock. A
+push without metrics of a producer or consumer is no error: since Kafka 4.0, admin clients push, too.
 
 Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first
-(`formats/_payload.py`). The functions of this module raise only errors of the schema registry: ServiceError if it
-cannot be reached, DependencyError without fastavro, SettingsError if a file named in [registry] cannot be read. For
-error-free snapshots in our own format (`canonical`), the function `fast` replaces `decode_metrics`.
+(`formats/_payload.py`). The functions of this module raise only errors about the schema registry. ServiceError: the
+registry cannot be reached. DependencyError: fastavro is missing. SettingsError: a file named in [registry] cannot be
+read. For error-free snapshots in our own format (`canonical`), the function `fast` replaces `decode_metrics`.
 
 Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 
@@ -81,7 +81,7 @@ class Decoded(msgspec.Struct):
     snapshots  the usable snapshots. Each has a client id, a valid kind, a time and an interval; an unknown service or
                instance is ''
     lines      the usable log lines, parsed into fields; each has a time
-    errors     the reject reasons, one for each part of the record that cannot be used; [] if the whole record is usable
+    errors     the reject reasons, one for each unusable part of the record; [] if the whole record is usable
     """
 
     format: str | None = None

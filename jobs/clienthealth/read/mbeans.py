@@ -105,8 +105,8 @@ def object_name(name: str) -> tuple[str, dict[str, str]]:
 def parts(mbean: str) -> MBean:
     """Return the meaning of an MBean's name.
 
-    The client id is the property `client-id`. Scala clients have their id in the property `clientId`; old Java clients
-    have it in the property `id` of `app-info`.
+    The client id is the property `client-id`. Scala clients have their id in the property `clientId`. Old Java clients
+    have their id in the property `id` of `app-info`.
     """
     domain, properties = object_name(mbean)
 
@@ -136,7 +136,7 @@ def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> Clien
 
 
 def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapshot]:
-    """Return one snapshot for each Kafka client of the JVM that has a known metric, sorted by kind and client id.
+    """Return one snapshot per Kafka client with a known metric, sorted by kind and client id.
 
     `mbeans`: the MBeans read from the JVM. `ts_ms`: the time of reading (epoch ms).
     """

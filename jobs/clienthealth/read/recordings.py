@@ -151,7 +151,7 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
 
 
 def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
-    """Return the snapshots in a line of a recording's metrics file, one per client; None if it is another kind of line.
+    """Return one snapshot per client in a line of a recording's metrics file; None for any other line.
 
     The line is a JSON object with `ts` (epoch ms) and `metrics`. The names of metrics are `group/name{tag=value,…}`, as
     in `KafkaProducer.metrics()`, or MBeans with an attribute: `domain:key=value,…/Attribute`.

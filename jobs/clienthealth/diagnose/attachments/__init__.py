@@ -1,1 +1,1 @@
-"""Open the files that people attach to a ticket (archives, mails, pastes), and find lines and thread dumps in them."""
+"""Open the files that people attach to a ticket, and find log lines, thread dumps and metrics in them."""

@@ -61,7 +61,7 @@ def _begun(head: bytes, how: str) -> str | None:
 
 
 def document(members: list[str]) -> str | None:
-    """Return the type of a zip that is itself a document (an Office file, a jar); None for any other zip."""
+    """Return the type of a zip that is a document or a jar; None for any other zip."""
     if "META-INF/MANIFEST.MF" in members:
         return "a Java archive"
     return next((what for start, what in _FILES["inside"].items() if any(m.startswith(start) for m in members)), None)
@@ -89,7 +89,7 @@ class Readable(Protocol):
 class Unpacked:
     """The content of a packed stream. `limit`: maximum number of unpacked bytes.
 
-    Raises UnreadableError if zstandard is needed and not installed, or if the content is cut off, damaged or too large.
+    Raises UnreadableError if the content is cut off, damaged or too large, and for zstd without the package zstandard.
     """
 
     def __init__(self, raw: Readable, packing: Packing, limit: int) -> None:
@@ -116,8 +116,8 @@ class Unpacked:
 class _Zstd:
     """A reader of zstd that raises EOFError for data that is cut off, unlike zstandard's own reader."""
 
-    #: Number of compressed bytes per call of the decompressor: small, because few bytes of a zip bomb unpack to very
-    #: many.
+    #: Number of compressed bytes per call of the decompressor. The number is small, because a few bytes of a zip bomb
+    #: unpack to very many.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:
@@ -156,8 +156,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     """Unpack a zip, a tar or a mail into an empty folder. `limit`: maximum number of unpacked bytes of all members.
 
-    Yields (name, reason, True if the member may be evidence) for each member that is left out. A zip that is itself a
-    document (an Office file, a jar) is left out as a whole, with the name ''.
+    Yields (name, reason, True if the member may be evidence) for each member that is left out. A zip that is a document
+    or a jar is left out as a whole, with the name ''.
 
     Raises UnreadableError if the archive is damaged, has more than MAX_MEMBERS members or exceeds `limit`. Files that
     are already unpacked stay.

@@ -1,7 +1,8 @@
-"""Split a log into entries, and yield only entries with a Kafka text: a text that only Kafka's clients log.
+"""Split a log into entries, and yield only entries with a Kafka text.
 
-The log is read in blocks of whole lines. Only lines near a Kafka text are parsed; the others are only counted. A line
-begins an entry, or continues the entry above it (a stack trace, a configuration). A thread dump is one entry.
+A Kafka text is a text that only Kafka's clients log. The log is read in blocks of whole lines. Only lines near a Kafka
+text are parsed; the others are only counted. A line begins an entry, or continues the entry above it (a stack trace, a
+configuration). A thread dump is one entry.
 
 Several writers (pods, containers, programs) may share a log. The prefix of each line then names its writer, and each
 writer's lines are collected separately.
@@ -77,10 +78,10 @@ class Entry:
     """A record found in a log.
 
     line     number of the entry's first line, from 0 at the file's first line
-    ts_ms    the entry's own time, else the time in the shipper's prefix, else the time of an earlier line (epoch ms);
-             None if all are missing
+    ts_ms    the entry's own time (epoch ms). Without one: the time in the shipper's prefix, or else an earlier line's,
+             or else None
     value    the entry's text, without the prefix that a shipper puts before each line
-    stamp    the entry's own time, and where it is in `value`; None if missing, or if the entry may contain a dump
+    stamp    the entry's own time, and its place in `value`. None without a time, and for a possible thread dump
     key      the pod, container or program that wrote the entry; '' if the log has only one writer
     dump     True if the entry may contain a thread dump
     repeats  number of equal entries that this one stands for
@@ -110,12 +111,13 @@ class _Open:
 
 
 class Splitter:
-    """Takes the blocks of one file, and yields the entries with a text that only Kafka's clients log (a Kafka text).
+    """Takes a file's blocks, and yields the entries with a text that only Kafka's clients log (a Kafka text).
 
     lines    number of lines read so far
     first_ms, last_ms  time range of these lines
     telling  number of parsed lines with a Kafka text
-    glued    number of `telling` lines that name a level, but were added to the entry above: a sign of an unknown layout
+    glued    number of `telling` lines with a level that were added to the entry above. Such lines are a sign of an
+             unknown layout
 
     Repetitions of a one-line entry (same writer, text and tenth of a second) are merged. One further entry stands for
     all of them; its `repeats` is their number.
@@ -141,7 +143,7 @@ class Splitter:
 
     @property
     def zone_ms(self) -> int | None:
-        """The time (ms) to add to the file's local times to get UTC; None if unknown, or if there are several zones."""
+        """The time (ms) to add to the file's local times to get UTC; None unless exactly one zone is known."""
         zones = set(self._zones.values())
         return zones.pop() if len(zones) == 1 else None
 
@@ -354,7 +356,7 @@ _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 
 class Scanner:
-    """Finds many texts in a block of bytes, faster than by a search for each text or by a regular expression.
+    """Finds many texts in a block of bytes, faster than one search per text or a regular expression.
 
     Seven consecutive bytes contain four pieces of four bytes. Wherever a block contains a text, one of these pieces of
     the text begins at a multiple of four. So numpy compares only every fourth place of the block with the pieces of all

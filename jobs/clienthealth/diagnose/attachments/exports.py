@@ -49,7 +49,7 @@ DOCUMENT, LINES, TABLE, XML = "out of a JSON export", "out of JSON lines", "out 
 
 
 def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes], bool]) -> tuple[bytes, str]:
-    """Return the rows of a downloaded search result as text, and the kind of download; (b'', '') for any other content.
+    """Return the rows of a downloaded search result as text, and the result's kind; (b'', '') for other content.
 
     `lines`: the lines of `content`. `is_record`: takes JSON, and returns True if this is a record in a known format.
     """

@@ -44,8 +44,8 @@ _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
 #: The search for JSON in a text of n characters ends when failed attempts have cost more than _ATTEMPTS * n. A failed
-#: attempt costs the number of characters it read. It also costs 1/_COUNTED of the error's position in the text, because
-#: the parser counts all line ends before the error.
+#: attempt costs the number of characters it read, plus 1/_COUNTED of the error's position in the text. The second part
+#: is for the parser's count of all line ends before the error.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -259,8 +259,8 @@ class Document(NamedTuple):
 def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Document]:
     """Yield the JSON objects and lists in a text.
 
-    Each must begin at a match of `begins` (by default at the beginning of a line), or follow another object or list.
-    Only blanks and commas may be between them. `Document.lines` counts from 0.
+    Each begins at a match of `begins`, or follows another object or list. By default, `begins` matches at the beginning
+    of a line. Only blanks and commas may be between them. `Document.lines` counts from 0.
     """
     decoder, line, counted, at, left = json.JSONDecoder(), 0, 0, 0, _ATTEMPTS * len(text)
     while left >= 0 and (opened := begins.search(text, at)):
@@ -328,7 +328,7 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the index after the brace that closes the brace at `at`; 0 if it is more than MAX_TEXT characters away."""
+    """Return the index after the brace that closes the brace at `at`; 0 if none follows within MAX_TEXT characters."""
     depth = 0
     for match in re.finditer(r"[{}]", text[at : at + MAX_TEXT]):
         depth += 1 if match.group() == "{" else -1

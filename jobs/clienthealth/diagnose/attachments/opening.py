@@ -40,12 +40,12 @@ class Input:
     start_ms   time of the first used item, epoch ms; None without times
     end_ms     time of the last used item
     dated      False if the items have a time of day but no date
-    named      'day' if the items get date and time from the file name, 'clock' if only a time of day, else ''
+    named      what the file name adds to the items' times: 'day' (date and time), 'clock' (time of day), '' (nothing)
     local      True if the items' times name no zone; they are then read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
     emptied    number of records without client metrics at the input's end; 0 if no record has client metrics
     timed      False if the items' times are made up: the order is known, but durations are not
-    left_out   number of lines that were left out, by reason; lines that are not about Kafka are not counted
+    left_out   number of left-out lines, by reason. Lines that are not about Kafka are not counted
     unread     number of lines that may be evidence but could not be read, by reason
     process    the process that wrote the input: (service, instance or host); None if unknown
     topics     names by which evidence refers to the input (`Source.topic`); they are no Kafka topics
@@ -72,7 +72,7 @@ class Input:
 
     @property
     def clocked(self) -> bool:
-        """True if each item of the input has its own time with a date, or if the input had no usable item."""
+        """True if every used item has its own time with a date; also if no item was used."""
         return self.timed and self.dated and (self.start_ms is not None or not self.used)
 
     @property
@@ -291,7 +291,7 @@ class Opener(ExitStack):
         if parent.depth >= MAX_DEPTH:
             self._input(shown, parent, "an archive", f"packed more than {MAX_DEPTH} times")
             return
-        # If the size of the packed file is unknown, compute the limit for 16 MiB, the size of a large attachment.
+        # A packed file of unknown size gets the limit of a large attachment (16 MiB).
         limit = archives.BASE_BYTES + archives.MAX_RATIO * (1 << 24 if size is None else size)
         within = replace(parent, depth=parent.depth + 1)
         try:
@@ -311,7 +311,7 @@ class Opener(ExitStack):
         folder = Path(self.enter_context(tempfile.TemporaryDirectory(prefix="kafka-health-")))
         content: Readable = _Joined(head, raw)
         if packing == "zip":
-            # Write the zip to a file, because a zip has its index at the end, and a stream cannot be read backwards.
+            # Write the zip to a file: a zip's index is at its end, and a stream cannot be read backwards.
             spool = self.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
             shutil.copyfileobj(content, spool, CHUNK)
             spool.seek(0)
@@ -337,7 +337,7 @@ class Opener(ExitStack):
             self._input(shown, parent, "an archive", damage)
 
     def _input(self, shown: str, parent: _Parent, what: str = "", unread: str = "") -> Input:
-        """Add a file to the list of inputs; `unread` is the reason why possible evidence in the file is not read."""
+        """Add a file to the list of inputs. `unread`: why possible evidence in the file is not read."""
         entered = Input(f"{parent.shown}{shown}", what, process=(parent.service, parent.instance))
         if unread:
             entered.cannot_read(unread)

@@ -37,7 +37,7 @@ _WIDEST, _SHARE = 200, 0.8
 #: Two lines that begin with this many equal characters were written as separate lines: no tool wrapped them.
 _SAME = 12
 
-#: Patterns of the words by which the function `context` decides whether a text explains an error or reports a failure.
+#: Patterns of words by which `context` decides whether a text explains an error or reports a failure.
 _SIGNS = {
     name: re.compile(pattern, re.VERBOSE | re.IGNORECASE | re.MULTILINE)
     for name, pattern in table(Path(__file__).with_name("explanations.toml")).items()
@@ -47,8 +47,8 @@ _WEIGHTS = {"": 1, "-strongly": 3}
 #: before it and the _AFTER lines after it.
 _PAGE = 1 << 18
 _BEFORE, _AFTER = 30, 20
-#: A single explaining word ("cause") may be a label. So if fewer than _PROSE bytes of words are near a line, its
-#: `Context` is `explained` only if the explaining words have a total weight of at least _EXPLAINS.
+#: A single explaining word ("cause") may be a label. So if fewer than _PROSE bytes of words are near a line, one such
+#: word is not enough. The explaining words then need a total weight of at least _EXPLAINS.
 _PROSE, _EXPLAINS = 80, 2
 #: A program's output at most _BESIDE lines from a line suggests that a person reports a failure. Then _OUTPUT is added
 #: to the weight of the words that report a failure.
@@ -65,7 +65,7 @@ _RE = {name: re.compile("".join(pieces)) for name, pieces in _FILE.items() if na
 
 
 def restored(content: bytes) -> bytes:
-    """Return the text as it was before it was pasted, as far as the text itself shows what was changed."""
+    """Undo the changes that pasting made to a text, as far as the text shows them."""
     if len(content) > MOST:
         return content
     text = _unescaped(_without_comments(_characters(content.decode("utf-8", "surrogateescape"))))
@@ -88,8 +88,8 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> Callable[[int], Context]:
     """Return a function from a line's number to the line's context. `content`: a pasted text, cleaned by `restored`.
 
-    explained  the words around the line explain ("usually") at least as much as they report ("crashed"); only in a text
-               with Markdown, or in Chinese, Japanese or Korean
+    explained  the words around the line explain ("usually") at least as much as they report ("crashed"). Only texts
+               with Markdown, or in Chinese, Japanese or Korean, have such lines
     quoted     no line near the line has a time
     logged     all other lines; all lines of a text of more than 256 KiB (_PAGE)
     """
@@ -130,7 +130,7 @@ def context(content: bytes) -> Callable[[int], Context]:
 
 
 def narrated(content: bytes) -> bool:
-    """True if a text of at most _PAGE bytes has words of a person who reports a case ("we"), or a program's output."""
+    """True if a text of at most _PAGE bytes has a program's output, or words of a reporting person ("we")."""
     text = content.decode(errors="replace") if len(content) <= _PAGE else ""
     signs = (_SIGNS["reports-strongly"].search, _RE["output"].match, _RE["stack"].match)
     return any(sign(line) for line in text.split("\n") for sign in signs)

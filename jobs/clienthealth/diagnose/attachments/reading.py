@@ -209,7 +209,8 @@ class Reader:
     def _documents(self, text: str) -> Generator[Recorded, None, set[int]]:
         """Yield records for the JSON documents in `text`; return the numbers of the lines that these documents fill.
 
-        If `text` is only JSON, even JSON in no known format becomes a record: the report then says why it is rejected.
+        If `text` is only JSON, JSON in no known format becomes a record, too. The report then says why that record is
+        rejected.
         """
         every = list(metrics.documents(text))
         alone = not metrics.between(text, every).strip(" \t\r\n,\ufeff")

@@ -342,7 +342,7 @@ def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
 def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
     """Return True if the prefixes end with rising line numbers.
 
-    A number must rise by exactly 1 from line to line if a blank follows it, otherwise by 1 or more.
+    The numbers must rise from line to line. If a blank follows the numbers, they must rise by exactly 1.
     """
     numbers = [int(re.findall(rb"\d+", match.group())[-1]) for match in matches]
     most = 1 if matches[0].group().endswith(b" ") else 1 << 30

@@ -27,7 +27,7 @@ from clienthealth.read.mbeans import RUNTIME
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 
 USER = "kafka-health"
-#: Time limit (s) of the agent's launcher, which gives up by itself after some 10 s if the JVM does not answer.
+#: Time limit (s) of the agent's launcher. The launcher itself gives up after some 10 s without an answer from the JVM.
 LAUNCH_SECONDS = 30.0
 #: Time limit (s) for the agent's first answer, counted from the end of the agent's launcher.
 ANSWER_SECONDS = 30.0

@@ -79,11 +79,10 @@ _encode = msgspec.json.Encoder().encode
 class Stand(NamedTuple):
     """A thread in the newest dump of its process, and how long the thread has had the same frames.
 
-    since_ms  time of the first of the consecutive dumps that show the thread in the same frames, epoch ms
+    since_ms  time (epoch ms) of the first dump that shows the thread in these frames; all later dumps show them, too
     at_ms     time of the newest dump, epoch ms
-    dumps     number of these consecutive dumps
-    cpu_ms    CPU time (ms) that the thread used since the first of these dumps; None if there is only one, or if a dump
-              does not show CPU times
+    dumps     number of dumps from `since_ms` to `at_ms`
+    cpu_ms    CPU time (ms) of the thread since `since_ms`; None if `dumps` is 1, or if a dump shows no CPU times
     polled    True if the newest dump or an earlier one shows the thread inside poll()
     """
 
@@ -96,7 +95,7 @@ class Stand(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The time (s) from the first to the newest of the consecutive dumps that show the thread in equal frames."""
+        """The time (s) for which all dumps have shown the thread in the same frames."""
         return (self.at_ms - self.since_ms) / 1000
 
     def as_json(self) -> dict[str, Any]:

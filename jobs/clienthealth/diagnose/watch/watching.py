@@ -179,7 +179,7 @@ def exit_code(record: HealthRecord) -> int:
 
 
 def table(record: HealthRecord, seconds: float) -> list[str]:
-    """Return a table of the group's lag as lines: two headings, then one line per partition, the greatest lag first.
+    """Return a table of the group's lag as lines: two headings, then the partitions, the greatest lag first.
 
     `seconds`: duration of the watch so far.
     """

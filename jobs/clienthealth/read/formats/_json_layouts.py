@@ -1,7 +1,7 @@
 """Read log records that are JSON objects. `_json_layouts.toml` lists the field names of each format.
 
-A path such as `error.stack_trace` means a nested field, or one field with a dotted name; a record may even use both.
-Every value is read as text; an object or array becomes its JSON text.
+A path such as `error.stack_trace` means a nested field, or one field with a dotted name. A record may even have both
+fields. Every value is read as text; an object or array becomes its JSON text.
 """
 
 from __future__ import annotations

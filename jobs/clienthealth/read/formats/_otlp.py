@@ -5,8 +5,8 @@ resource. Sums may be deltas; in KIP-714 pushes sums always are deltas. The time
 reporting interval. Each client of a resource gets one snapshot, at the time of the resource's newest data point.
 
 A client's own value of a metric may be missing. The Java agent reports some metrics only per topic or partition, and a
-KIP-714 subscription may leave metrics out. Then the value is computed from the client's topics: a sum for the metrics
-in `metrics.SUMMED`, a maximum for those in `samples.LARGEST`.
+KIP-714 subscription may leave metrics out. A missing value is computed from the values of the client's topics. The
+result is their sum for metrics in `metrics.SUMMED`, and their maximum for metrics in `samples.LARGEST`.
 """
 
 from __future__ import annotations

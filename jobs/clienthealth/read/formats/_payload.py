@@ -36,9 +36,9 @@ class PayloadError(ValueError):
 def fill(record: Record, value: bytes | memoryview, settings: Settings) -> None:
     """Unpack `value` (the Kafka record's value) and set the fields `text`, `document`, `data` and `signal` of `record`.
 
-    Raises PayloadError if `value` cannot be unpacked. A value with a schema can also raise ServiceError (the registry
-    does not answer or rejects the login), DependencyError (fastavro is missing), and SettingsError (a file named in
-    [registry] cannot be read).
+    Raises PayloadError if `value` cannot be unpacked. A value with a schema can also raise these errors. ServiceError:
+    the registry does not answer or rejects the login. DependencyError: fastavro is missing. SettingsError: a file named
+    in [registry] cannot be read.
     """
     data = unpacked(value, settings.monitor.max_record_bytes)
     if frame := framed(data):
@@ -124,8 +124,8 @@ def _unwrap(record: Record) -> None:
 def unpacked(data: bytes | memoryview, most: int) -> bytes | memoryview:
     """Return `data` decompressed; return it unchanged if it is not compressed with gzip or zstd.
 
-    Raises PayloadError if the compressed data is broken, if more than `most` bytes result, or if zstd data comes
-    without the package `zstandard` installed.
+    Raises PayloadError if the compressed data is broken, or if more than `most` bytes result. Zstd data also raises
+    PayloadError if the package `zstandard` is not installed.
     """
     head = bytes(data[:4])
     broken: type[Exception]

@@ -25,7 +25,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 def kind_of(name: str) -> str | None:
-    """Return the kind of Kafka client, from the beginning of a metric's name; None for a metric of another program."""
+    """Return the kind of Kafka client with which a metric's name begins; None for another program's metric."""
     # All keys of _KINDS have the same length.
     return _KINDS.get(name[: len("kafka_producer_")])
 

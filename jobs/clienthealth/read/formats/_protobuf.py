@@ -86,8 +86,8 @@ def body(data: bytes) -> str | None:
 def signal(data: bytes | memoryview) -> Stream | None:
     """Return `metrics` or `logs` if the bytes look like an OTLP request of that kind, else None.
 
-    Only the request's first metric or log record is examined. A metric has its name in field 1; a log record has
-    a time of eight bytes in field 1 or 11.
+    Only the request's first metric or log record is examined. A metric has its name in field 1. A log record has a time
+    of eight bytes in field 1 or 11.
     """
     if not data or data[0] != _RESOURCES:
         return None

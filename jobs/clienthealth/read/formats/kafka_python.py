@@ -5,7 +5,7 @@ average `X-avg` is 0 and the maximum `X-max` is -Infinity. JSON does not allow -
 other encoders write null.
 
 Queue times are documented as milliseconds but are seconds (sender.py, all versions). Only a number above 3,600 is read
-as milliseconds: no delivery timeout lets a record wait for more than an hour.
+as milliseconds. No delivery timeout lets a record wait for more than an hour.
 
 The envelope has `client_id`, `client_type`, `host`, `service`, `instance`, `library_version`, `ts_ms`, `metrics`.
 Without an envelope, identity comes from headers or key, and the time from the Kafka record.

@@ -61,7 +61,7 @@ def _subject(kind: str, attributes: Attributes, ids: tuple[str, ...]) -> Subject
 def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
     """Add data points of the metrics in `scopes` to `into`; `ids`: the attributes that name a client."""
     own: dict[str, dict[str, float]] = {}
-    # Convert a time only if it differs from the previous point's: most points of a record have the same times.
+    # Convert a time only if the previous point had another time: most points of a record have equal times.
     last_end: Any = None
     last_begin: Any = None
     for metrics in scopes:

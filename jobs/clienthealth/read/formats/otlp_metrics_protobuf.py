@@ -38,8 +38,8 @@ _OURS = b"kafka."
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
 #: Protobuf tags of a data point's fields: start time, end time, floating-point value, integer value.
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
-#: Unpacking a scope gives _ITEMS items per data point: the bytes before the point, its times (at _TIMES), the tag of
-#: its value (at _TAG), and the value (at _VALUE).
+#: Unpacking a scope gives _ITEMS items per data point. The first item is the bytes before the point. The others are the
+#: point's times (at _TIMES), the tag of its value (at _TAG), and the value (at _VALUE).
 _ITEMS = 4
 _TIMES, _TAG, _VALUE = 1, 2, 3
 

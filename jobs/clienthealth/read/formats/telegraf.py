@@ -2,15 +2,15 @@
 
 A Telegraf metric has a name, tags, fields and a time. This file defines what these parts mean for Kafka clients;
 `influx.py` reads InfluxDB's line protocol by the same definitions. A JVM is identified by the URL from which Telegraf
-reads the JVM's metrics (Jolokia or a page of Prometheus metrics). If the URL has a local address, the tag `host`
-replaces this address. Telegraf leaves out fields that are NaN.
+reads the JVM's metrics. The URL is Jolokia's, or that of a page of Prometheus metrics. If the URL has a local address,
+the tag `host` replaces this address. Telegraf leaves out fields that are NaN.
 
 For inputs.jolokia2_agent, fields are MBean attributes. Client id, topic and partition are tags if the user listed them
 as tag keys.
 
-For inputs.prometheus, which scrapes the JMX exporter or Micrometer, a series becomes a field of the same name if
-`metric_version` is 2. If it is 1, a series becomes a metric of the same name. The value is then in a field named after
-the series' type, for example `gauge` or `counter`.
+The input inputs.prometheus scrapes the JMX exporter or Micrometer. If its `metric_version` is 2, a series becomes a
+field of the same name. If `metric_version` is 1, a series becomes a metric of the same name. The value
+is then in a field named after the series' type, for example `gauge` or `counter`.
 """
 
 from __future__ import annotations

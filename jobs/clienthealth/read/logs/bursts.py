@@ -17,8 +17,8 @@ from clienthealth.read.logs.dumps import DUMP_LINE
 #: One event per SAMPLING_MS (ms) is kept for each combination of log pattern, client, thread, address and goroutine.
 SAMPLING_MS = 100
 #: A log file consists of blocks of SLOT_BYTES bytes, numbered modulo SLOTS. Equal lines of thread dumps are merged if
-#: their blocks have equal numbers, and if their times are in one interval of LINE_SAMPLING_MS (ms). So a dump of up to
-#: 256 KiB loses hardly any frame, but copies of a stack trace are limited.
+#: their blocks have equal numbers and their times are close. Close times are in one interval of LINE_SAMPLING_MS (ms).
+#: So a dump of up to 256 KiB loses hardly any frame, but copies of a stack trace are limited.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")

@@ -26,8 +26,8 @@ _STAMP_LENGTH = 19
 _END = "JNI global ref"
 #: Failure modes use only frames with one of these texts. A log record of one frame without such a text is dropped.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
-#: Beginnings of lines that are neither frames nor headers: a thread's state, the dump's title and end, the line above
-#: the frames of a mounted virtual thread, and two lines of the report of deadlocks.
+#: Beginnings of lines that are neither frames nor headers. They are a thread's state, the dump's title and end, the
+#: mark of a mounted virtual thread, and two lines about deadlocks.
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
 #: A thread's header: the name in quotes (names may contain quotes), then text that only headers contain.
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)

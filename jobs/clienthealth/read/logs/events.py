@@ -1,6 +1,6 @@
 """Turn log records into log events (lines that match a log pattern) and thread dumps. All other lines are dropped.
 
-Nearly every line of a log is dropped, so the cheapest test comes first: a search for the literal texts of patterns. A
+Nearly every line of a log is dropped. So the cheapest test comes first: a search for the literal texts of patterns. A
 pattern's regular expression is tried only in lines with its text. Client names are looked for only in lines that are
 kept.
 """
@@ -30,7 +30,7 @@ from clienthealth.read.logs.wordings import Catalogue
 MAX_TEXT = 500
 #: The values that an event's `kind` can have; `kind` is None for all other kinds of client.
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
-#: If a line's offset in its file is unknown, it is estimated as the record's Kafka offset times this size (bytes).
+#: A line's unknown offset in its file is estimated: the record's Kafka offset times this size (bytes).
 BYTES_PER_LINE = 64
 
 #: Names of client libraries and of their loggers. A logger's first packages may be shortened (`o.a.k`).
@@ -38,14 +38,14 @@ LIBRARIES = r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|confluent|sarama|\[thrd:|\b(?:kgo
 _LIBRARY = re.compile(LIBRARIES, re.ASCII | re.IGNORECASE)
 #: Prefix of librdkafka's lines. If a message with a logger or level contains it, another program's line was copied.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: If one of these prefixes (of a Java client or librdkafka) precedes a match, an application copied a client's line.
+#: Prefixes of a Java client or librdkafka. If a prefix precedes a match, an application copied a client's line.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _RE = {name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__).with_name("quotations.toml")).items()}
 #: Maximum number of characters before a match that are searched for an exception's name or the log layout's fields.
 MAX_BEFORE = 500
 #: Two local times that are more than FAR_MS (26 hours) apart cannot mean the same time in two time zones.
 FAR_MS = 26 * 3_600_000
-#: An event's text is the line that the log pattern matched. A long line is cut on the left: if the match ends after
+#: An event's text is the line that the log pattern matched. A long line is cut on the left. If the match ends after
 #: MAX_SHOWN characters, the text begins MAX_LEFT characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
@@ -65,7 +65,7 @@ def events_and_dumps(
     """Return (events, dumps) of a valid log line with a time: one event per matching log pattern.
 
     `source`: the input record. `attached`: True for a line of an attached file. Only attached files are searched for
-    patterns that match lines of any program (`Wording.loose`): a monitored log has such lines on healthy days, too.
+    patterns that match lines of any program (`Wording.loose`). A monitored log has such lines on healthy days, too.
 
     A match in source code gives no event. A line in a text that explains an error (`LogLine.explained`) gives only
     events of known issues. If a dump was sent line by line, each line becomes an event DUMP_LINE.
@@ -102,7 +102,7 @@ def events_and_dumps(
 
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
-    """Return True if a client of the program wrote the line, False if it is a quotation, None if it is source code."""
+    """Return True for a line that the program's client wrote, False for a quotation, None for source code."""
     logger = line.logger or ""
     bare = _is_bare(line)
     unlogged = bare and (_RE["asked"].match(after) or _RE["no_line"].match(before[:MAX_BEFORE]))

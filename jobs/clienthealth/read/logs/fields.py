@@ -18,7 +18,7 @@ JVM_FRAMES = ("java.", "javax.", "jdk.", "sun.")
 
 DUMP_TITLE = "Full thread dump "
 THREAD_PREFIXES = (PRODUCER_THREAD, ADMIN_THREAD)
-#: Maximum number of characters that are searched in a line with its stack trace, because log text can be hostile.
+#: Maximum number of characters to search in a line with its stack trace. The limit guards against hostile log text.
 MAX_BODY = 65_536
 
 _POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # _POD_HASH: the characters of Kubernetes' random suffixes.

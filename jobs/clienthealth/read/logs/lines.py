@@ -1,8 +1,8 @@
 """Parse log lines in the usual layouts of log4j, logback, Spring Boot, Storm, Python, Kafka's tools and librdkafka.
 
-One regular expression reads the first line of an entry. If it finds no level, the fields (level, thread, logger) are
-looked for in brackets, and between bars or tabs. If no layout fits, the whole first line is the message. The lines
-below the first (a stack trace, the values of a configuration) are the entry's `stack`.
+One regular expression reads the first line of an entry. If this expression finds no level, other patterns look for the
+fields in brackets, and between bars or tabs. If no layout fits, the whole first line is the message. The lines below
+the first (a stack trace, the values of a configuration) are the entry's `stack`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (rf"{_LOGGER} - {_LEVEL} - (.*)", ("logger", "level", "message")),
     (rf"{_LEVEL}:{_LOGGER}:(.*)", ("level", "logger", "message")),
     (rf"{_LEVEL} ++(.*) \(([\w.$]{{1,300}})\)", ("level", "message", "logger")),
-    # A lower-case name with dots before a colon is a logger (a Python module); any other name there is an exception.
+    # A lower-case name with dots before a colon is a Python logger. Any other name there is an exception.
     (rf"{_LEVEL} ++((?:[a-z_]\w*+\.)++[a-z_]\w*+):(?: (.*))?", ("level", "logger", "message")),
     (rf"{_LEVEL}:? ++(.*)", ("level", "message")),
     (r"(.*)", ("message",)),

@@ -20,7 +20,7 @@ _OPTION = re.compile(r"^[ \t]+([a-z][a-z0-9._]{0,80}) = (\S[^\n]*)$", re.MULTILI
 
 
 def options_in(text: str) -> dict[str, str]:
-    """Return the options (name → value) in a block with one indented `name = value` per line; at most 120.
+    """Return at most 120 options (name → value) from a block with one indented `name = value` per line.
 
     Unset options (`null`, `[]`), secrets, and values of more than 200 characters are left out.
     """

@@ -3,8 +3,8 @@
 `time_ms` reads a text that is nothing but a time, such as a record's field `timestamp`. `Times` reads the time at the
 beginning of a line, and `time_in_name` the time in the name of a file. A time without a zone is read as UTC.
 
-`Times` first learns from a file's lines which time formats they use, and the order of day, month and year in
-`11/12/26`.
+`Times` first learns the time formats of a file from its lines. From them, it also learns the order of day, month and
+year in dates such as `11/12/26`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MON = r"(?P<mon>[A-Z][a-z]{2})[a-z]{0,6}\.?"
 _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
 _SIX = r"(?P<hms>\d{6})(?:[.,](?P<f2>\d{1,9}))?"
 
-#: The groups are the parts of a time; `a`, `b` and `c` are the numbers of a date in unknown order.
+#: The groups are the parts of a time. The groups `a`, `b` and `c` are the numbers of a date in unknown order.
 _FORMS: Mapping[str, str] = {
     "iso": rf"(?P<y>\d{{4}})[-/.](?P<m>\d\d)[-/.](?P<d>\d\d)[T _-]{_CLOCK}{_ZONE}",
     "compact": rf"(?P<y>20\d\d)(?P<m>\d\d)(?P<d>\d\d)[T _-]?(?:{_CLOCK}|{_SIX}){_ZONE}",
@@ -112,10 +112,10 @@ ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 
 
 def zone_between(written_ms: int, there_ms: int) -> int | None:
-    """Return the offset (ms) to add to a time without a zone, so that it becomes UTC; None if it cannot be inferred.
+    """Return the offset (ms) to add to a time without a zone to get UTC; None if unknown.
 
-    `written_ms`: the time, read as UTC. `there_ms`: the time (epoch ms) at which the text arrived. A difference of a
-    multiple of half an hour (± SOON_MS) counts as the time zone, because a delay is rarely such a multiple.
+    `written_ms`: the time, read as UTC. `there_ms`: the time (epoch ms) at which the text arrived. If the difference is
+    a multiple of half an hour (± SOON_MS), it counts as the time zone. A delay is rarely such a multiple.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -124,7 +124,7 @@ def zone_between(written_ms: int, there_ms: int) -> int | None:
 
 @lru_cache(maxsize=4_096)  # The lines of a burst have only a few different times.
 def _written(text: str) -> tuple[int | None, bool]:
-    """Return (time in epoch ms, True if the text names a zone); the time is None if the text is not a time."""
+    """Return (time in epoch ms or None, True if the text names a zone)."""
     match = next((match for pattern in _WHOLE if (match := pattern.fullmatch(text))), None)
     moment = _moment(match.groupdict(), None) if match is not None else None
     return _ms(moment), match is not None and match["z"] is not None
@@ -160,7 +160,7 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
 
 @lru_cache(maxsize=64)
 def _zone(text: str) -> tzinfo:
-    """Return the time zone named by `text`, the end of a written time; UTC if the text is empty or no known zone."""
+    """Return the time zone named by `text`, the end of a written time; UTC if it names no known zone."""
     name = text.strip().removeprefix("GMT").removeprefix("UTC")
     if name in ("", "Z", "z"):
         return UTC

@@ -125,7 +125,7 @@ _Find = Callable[[str], "re.Match[str] | None"]
 
 
 def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[str, M]:
-    """Return the log events that a TOML file defines, one per table, by the table's name and in the file's order.
+    """Return the log events that a TOML file defines, one per table, by name, in the file's order.
 
     `kind`: the class to create from each table. Raises CatalogueError if a table does not describe a log event; the
     message begins with `where`, the file's name.
@@ -200,7 +200,7 @@ class Catalogue:
 
 
 def _finder(pattern: re.Pattern[str]) -> _Find:
-    """Return a function that finds a text's first match, or the match with most `minutes` if there is such a group."""
+    """Return a function that finds the match with most `minutes`; the first match if no group has this name."""
     if "minutes" not in pattern.groupindex:
         return pattern.search
     return lambda text: max(pattern.finditer(text), key=lambda match: int(match["minutes"] or 0), default=None)

@@ -29,7 +29,7 @@ from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_TH
 from clienthealth.read.logs.times import time_ms
 
 LITERALS: tuple[str, ...] = tuple(TABLES["literals"]["amid_a_log"])
-#: Every dump of any format contains at least one of these texts, even if the dump is a string within JSON.
+#: Every dump contains at least one of these texts, even if the dump is a string within JSON.
 SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TABLES["literals"]["shipped"])
 #: MAX_ABOVE: maximum number of lines between the beginning of a dump and its first thread.
 #: MAX_DUMPS: maximum number of dumps in a text.
@@ -251,7 +251,7 @@ WHAT = "stack of one thread"
 
 
 def bare_stacks(text: str) -> list[Dump]:
-    """Return a dump of one thread for each stack in the text; a stack must have a frame with "kafka" in it.
+    """Return a dump of one thread for each stack in the text that has "kafka" in a frame.
 
     Stacks with fewer than MIN_FRAMES (three) frames, and stack traces of exceptions, are left out.
     """
