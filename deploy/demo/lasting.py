@@ -45,7 +45,7 @@ def shortcomings(
         if course.first_shown_ms is None or not course.is_shown:
             due = now_ms - onset >= 1000 * DUE_SECONDS
             if due or course.first_shown_ms is not None:
-                sentences.append(f"wrong: the failure of {name} is missing at the end: {_shown(course)}")
+                sentences.append(f"wrong: the failure of {name} is no longer shown at the end: {_shown(course)}")
         elif course.gaps:
             sentences.append(f"wrong: the failure of {name} was not shown all the time: {_shown(course)}")
         count = len(paged(course, pages))

@@ -180,7 +180,7 @@ class Stack:
             },
             "prometheus": {"port": exporter_port},
             "identity": {
-                # The client id names the service, because pushes in the demo have no user and all the same address.
+                # The client id names the service: in the demo, pushes have no user, and all come from one address.
                 "push_services": [
                     f"{name}={client.service}" for client in clients if client.pushes for name in client.client_ids
                 ],

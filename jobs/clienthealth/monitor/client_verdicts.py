@@ -1,4 +1,4 @@
-"""Judge clients with new samples or log entries: windows → gate → judge → incidents → records.
+"""Judge the clients that have new samples or log entries: windows → gate → judge → incidents → records.
 
 A gate is a cheap test for one failure mode that examines all windows at once, with numpy. A judge examines only windows
 that a gate suspects, and windows with dumps or log entries that the mode reads.
@@ -189,7 +189,7 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
 
 
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
-    """Return the log entries whose wait for the client's next sample ended in this step, without that sample.
+    """Return the log entries that waited in vain for the client's next sample until this step.
 
     An entry waits for at most LONGEST_MS (30 s). A client that exits because of a failure logs the failure and sends no
     further sample. So windows with the returned entries are judged once more. `before_ms`: the watermark of the

@@ -31,7 +31,9 @@ from clienthealth.settings import Settings
 
 @dataclass
 class Published:
-    """The result of a step. `records` are for the topic `client-health`, `minutes` are rows of the history.
+    """The result of `step`, which processes one bucket of a batch.
+
+    `records` are for the topic `client-health`, `minutes` are rows of the history.
 
     changes   changes of incidents
     late      number of samples and log events that arrived after their windows had been closed
