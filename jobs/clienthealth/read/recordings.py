@@ -43,7 +43,7 @@ class Recorded:
     ts_ms    the time to use if the record itself contains no time, epoch ms; 0 if unknown
     timed    source of the time. `own`: the record or a line before it; `file`: the file's time; `order`: only the order
              of records is known
-    repeats  number of equal records that this record represents: a burst keeps one record per tenth of a second
+    repeats  number of equal records that this record represents. Of a burst, one record per tenth of a second is kept
     content  the content, if the file's reader has already parsed the record; `value` is then empty
     """
 

@@ -51,8 +51,8 @@ class Agent(NamedTuple):
 def runtime_of(pid: int) -> Literal["java", "python"]:
     """Return the runtime of a process. Without /proc/self/ns (not Linux), every process counts as Java.
 
-    Raises InputError if the process does not exist, runs in a container, belongs to another user, or is neither a Java
-    nor a Python process. Root may read the Python processes of all users.
+    Raises InputError if the process does not exist, runs in a container, or belongs to another user. A process that is
+    neither Java nor Python raises InputError, too. Root may read the Python processes of all users.
     """
     process, own = _PROC / str(pid), _PROC / "self"
     try:

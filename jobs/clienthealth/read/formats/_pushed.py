@@ -1,9 +1,9 @@
 """Identify a pushing client (KIP-714) by the headers of our broker plugin, because the payload contains no identity.
 
-`[identity] push_service` lists the sources of the service's name: the table `[identity] push_services`, the client's
-principal, or the client id without the number at its end. From a principal, the name in `User:name` is read, or the CN
-of a distinguished name. Kafka's default client ids contain no service; from `consumer-GROUP-1`, only the group is read.
-The instance's name consists of the client's address and client instance id.
+`[identity] push_service` lists the sources of the service's name. A source is the table `[identity] push_services`, the
+client's principal, or the client id without the number at its end. From a principal, the name in `User:name` is read,
+or the CN of a distinguished name. Kafka's default client ids contain no service; from `consumer-GROUP-1`, only the
+group is read. The instance's name consists of the client's address and client instance id.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Read error-free snapshots in our own format (nearly all traffic) straight into typed structs, in a few µs each.
 
 `fast` accepts a record only if its identity is complete, its time is plausible, and every known metric is a number or
-null. A client's identity and options hardly change from record to record, so they are parsed once and cached by their
+null. A client's identity and options hardly change from record to record. So they are parsed once, and cached by their
 bytes.
 """
 

@@ -1,6 +1,6 @@
 """jmxtrans's KafkaWriter: one MBean attribute per record; the field `keyspace` contains the attribute's full name.
 
-`keyspace` has these parts, joined by dots: host and port of the JVM (`checkout-1_9010`), MBean domain
+The parts of `keyspace` are joined by dots. They are host and port of the JVM (`checkout-1_9010`), MBean domain
 (`kafka_producer`), client id, perhaps topic and partition, MBean type, attribute. A dot within a part is ambiguous. The
 Java consumer replaces the dots in a topic's name. So further dots in a consumer's keyspace belong to the client id. If
 the MBean type is `producer-topic-metrics`, the client id is assumed to contain no dots.

@@ -91,8 +91,8 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
     otherwise  True if the event is searched for only in lines that match no other pattern
-    suspects  maps a failure mode to its cause ('' for no cause). The event raises a suspicion of this mode only in a
-              text that a person attached, and only if no later line shows relief
+    suspects  maps a failure mode to its cause ('' for no cause). Only an event in an attached text raises a suspicion
+              of this mode, and only if no later line shows relief
     enough    the minimum number of lines that raise the suspicion in `suspects`
     """
 
