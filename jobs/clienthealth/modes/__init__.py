@@ -1,6 +1,6 @@
 """The documented failure modes, one folder each. The folder's name, with hyphens, is the mode's id.
 
-The id is also the value of the metric label, the name of the runbook and the argument on the command line.
+The id is also a metric label's value, the name of the runbook and an argument on the command line.
 
 A window is the data of one client from one span of time. A mode's gate evaluates conditions on metrics for the windows
 of all clients at once. The mode's judge examines the windows that the gate suspects, and describes the evidence in
@@ -106,7 +106,7 @@ class FailureMode(Facts, Generic[T]):
     reads          the log events that this mode's judge uses, also events of other modes
     doubt          returns why a post-mortem cannot rule the mode out; '' if the mode is ruled out
     worth_a_dump   yields reasons why only a thread dump could explain what two samples show
-    explicable     returns True if a verdict of this mode may be a consequence of another failure of the same client
+    explicable     returns True if the client's other failure may have caused a verdict of this mode
     """
 
     #: True if the failure mode can be judged only after a client's last sample.
@@ -164,7 +164,7 @@ class LiveMode(FailureMode[T]):
     gate       conditions on metrics that select the windows for the judge
     recovered  returns True if the client's newest window shows that the fault is over. None: the fault is over as soon
                as a window has no evidence of the fault
-    silence    judges a client that sends no more samples; returns None if nothing shows whether the client has the
+    silence    judges a client that sends no more samples. Returns None if nothing shows whether the client has the
                failure. Without `silence`, missing samples are never evidence
     of_group   judges the samples of a consumer group: returns (facts, the text to show without facts). None: the mode
                does not judge groups

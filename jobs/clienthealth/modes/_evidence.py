@@ -1,4 +1,4 @@
-"""Functions for all judges: find samples, log lines and threads in a window, and make a verdict from what they show.
+"""Functions for all judges: find evidence in a window, and make a verdict from what it shows.
 
 A judge collects facts. `conclude` makes the verdict from these facts, by the same rule for all modes:
 
@@ -32,7 +32,7 @@ from clienthealth.read.logs.wordings import Meaning
 
 #: Effects of a failure, such as failed sends, are counted in time slots of this length (ms), see `Count`.
 SLOT_MS = 30_000
-#: Log lines at most this time (ms) apart count as one occurrence, because a client may log one exception twice.
+#: Log lines at most this time (ms) apart count as one occurrence. A client may log one exception twice.
 SAME_MOMENT_MS = 1000
 #: A metadata-age above NEVER_SECONDS (s) counts from 1970: the client never received metadata.
 NEVER_SECONDS = 1e8
@@ -95,8 +95,8 @@ class Fact:
     ) -> Fact:
         """Return a fact from the input `shown`: a line, a dump, a sample or a sign of life.
 
-        `since`: when the observed state began, as epoch ms or as the input that shows the beginning; by default the
-        time of `shown`.
+        `since`: when the observed state began, as epoch ms or as the input that shows it. The default is the time of
+        `shown`.
         """
         begun = since if isinstance(since, int) else (since or shown).ts_ms
         if given is None and isinstance(shown, LogEvent) and not shown.own:
@@ -130,7 +130,7 @@ def conclude(
     """Return the verdict that the facts support.
 
     detail     values for the verdict's detail; None values are left out
-    otherwise  the reason for the verdict unknown if there are neither facts nor doubts; None: the verdict is then ok
+    otherwise  the reason for `unknown` if there are neither facts nor doubts; None: the verdict is then ok
     doubts     facts that point to the failure but prove nothing; with only doubts the verdict is unknown
     """
     doubts = [
@@ -236,9 +236,9 @@ def values(window: ClientWindow, name: str) -> list[float]:
 
 
 def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0) -> bool | None:
-    """Return True if a counter rose from the last sample at or before `ts_ms − before_ms` to the first after `ts_ms`.
+    """Return True if a counter rose around `ts_ms`. None if one of the two samples is missing.
 
-    Samples without the counter are skipped. None if one of the two samples is missing.
+    The samples are the last at or before `ts_ms − before_ms` and the first after `ts_ms`, of those with the counter.
     """
     earlier = [r for r in window.readings if r.ts_ms <= ts_ms - before_ms and r.get(name) is not None]
     later = [r for r in window.readings if r.ts_ms > ts_ms and r.get(name) is not None]
@@ -267,14 +267,14 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return a fact from the line that matches `meaning` and states the longest wait, in a list; [] if none matches.
+    """Return a list with one fact, from the line that matches `meaning` and states the longest wait; [] if none does.
 
     The wait is the number that the line's log pattern captures as `minutes`, or 0. The fact begins when the wait began.
-    Lines about the begin or the end of a stop or a flush (captures `begun`, `ended`) are used only if they have
-    `lasts`. `diagnose` adds `lasts` if the stop or flush does not end.
+    Some lines are about the beginning or the end of a stop or a flush (captures `begun`, `ended`). They are used only
+    if they have `lasts`, which `diagnose` adds if the stop or flush does not end.
 
-    A line about a goroutine may state no wait. It then proves nothing by itself. The goroutine must also be in the same
-    frame in a line at least APART_MS (9 s) earlier, or the line must be repeated (`repeats`).
+    A line about a goroutine may state no wait. Such a line counts only if it is repeated (`repeats`), or if an earlier
+    line shows the goroutine in the same frame. The earlier line must be at least APART_MS (9 s) older.
     """
     said = [e for e in events(window, meaning) if "lasts" in e.captures or not {"begun", "ended"} & {*e.captures}]
     if not said:
@@ -298,7 +298,7 @@ def deadlock(dump: ThreadDump, thread: Thread, role: str, direct: bool) -> Fact:
 def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
     """Return this client's log lines on failed sends (`meaning`).
 
-    A line without a client id is left out if this client's `record-error-total` did not rise when the line was logged.
+    A line without a client id is left out if this client's `record-error-total` did not rise at that time.
     """
     lines = events(window, meaning)
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]

@@ -27,8 +27,8 @@ def is_network_thread(thread: Thread) -> bool:
 def on_io_thread(event: LogEvent) -> bool:
     """Return True if a producer's I/O thread logged the line, according to the line's thread name or logger.
 
-    The end of the thread's name suffices, because some log layouts cut off its beginning. kafka-python's logger
-    `kafka.future` logs what a callback raised, and callbacks run on the I/O thread.
+    The end of the thread's name suffices, because some log layouts cut off its beginning. The logger `kafka.future` of
+    kafka-python logs what a callback raised. Callbacks run on the I/O thread.
     """
     before, separator, _ = (event.thread or "").partition("| ")
     return event.logger == "kafka.future" or (bool(separator) and f"{NETWORK_THREAD} ".endswith(before))
@@ -68,7 +68,7 @@ def in_foreign_code(thread: Thread) -> bool:
 
 
 def idles(thread: Thread) -> bool:
-    """Return True if all frames belong to the JVM or to places where Python waits, as in a thread pool without work."""
+    """Return True if the thread has no work: all its frames belong to the JVM or to places where Python waits."""
     return not _above_runtime(thread)
 
 

@@ -1,6 +1,6 @@
 """Decide whether `diagnose` rules a failure mode out, and whether a thread dump is worth taking.
 
-The streaming job judges a client again with later data. A post-mortem (`diagnose`) gets no further data, so it rules a
+The streaming job judges a client again with later data. A post-mortem (`diagnose`) gets no further data. So it rules a
 mode out only if evidence shows that the client is healthy. One thread dump without a fault is not enough; two dumps ten
 seconds apart are.
 """
@@ -19,7 +19,7 @@ from clienthealth.modes._polls import longest_between, seconds_since
 
 NOTHING = "there are neither metrics nor a thread dump"
 UNMEASURED = "neither a dump nor a log line shows that the failure is absent, and metrics are too few or end too early"
-#: Maximum age (ms) of a dump that proves a client healthy, counted back from the newest data of its process.
+#: Maximum age (ms) of a dump that proves a client healthy. The age counts from the newest data of the process.
 FRESH_MS = 60_000
 
 
@@ -28,7 +28,7 @@ class Look:
     """All data of a client in a post-mortem.
 
     window    the client's samples and log events, and the dumps of its process
-    measured  True if the client has enough samples, and they continue until close() or until the end of all data
+    measured  True if enough samples exist, and they continue until close() or until the end of all data
     untimed   True if the time between the dumps is unknown
     vanished  True if the process still served metrics, but no longer the metrics of this client
     until_ms  the newest time in any data of the process

@@ -27,9 +27,9 @@ CLOSES = "terminating"
 #: From this version on, a Java client pushes metrics again after its connection broke during a push. Older clients
 #: never do (KAFKA-19747; measured with 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: The application did not poll between two samples if both limits hold: WAITING_SHARE for the share of time in the
-#: selector, MOST_SELECTS for the calls of select() per second. Measured with polls: 36 to 100 % of the time. Measured
-#: without polls: at most 0.02 % of the time, and 10 to 11 calls per second.
+#: The application did not poll between two samples if two values are small. WAITING_SHARE limits the share of time in
+#: the selector. MOST_SELECTS limits the calls of select() per second. Measured with polls: 36 to 100 % of the time.
+#: Measured without polls: at most 0.02 % of the time, and 10 to 11 calls per second.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between two heartbeats of a client that knows its coordinator. The usual interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
@@ -68,7 +68,7 @@ def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats
 
 @per_rows
 def _without_waiting(w: Windows) -> Column:
-    """Return for each sample the time (s) since the client last fetched or waited in its selector; NaN if unknown."""
+    """Return for each sample the seconds since the client last fetched or waited in its selector; NaN if unknown."""
     names = ("io-wait-time-ns-total", "select-total", "fetch-total")
     waited, selected, fetched = (np.diff(w.col(name), prepend=np.nan) for name in names)
     passed = np.diff(w.ts, prepend=w.ts[:1]) / 1000
@@ -82,7 +82,7 @@ def _without_waiting(w: Windows) -> Column:
 
 
 def polled_ms(reading: Reading) -> int | None:
-    """Return the time of the last poll() (epoch ms), at most 1 s too late; None if the client does not report it."""
+    """Return the time of the last poll() (epoch ms), at most 1 s too late; None if it is not reported."""
     ago = reading.get("last-poll-seconds-ago")
     return None if ago is None else round(reading.ts_ms - 1000 * ago)
 
@@ -112,7 +112,7 @@ class Spell(NamedTuple):
 
     seconds  the time since the last poll
     longest  the longest earlier time between two polls
-    needed   twice the time that the last poll's records take at the average pace, because some records take longer
+    needed   twice the time for the last poll's records at the average pace. Some records take longer
     """
 
     seconds: float
@@ -121,11 +121,11 @@ class Spell(NamedTuple):
 
 
 def outside(window: ClientWindow) -> Spell | None:
-    """Return how long the application has been outside poll(); None if it may be inside, or if data is missing.
+    """Return how long the application has been outside poll(); None if it may be inside, or without data.
 
-    The last poll() may still run, and would then send fetches. So the application counts as outside if no fetch was
-    sent in the newer half of the time since this poll() began. Heartbeats must continue: otherwise, a broker that does
-    not answer may explain the missing fetches.
+    The last poll() may still run, and would then send fetches. So this poll() counts as ended if no fetch was
+    sent in the newer half of the time since it began. Heartbeats must continue: otherwise, a silent broker may explain
+    the missing fetches.
     """
     w, readings = window.table, window.known_readings
     polled = polled_ms(readings[-1]) if window.readings else None
@@ -197,13 +197,13 @@ UNREPORTED = "its threads have not moved since it polled, so perhaps only the co
 
 
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
-    """Return facts on partitions that owners do not consume, and a clause about the samples if there are no facts.
+    """Return facts on partitions that their owners do not consume, and the text to show without facts.
 
     `readings`: samples of one group, in order of time. Only partitions with an owner give facts. Their committed
-    offsets must be the same in the first and the last sample, and one of these conditions must be met:
+    offsets must be the same in the first and the last sample. One of these conditions must also be met:
     - Records arrive.
-    - At least BEHIND records are unread. But if the topic has fewer partitions with at most LEVEL unread records than
-      partitions like this one, there is no fact: the group may only be slow.
+    - At least BEHIND records are unread. The topic must then have at least as many partitions with at most LEVEL unread
+      records as partitions like this one. Otherwise, the group may only be slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]

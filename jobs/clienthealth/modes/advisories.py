@@ -1,7 +1,7 @@
 """Known bugs of client libraries that cause a failure mode or look like one, from `advisories.toml`.
 
-A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains patches of the vendor, so it counts as the newest patch release of
-its minor version. A bug is not reported for it if any patch release of this minor version fixed the bug.
+A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains patches of the vendor. So the build counts as the newest patch
+release of its minor version. A bug that any patch release of this minor version fixed is not reported for it.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A client library.
 
-    parts     texts in lower case; a client uses the library if the name that it reports contains one of them
+    parts     texts in lower case. The library's name, as a client reports it, contains one of them
     tracker   start of the address of a bug's page; the bug's number completes it
-    platform  maps each major version of Confluent Platform to the Kafka release with which it began: 7.0 contains
-              Kafka 3.0, so 7 is mapped to (3, 0)
+    platform  maps each major version of Confluent Platform to its first Kafka release. 7.0 contains Kafka 3.0, so 7 is
+              mapped to (3, 0)
     known     the known bugs of the library's versions
     """
 
@@ -110,7 +110,7 @@ class Advised:
     """The known bugs of a version.
 
     known       the bugs that cause a failure mode, then the other bugs, each with the address of its description
-    upgrade_to  the next release without any known bug; '' if there is none, or if the version has no known bug
+    upgrade_to  the next release without any known bug; '' for a version without known bugs, or if there is none
     """
 
     known: tuple[tuple[Known, str], ...] = ()

@@ -1,8 +1,8 @@
 """Circumstances that modes check before they accuse an application.
 
 While brokers do not answer, calls of a Kafka client wait, for example a commit or a flush. Meanwhile the application
-cannot poll, and is not at fault. So a mode accuses an application of a delay only if brokers, and the group's
-coordinator, answered the client during that delay.
+cannot poll, and is not at fault. So a mode accuses an application of a delay only if the client got answers during that
+delay. Brokers, and the group's coordinator, must have answered.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ FRESH_MS = 15_000
 ANSWER_MS = 10_000
 #: A thread is inside a call of a Java client if one of its frames contains one of these texts.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
-#: An application does not wait for its client if dumps over at least this time (ms) show no thread inside a client's
-#: call.
+#: An application does not wait for its client if dumps show no thread inside a client's call. The dumps must span at
+#: least this time (ms).
 STANDS_MS = 10_000
 
 
@@ -51,8 +51,8 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 
     The circumstance holds if brokers answered after `at_ms`, or at most FRESH_MS (15 s) before it. It does not hold if
     data shows an outage between SETTLES_MS (30 s) before `at_ms` and ANSWER_MS (10 s) after it. An unknown coordinator
-    of a group is an outage, too. The circumstance is unknown if no data shows an answer, or if the samples begin less
-    than SETTLES_MS before `at_ms`.
+    of a group is an outage, too. The circumstance is unknown without data that shows an answer. It is also unknown if
+    the samples begin less than SETTLES_MS before `at_ms`.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -129,7 +129,7 @@ def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance
 def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circumstance | None:
     """Return whether brokers answered while a thread was inside a Kafka client; None if the thread ran other code.
 
-    If no data decides, the stack does: the circumstance does not hold if the stack shows the client, else it is
+    If no data decides, the stack does. The circumstance does not hold if the stack shows the client. Otherwise it is
     unknown. Stacks do not show librdkafka's C calls, so any thread of its application may be inside the client.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)

@@ -51,12 +51,11 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id        the value of the verdict's `detail.cause`; '' if the mode has only one cause
     title     replaces the mode's title if that is wrong for this cause
     summary   replaces the mode's summary if that is wrong for this cause
-    advice    replaces the mode's action; values of the detail replace names in braces, and a name without a value
-              appears in capitals
-    lasts     True if the remedy takes time to work, so that the mode's `until_then` is added to the advice
-    assumed   True if a verdict names this cause when no evidence shows a cause; a cause from another window replaces it
-    again     the cause to name instead if `Verdict.counts` show that the failure occurred several times, even in
-              distant windows
+    advice    replaces the mode's action. Values of the detail replace names in braces; a name without a value appears
+              in capitals
+    lasts     True if the remedy takes time to work. The mode's `until_then` is then added to the advice
+    assumed   True if a verdict names this cause without evidence of a cause. A cause from another window replaces it
+    again     the cause to name instead if `Verdict.counts` show several failures, even in distant windows
     timeless  True if lines without a time prove the cause, even if the mode has `needs_times`
 
     `advice_by_library` maps a part of a library's name to the advice that replaces `advice` for this library.
@@ -98,8 +97,8 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     looks_like  one sentence: the innocent explanation, a colon, and how it differs from the failure
     refuted_by  kinds of evidence that cannot exist if the explanation is true
-    unless      the circumstance (`circumstances.py`) that refutes the explanation; if it is known not to hold, the
-                explanation counts as true; '' for none
+    unless      the circumstance (`circumstances.py`) that refutes the explanation; '' for none. The explanation counts
+                as true if the circumstance is known not to hold
     settled_by  the data that would show whether the explanation is true
     causes      the causes (`detail.cause`) to which the explanation applies; empty: all causes
     """
@@ -133,8 +132,8 @@ class Facts:
 
     title          the failure in a few words, for headings
     summary        one sentence: what is wrong with the client (the alert's summary)
-    effect         what clients with the failure do, as a participle such as "losing records": an alert's title is "3
-                   clients losing records"
+    effect         what clients with the failure do, as a participle such as "losing records". An alert's title is then
+                   "3 clients losing records"
     impact         one sentence: what the failure costs
     first          one sentence: what to do before the action, because the action destroys evidence; '' for nothing
     action         one sentence: what to do now
@@ -143,7 +142,7 @@ class Facts:
     evidence       the kinds of evidence that can show the failure
     background     how the failure comes about, what proves it, and known gaps of the rules; printed by `explain`
     causes         the possible causes; the verdict names one of them in `detail.cause`
-    until_then     maps a part of a library's name to what to do with this library until `action` has taken effect
+    until_then     maps a part of a library's name to what to do until `action` has taken effect
     loses          True if the failure implies lost records even if no counter shows the loss. `detail.lost_records` and
                    `detail.lost_bytes` are then [minimum, maximum], if known
     sums           names in `detail` to sum over the whole incident (`Verdict.counts`). Each sum is a lower bound
@@ -151,15 +150,15 @@ class Facts:
     momentary      names in `detail` that are shown only while the newest window has them
     needs_times    why lines without a time cannot prove the failure; '' if these lines can prove it
     explains       modes with symptoms that this failure also causes: these modes are not reported at the same time
-    logs_on        True if a process with the failure logs all the time, so that a process without new lines has ended
-    confirmed      the alert while the failure is confirmed; by default it fires at once, because the monitor has
+    logs_on        True if a process with the failure logs all the time. A process without new lines has then ended
+    confirmed      the alert while the failure is confirmed. By default it fires at once, because the monitor has
                    weighed the evidence
-    suspected      the alert while the failure is suspected, never critical; by default it fires after two minutes,
-                   because indirect evidence often disappears within a minute or two
+    suspected      the alert while the failure is suspected, never critical. By default it fires after two minutes:
+                   indirect evidence often disappears within a minute or two
     panels         functions in dashboards/panels (evidence, measurements) that draw the first panels of the mode's
                    dashboard
     places         parts of frames in which a thread waits while the failure lasts. A healthy thread may be there for a
-                   moment, so one attached dump raises suspicion only if the text around it says that something hangs
+                   moment. So the text around an attached dump must say that something hangs
     place_cause    the failure's cause if a stack shows it; '' for no cause
     """
 

@@ -40,7 +40,7 @@ class Held:
 
     @property
     def cpu_ms(self) -> float | None:
-        """The CPU time (ms) that the thread used from the first dump to the last; None if dumps lack it (JVM 8)."""
+        """The thread's CPU time (ms) from the first dump to the last; None if dumps lack it (JVM 8)."""
         before, after = self.seen[0][1].cpu_ms, self.thread.cpu_ms
         return None if before is None or after is None else after - before
 
@@ -57,9 +57,10 @@ def held(
     threads: Callable[[ThreadDump], Iterable[Thread]] = lambda dump: dump.threads,
     stays: Callable[[Held], bool] = lambda stay: True,
 ) -> list[Held]:
-    """Return a `Held` for each thread in each dump: the consecutive dumps up to that one with the thread at one place.
+    """Return a `Held` for each thread in each dump.
 
-    `dumps` are in order of time. A dump that shows the thread elsewhere, or not at all, ends a stay.
+    A `Held` has the consecutive dumps up to that dump with the thread at one place. A dump that shows the thread
+    elsewhere, or not at all, ends a stay. `dumps` are in order of time.
 
     where    returns a thread's place in a dump; None if the thread is left out
     threads  returns the threads of a dump that are examined

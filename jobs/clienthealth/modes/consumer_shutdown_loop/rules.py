@@ -116,7 +116,7 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
     dump, thread = seen.stay.dump, seen.stay.thread
     text = f"'{thread.name}' has been inside close() for at least {elapsed(seen.seconds)}, in {innermost(thread)}"
     given = None if in_foreign_code(thread) else coordinator_answers(window, seen.last_ms)
-    # If the process has several consumers, and the last poll of this one is unknown, `thread` may close another one.
+    # In a process with several consumers, `thread` may close another one if the last poll of this one is unknown.
     alone = sum(thread.name.startswith(CONSUMER_THREADS) for thread in dump.threads) < 2
     certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
@@ -287,7 +287,7 @@ def silent(w: Windows, limits: Thresholds) -> Bools:
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return, for each window, why metrics cannot rule the failure out; '' if fetches or recent polls rule it out."""
+    """Return, for each window, why metrics cannot rule the failure out; '' if fetches or polls do."""
     if w.kind != "consumer":
         return first_reason(len(w), (BLIND, ~w.rose("fetch-requests-total")))
     ago = w.last("last-poll-seconds-ago")
@@ -325,8 +325,8 @@ class Closing(NamedTuple):
     """A thread's stay inside close(), according to thread dumps.
 
     stay     the consecutive dumps with the thread inside close()
-    last_ms  the last time (epoch ms) at which the thread was certainly inside: the time of the last dump, or of a later
-             sample, because a client sends no samples after close()
+    last_ms  the last time (epoch ms) at which the thread was certainly inside: the last dump's or a later sample's. A
+             client sends no samples after close()
     """
 
     stay: Held
@@ -377,7 +377,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield a reason to take a thread dump: the consumer has not polled for a long time, so it may be in close()."""
+    """Yield a reason to take a thread dump: without a poll for a long time, the consumer may be in close()."""
     away = readings.now.metrics.get("last-poll-seconds-ago", 0.0)
     if away >= thresholds.silent_poll_seconds:
         yield f"the last poll() was {away:.0f} s ago"

@@ -56,11 +56,11 @@ FILE = mode_file(__file__)
 ID = FILE.id
 POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "commit-refused", "thread-died", "held"))
 
-#: A polling thread that ended at most this time (ms) before or after the last poll explains why polls stopped.
+#: A polling thread's end explains why polls stopped if it is at most this time (ms) from the last poll.
 SAME_END_MS = 5000
 #: Kafka Streams polls a consumer whose client id has this suffix only while it restores state.
 _RESTORES = "-restore-consumer"
-#: A client that reports no polls counts as inside poll() if it waited in its selector in the last WAITED_SECONDS.
+#: Some clients report no polls. They count as inside poll() if they waited in the selector in the last WAITED_SECONDS.
 WAITED_SECONDS = 10.0
 
 
@@ -85,7 +85,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # Dumps and metrics may show the same slow batch, so `_outside` is used only if there is no other fact.
+    # Dumps and metrics may show the same slow batch. So `_outside` is used only without any other fact.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
@@ -165,8 +165,8 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the group removes the consumer repeatedly for its long times outside poll().
 
-    The consumer then joins its group repeatedly, its longest time outside poll() fits between two joins, and its lag
-    grows. If that time does not fit, other members cause the rebalances.
+    Such a consumer joins its group repeatedly, and its lag grows. Its longest time outside poll() fits between two
+    joins. If that time does not fit, other members cause the rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -190,14 +190,14 @@ def silent(w: Windows, limits: Thresholds) -> Bools:
 
 
 def unseen(w: Windows, limits: Thresholds) -> Bools:
-    """Return one flag per window: True if a client that reports no times of polls (Java up to 2.3) does not fetch."""
+    """Return one flag per window: True if a client without times of polls (Java up to 2.3) does not fetch."""
     reported = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
     counted = (w.count("fetch-total") >= MIN_READINGS) & ~w.rose("fetch-total")
     return counted & ~reported & ~idle(w, limits)
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Return one flag per window: True if the application was outside poll() for too long, or may not poll at all."""
+    """Return one flag per window: True if the application was outside poll() for too long, or perhaps never polls."""
     long = too_long(w, thresholds) | silent(w, thresholds) | outlasting_locks(w, thresholds)
     return long | circling(w, thresholds) | unseen(w, thresholds)
 
@@ -363,7 +363,7 @@ def _standing(
 def _ended(
     window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) on an ended polling thread; ({}, []) if none has ended, or if the last poll is recent."""
+    """Return (detail, facts) on an ended polling thread; ({}, []) without one, or if the last poll is recent."""
     if not silent(w, limits)[0]:
         return {}, []
     seconds, last = float(seconds_since(w)[0]), window.readings[-1]
@@ -443,7 +443,7 @@ def _cause(window: ClientWindow, w: Windows, limits: Thresholds) -> str:
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Return True if the application polls throughout the window.
 
-    A single poll is not enough: a member that is removed again and again polls once each time it returns.
+    A single poll is not enough. A member that is removed repeatedly polls once each time it returns.
     """
     w = window.table
     away_now = w.max("last-poll-seconds-ago")[0]

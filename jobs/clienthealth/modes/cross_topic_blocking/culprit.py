@@ -1,10 +1,11 @@
 """Find the topic whose slow handler keeps a consumer's application away from other topics.
 
-Java. One poll loop handles the records of all topics, so the time between two polls is the sum of the handlers' times.
+Java. One poll loop handles the records of all topics. So the time between two polls is the sum of the handlers' times.
 If one handler is slow, the time between polls is proportional to its topic's number of records. The time per record is
 the time between polls, divided by a topic's records. It is nearly constant for the slow topic, and varies for other
-topics. The number of records in a poll is computed from the position in the partition, because `records-lead` grows
-with it. `records-consumed-total` is of no use: it rises only after the application has received all records of a fetch.
+topics. The growth of `records-lead` gives the number of records in a poll. This metric grows with the position in the
+partition. `records-consumed-total` is of no use: it rises only after the application has received all records of a
+fetch.
 
 librdkafka. All topics may share one queue to the application. Then each topic reports the length of the whole queue,
 and no topic is fetched while the queue is full. If the position of only one topic still moves, this topic has the slow
@@ -94,7 +95,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     if len(handled) != 1:
         return None
     (topic,) = handled
-    # The consumer may have gained or lost the topic since the sample `begin`, so use only samples that contain it.
+    # The consumer may have gained or lost the topic since the sample `begin`. Use only samples that contain the topic.
     (first, before), *_, (last, now) = [one for one in positioned[begin:] if topic in one[1]]
     waiting = {t.topic for t in last.topics if (t.metrics.get("records-lag") or 0) > 0}
     starved = sorted((waiting | moved(positioned[0][1], before).keys()) - handled)

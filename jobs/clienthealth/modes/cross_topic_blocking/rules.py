@@ -94,7 +94,7 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
 def in_one_queue(w: Windows) -> Bools:
     """Return one flag per window: True if all topics (two or more) of a librdkafka client share one queue.
 
-    Two signs show this: records of each topic wait on the broker, and all topics report one queue length above 0.
+    Two signs show this. Records of each topic wait on the broker, and all topics report one queue length above 0.
     """
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))
@@ -159,7 +159,7 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
     for at in np.argsort(-runs.seconds, kind="stable"):
         blocked = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
         chunks_of = [_topics(reading, "queue-chunks") for reading in blocked.readings[1:]]
-        # If the client's options lack the maximum length of a queue, a queue that is never empty counts as full.
+        # If the maximum length of a queue is unknown, a queue that is never empty counts as full.
         least = limit if configured else min(limit, 1)
         at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= least for q in chunks_of)]
         empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]
@@ -353,7 +353,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield a reason to take a thread dump: one queue of the Scala consumer stays full while another one is empty."""
+    """Yield a reason to take a thread dump: one queue of a Scala consumer stays full, another one is empty."""
     if readings.before is None:
         return
     limit = option_of(readings.config.get(CHUNKS)) or QUEUE_DEFAULTS[CHUNKS]

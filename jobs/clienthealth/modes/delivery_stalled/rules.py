@@ -43,7 +43,8 @@ AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tl
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
 #: Brokers refuse connections if a client loses at least this number per second. Time-outs end fewer connections.
 REFUSED_PER_SECOND = 0.2
-#: An error with one of these texts in its name (only letters, in lower case) means that too few replicas are in sync.
+#: Parts of the names of errors that mean too few replicas in sync. Names are compared in lower case, only by their
+#: letters.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
@@ -137,7 +138,7 @@ def net(w: Windows) -> Floats:
 
     Without `record-ack-total`, this is the number of attempts to send a record, minus retries and failed records. A
     record that brokers refuse until it expires adds 0: each attempt is subtracted as a retry or as a failure. Records
-    that fail without a send make the number too small, so 0 or less does not prove that nothing was delivered.
+    that fail without a send make the number too small. So 0 or less does not prove that nothing was delivered.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
@@ -174,8 +175,10 @@ def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Return one flag per window: True if records wait too long although the I/O thread runs, or if all records are
-    refused."""
+    """Return one flag per window: True if records wait too long, or if all records are refused.
+
+    Waiting records count only while the I/O thread runs.
+    """
     waits: Bools = io_thread(w, thresholds) == LIVING
     return waits | refused(w, thresholds)
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
-#: Dumps less than APART_SECONDS apart count as one, because two exporters may take a dump at almost the same time.
+#: Dumps less than APART_SECONDS apart count as one. Two exporters may take a dump at almost the same time.
 APART_SECONDS = 5.0
-#: A thread only wakes up now and then if it uses at most LITTLE times `still_cpu_share` of a CPU between two dumps.
+#: A thread that only wakes up now and then uses at most LITTLE times `still_cpu_share` of a CPU between two dumps.
 LITTLE = 5
 #: Causes in which the I/O thread waits for something outside the client.
 HELD = ("callback-blocked", "io-thread-blocked")
@@ -107,7 +107,7 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
         return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
     if has_frame(thread, "java.lang.Runtime.exit"):
         return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
-    # A thread that sleeps in two dumps may have sent a batch in between, unless it used no CPU time.
+    # A thread that sleeps in two dumps may have sent a batch in between. Its CPU time can rule that out.
     if meanwhile is not None and (meanwhile or not sleeps(thread)):
         sure = bool(meanwhile) or _is_unchanged(window, stay)
         direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
@@ -176,7 +176,7 @@ def _around(window: ClientWindow, dump: ThreadDump) -> float:
 
 
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
-    """Return the CPU time that the thread used between the dumps of `stay`, as part of a sentence; '' if unknown.
+    """Return the thread's CPU time between the dumps of `stay`, as part of a sentence; '' if unknown.
 
     Return None if the thread may have moved between these dumps.
     """

@@ -211,7 +211,7 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 
 @per_windows
 def inside(w: Windows) -> Floats:
-    """Return how long (s) a callback has been running at the last sample of each window; NaN if none is known to run.
+    """Return for each window the time (s) that a callback has run at the last sample; NaN if none is known to run.
 
     While a callback runs, callback-time-max grows as fast as the clock, and record-ack-total does not grow.
     """
@@ -385,7 +385,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a client that sends no more samples: its I/O thread may be stuck, or its application may not poll.
+    """Judge a client without new samples: its I/O thread may be stuck, or its application may not poll.
 
     Returns None if the missing samples show neither.
     """

@@ -150,7 +150,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
 
 
 def _is_marked(window: ClientWindow, w: Windows) -> bool:
-    """Return True if log lines or samples of this client show that callers in a dump may wait in its send()."""
+    """Return True if log lines or samples show that callers in a dump may wait in this client's send()."""
     own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
     marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
     return marked or bool(w.reported("record-send-total")[0])
@@ -176,7 +176,7 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
     """Return False if send() cannot be waiting for metadata.
 
-    This is the case if a connection is open, no request is in flight, and the metadata is older than
+    Three signs together show this: a connection is open, no request is in flight, and the metadata is older than
     `fresh_metadata_seconds`.
     """
     age = reading.get("metadata-age")
@@ -185,7 +185,7 @@ def _may_wait(reading: Reading, limits: Thresholds) -> bool:
 
 
 def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
-    """Return True if the client logged its options in the `seconds` before `ts_ms`: it may be in its first send()."""
+    """Return True if the client may be in its first send(): it logged its options in the `seconds` before `ts_ms`."""
     return any(event in PRODUCER_CONFIG and 0 <= ts_ms - event.ts_ms < 1000 * seconds for event in window.known_logs)
 
 
@@ -230,7 +230,7 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
 
 
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
-    """Return whether a caller of send() stayed in one call from the first dump to the last; None if unknown."""
+    """Return whether a caller stayed in one send() from the first dump to the last; None if unknown."""
     if not waits:
         return None
     first, last = waits[0].dump.ts_ms, waits[-1].dump.ts_ms
@@ -311,8 +311,8 @@ def sent_any(w: Windows) -> Bools:
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """Return for each window why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if none fails or the reason is unknown.
 
-    Only samples after the last successful send are used. If they show records in the buffer, or a thread that waits for
-    room in it, metadata is not the reason: the result is 0.
+    Only samples after the last successful send are used. The result is 0 if they show records in the buffer, or a
+    thread that waits for room in it. Then metadata is not the reason.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
