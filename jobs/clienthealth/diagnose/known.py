@@ -135,9 +135,8 @@ def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> li
         if has_frame(thread, place)
     ]
     for event in left:
-        topic = event.source and event.source.topic
-        lasts = "begun" in event.captures and event.ts_ms > max(ended, default=-1) and topic in endless
-        if "frame" in event.captures or lasts:
+        lasts = "begun" in event.captures and event.ts_ms > max(ended, default=-1)
+        if "frame" in event.captures or (lasts and event.source is not None and event.source.topic in endless):
             text = quoted(event.captures.get("frame", event.text))
             shown += [(event, f"{line.says}: {text}") for line in mode.lines if event in line]
     return [

@@ -148,9 +148,8 @@ def _without_comments(text: str) -> str:
 def _characters(text: str) -> str:
     if "\r" in text and "\n" not in text:
         text = text.replace("\r", "\n")
-    if _RE["obfuscated"].search(text):
-        # A web page took `java.base@17` for a mail address and hid it, so write `java.base` again.
-        text = _RE["obfuscated"].sub("java.base", text)
+    # A web page took `java.base@17` for a mail address and hid it, so write `java.base` again.
+    text = _RE["obfuscated"].sub("java.base", text)
     if _RE["markup"].search(text):
         text = html.unescape(_RE["tag"].sub("", _RE["cell_tag"].sub("| ", _RE["line_tag"].sub("\n", text))))
     text = _RE["curly"].sub(r'"\1"', text)
