@@ -398,8 +398,7 @@ def test_what_names_a_client_is_not_called_nothing_though_none_of_it_counts(line
     (tmp_path / "app.log").write_text(f"{line}\n{line}\n")
     found = examine([tmp_path], Settings())
     text = " ".join(report(found).split())
-    assert "nothing here is about" not in text
-    assert found.clients or "a Kafka client is named here" in text or "1 lines of Kafka clients" in text
+    assert "nothing here is about" not in text and (found.clients or "a Kafka client is named here" in text)
 
 
 def test_a_full_buffer_alone_is_given_as_the_reason(tmp_path: Path) -> None:

@@ -233,8 +233,8 @@ def test_a_client_that_only_others_lines_name_is_none_of_the_process(quote: str,
 def test_lines_of_another_program_accuse_no_producer_of_a_process_that_consumes(tmp_path: Path) -> None:
     consumes = "12:00:00.000 [main] INFO  o.a.k.c.consumer.ConsumerConfig - ConsumerConfig values: \n\tclient.id = c"
     said = (
-        "alert firing for payments: Failed to allocate 16384 bytes within the configured max blocking time 60000 ms. "
-        "Total memory: 33554432 bytes. Available memory: 0 bytes.",
+        "svc=payments msg=org.apache.kafka.common.errors.TimeoutException: Failed to allocate 16384 bytes within the "
+        "configured max blocking time 60000 ms. Total memory: 33554432 bytes. Available memory: 0 bytes.",
         "alert firing for payments: Expiring 12 record(s) for payments-0:120003 ms has passed since batch creation",
     )
     quoting = [f"12:00:02.000 [log-forwarder] ERROR orders.watch.LogForwarder - {quote}" for quote in said]

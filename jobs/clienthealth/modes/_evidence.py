@@ -295,12 +295,12 @@ def deadlock(dump: ThreadDump, thread: Thread, role: str, direct: bool) -> Fact:
     return Fact.of("thread-dump", dump, text, direct)
 
 
-def failures(window: ClientWindow, meaning: Meaning) -> list[LogEvent]:
-    """Return this client's log lines on failed sends (`meaning`).
+def failures(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
+    """Return this client's log lines on failed sends (`meanings`).
 
     A line without a client id is left out if this client's `record-error-total` did not rise at that time.
     """
-    lines = events(window, meaning)
+    lines = events(window, *meanings)
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
 
 

@@ -44,7 +44,8 @@ from clienthealth.modes.producer_callback_deadlock.dumps import deadlocked, died
 
 FILE = mode_file(__file__)
 ID = FILE.id
-EXHAUSTED, FLUSH_REFUSED, HELD = map(FILE.reads, ("exhausted", "flush-refused", "held"))
+FLUSH_REFUSED, HELD = map(FILE.reads, ("flush-refused", "held"))
+EXHAUSTED = tuple(map(FILE.reads, ("exhausted", "queue-full")))
 METADATA_WAITED, CLOSING = map(FILE.reads, ("send-blocked-on-metadata.metadata-waited", "producer-not-closed.closing"))
 CLOSED_PRODUCER, DIED = map(FILE.reads, ("producer-not-closed.closed", "producer-not-closed.died"))
 
@@ -342,7 +343,7 @@ def _without_rate(window: ClientWindow, w: Windows, limits: Thresholds) -> list[
 
 
 def _logged(window: ClientWindow) -> list[Fact]:
-    if not (refused := failures(window, EXHAUSTED)):
+    if not (refused := failures(window, *EXHAUSTED)):
         return []
     text = f"send() failed because the buffer was full: {quoted(_sentence(refused[0].text))}"
     return [Fact.of("log", refused[0], text)]
@@ -401,7 +402,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     queued, limit = (number_or_none(w.last(name)[0]) for name in ("queue-records", "queue-records-limit"))
     full = [
         Fact.of("log", e, f"the producer's queue is full: {quoted(_sentence(e.text))}", True)
-        for e in events(window, EXHAUSTED)
+        for e in events(window, *EXHAUSTED)
         if e.ts_ms > window.departed_ms
     ]
     if not full and not (queued and limit and queued >= thresholds.silent_queue_ratio * limit):
@@ -450,7 +451,7 @@ def doubt(look: Look) -> str:
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)
-    return look.twice(dumps, FULL if not dumps and events(look.window, EXHAUSTED) else what)
+    return look.twice(dumps, FULL if not dumps and events(look.window, *EXHAUSTED) else what)
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
