@@ -222,7 +222,7 @@ class DemoClient:
 
 
 def _behind_a_gateway(folder: Path) -> tuple[RealBroker, Gateway]:
-    """Start a broker whose clients connect through a gateway."""
+    """Start a broker that clients reach through a gateway."""
     broker_port, port = free_port(), free_port()
     gateway = Gateway(port, broker_port).open()
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}

@@ -14,7 +14,7 @@ from clienthealth_exporters.publish import Publisher
 
 
 class FakeProducer:
-    """A producer whose `send` returns a future with the next of `outcomes` (None: success)."""
+    """A producer with a `send` that returns a future with the next of `outcomes` (None: success)."""
 
     def __init__(self, *outcomes: BaseException | None) -> None:
         self.outcomes = list(outcomes)

@@ -383,7 +383,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return the reason for each group of `waiting` (groups that are not due yet) whose last read failed."""
+        """Return the reason of the last failed read, by group of `waiting` (groups that are not due yet)."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
 MAX_LINES = 1000
-#: After a report whose log lines the brokers all refuse, no log lines are sent for this time (s).
+#: If the brokers refuse all log lines of a report, no log lines are sent for this time (s).
 PAUSE_SECONDS = 60.0
 
 #: Instance and client id of every reported client, so that no two clients get the same name.

@@ -100,7 +100,7 @@ def lags(w: Windows) -> Lags:
 
 
 def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
-    """Return, for each window, one JSON object per partition whose lag the last sample reports.
+    """Return, for each window, one JSON object per partition with a lag in the last sample.
 
     Fields: topic, partition, records, seconds, quality, state, paused. `quality`: exact, or unknown if the client does
     not fetch. `records`: absent if the quality is unknown. `seconds`: 0 if the lag is 0, else absent.

@@ -37,7 +37,7 @@ OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 
 
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
-    """Return the clients (positions in `state.all_clients`) whose silence must be judged now, while no client reports.
+    """Return the clients (positions in `state.all_clients`) that are silent and must be judged now, while no client reports.
 
     `before_ms`: the time without input (`state.idle_ms`) at the previous step.
     """
@@ -194,7 +194,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 def keep(bucket: Bucket) -> Set[str]:
     """Keep a silent client's incidents open while its process still writes logs, or sends samples of other clients.
 
-    Returns the keys of clients whose incidents end. These clients have ended, or exceed this bucket's share of
+    Returns the keys of clients with incidents that end. These clients have ended, or exceed this bucket's share of
     `max_clients`.
     """
     state = bucket.state

@@ -80,7 +80,7 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 
 
 def expired(bucket: Bucket, ended: Set[str]) -> list[Transition]:
-    """Close the open incidents whose client is gone, and return the changes.
+    """Close the open incidents of clients that are gone, and return the changes.
 
     A closed incident ends at the time of the last data of its client or process (`OpenIncident.heard_ms`). `ended`:
     keys of clients with a proved end.

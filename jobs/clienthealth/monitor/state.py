@@ -259,7 +259,7 @@ class BucketState(Kept, kw_only=True):
 
     @property
     def by_process(self) -> tuple[Memory[Any, Any], ...]:
-        """The fields of type `Memory` whose keys begin with a process, or with the `Client.home` of a group."""
+        """The fields of type `Memory` with keys that begin with a process, or with the `Client.home` of a group."""
         return self.groups, self.has_log_data, self.lifecycle, self.also_seen, self.gone, self.former, self.over
 
     def end(self, names: Iterable[str], newest_ms: int) -> None:

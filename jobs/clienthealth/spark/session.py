@@ -64,8 +64,8 @@ def session(name: str, settings: Settings) -> SparkSession:
             with suppress(PySparkRuntimeError):
                 SparkContext._ensure_initialized(conf=conf)
 
-        # Start the JVM in another thread, because Ctrl-C interrupts only the main thread. A JVM whose start is
-        # interrupted does not end.
+        # Start the JVM in another thread, because Ctrl-C interrupts only the main thread. A JVM does not end
+        # if its start is interrupted.
         starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
         starting.start()
         starting.join()

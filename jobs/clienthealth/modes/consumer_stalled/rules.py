@@ -58,7 +58,7 @@ POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "com
 
 #: A polling thread's end explains why polls stopped if it is at most this time (ms) from the last poll.
 SAME_END_MS = 5000
-#: Kafka Streams polls a consumer whose client id has this suffix only while it restores state.
+#: Kafka Streams polls a consumer with this suffix of its client id only while it restores state.
 _RESTORES = "-restore-consumer"
 #: Some clients report no polls. They count as inside poll() if they waited in the selector in the last WAITED_SECONDS.
 WAITED_SECONDS = 10.0

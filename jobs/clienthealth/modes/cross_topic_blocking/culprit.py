@@ -1,4 +1,4 @@
-"""Find the topic whose slow handler keeps a consumer's application away from other topics.
+"""Find the topic with a slow handler that keeps a consumer's application away from other topics.
 
 Java. One poll loop handles the records of all topics. So the time between two polls is the sum of the handlers' times.
 If one handler is slow, the time between polls is proportional to its topic's number of records. The time per record is
@@ -63,7 +63,7 @@ def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str
 class Alone(NamedTuple):
     """The only topic that the application handled from sample `first` to sample `last`.
 
-    `records`: number of its handled records. `starved`: other topics, whose records were not handled.
+    `records`: number of its handled records. `starved`: other topics without handled records.
     """
 
     topic: str

@@ -137,7 +137,7 @@ def _closing_at_the_end(pending: _Pending) -> Verdict:
 
 
 def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdict:
-    """Judge a producer whose close() waits for records."""
+    """Judge a producer while its close() waits for records."""
     cause = {"cause": "killed", **pending.loss()}
     if events(window, CLOSED):
         return conclude(ID, [], cause)
