@@ -37,7 +37,7 @@ OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 
 
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
-    """Return the clients (positions in `state.all_clients`) that are silent and must be judged now, while no client reports.
+    """Return the silent clients (positions in `state.all_clients`) to judge now, while no client reports.
 
     `before_ms`: the time without input (`state.idle_ms`) at the previous step.
     """
