@@ -53,7 +53,7 @@ def test_the_last_push_decides(left: float, terminating: bool, status: str) -> N
 
 
 def test_the_reason_is_given() -> None:
-    assert ended(0.0, True)["detail"]["note"].startswith("its last push announced a close")
+    assert ended(0.0, True)["detail"]["note"].startswith("the producer's last push announced a close")
     left = ended(4e6, True)
     assert "3.8 MiB (12 % of the buffer) to deliver" in left["reason"]
     assert left["detail"]["lost_bytes"] == [0, 4_000_000]
@@ -87,7 +87,7 @@ def test_missing_pushes_confirm_only_for_idle_clients_with_a_log() -> None:
     idle: dict[str, Any] = {"version": "4.1.2", "idle_since": 50}
     went = ended(4e6, False, started, **idle)
     assert (went["status"], went["evidence"][-1]["kind"]) == ("confirmed", "absence")
-    assert went["evidence"][-1]["text"].endswith("shows no close; its last push announced no close either")
+    assert went["evidence"][-1]["text"].endswith("about a close; the client's last push announced no close either")
     assert ended(4e6, False, started, version="4.1.2")["status"] == "suspected"
     assert ended(4e6, False, started, version="4.1.1", idle_since=50)["status"] == "suspected"
     assert ended(4e6, False, **idle)["status"] == "suspected"

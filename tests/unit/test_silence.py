@@ -185,7 +185,7 @@ EXITS = [
     ("librdkafka-killed", BILLING, "unknown", "statistics end before a last flush()", [0, 150], None),
     ("kafka-python-returns", BILLING, "ok", "", None, None),
     ("kafka-python-closed-too-short", BILLING, "unknown", "close() was still delivering", [0, 5976], None),
-    ("kafka-python-killed", BILLING, "unknown", "the data that was read ends there", [0, 2], "suspected"),
+    ("kafka-python-killed", BILLING, "unknown", "that was read ends right after this sample", [0, 2], "suspected"),
     ("kafka-python-2-forced", BILLING, "suspected", "Proceeding to force close", None, "confirmed"),
     ("aiokafka-returns", "", "suspected", "Unclosed AIOKafkaProducer", None, "suspected"),
 ]

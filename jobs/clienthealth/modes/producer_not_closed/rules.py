@@ -65,7 +65,7 @@ class _Pending:
         return by_bytes or (self.records or 0) >= limits.confirm_records
 
     def loss(self) -> dict[str, Any]:
-        """Return lost bytes and records as [0, maximum], because all may have been delivered after the sample."""
+        """Return lost bytes and records as [0, maximum]. The first number is 0, because the loss is not certain."""
         most = {"lost_bytes": self.bytes, "lost_records": self.records}
         return {name: [0, round(value)] for name, value in most.items() if value is not None}
 
@@ -119,9 +119,9 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def explicable(verdict: Verdict) -> bool:
-    """Return True if another failure may explain the loss of records, because it kept them in the buffer.
+    """Return True if another failure, which kept the records in the buffer, may explain their loss.
 
-    Nothing else explains a loss if a log line proves a missing close().
+    If a log line shows that the producer ended without close(), no other failure explains the loss.
     """
     unclosed = verdict.detail.get("cause") == "exit-without-close"
     return verdict.unhealthy and not (unclosed and any(fact.kind == "log" for fact in verdict.evidence))
@@ -132,7 +132,7 @@ def _closing_at_the_end(pending: _Pending) -> Verdict:
     if not pending.known:
         return Verdict(ID, "unknown", reason=f"the producer's last push announced a close, and {BLIND}")
     if pending.none_left:
-        return Verdict(ID, "ok", detail={"note": "its last push announced a close, and no record was left to deliver"})
+        return Verdict(ID, "ok", detail={"note": "the producer's last push announced a close, and no record was left"})
     return Verdict(ID, "unknown", reason=LEAVING.format(pending), detail=pending.loss())
 
 
@@ -178,8 +178,8 @@ def _missed(
         facts.append(Fact.of("log", died[-1], quoted(died[-1].text)))
     elif is_logged and window.client.library not in CLOSES_UNLOGGED and not may_live and large:
         gone = window.departed_ms or window.end_ms
-        text = "no data has come since, and the client's log, which shows its start, shows no close"
-        text += "; its last push announced no close either" if pushed else ""
+        text = "no data has come since, and the client's log has a line about its start, but no line about a close"
+        text += "; the client's last push announced no close either" if pushed else ""
         facts.append(Fact("absence", gone, gone, text))
     cause = "forced-close" if forced else "killed" if died else "exit-without-close"
     return conclude(ID, facts, {"cause": cause, **pending.loss()})
@@ -208,7 +208,7 @@ def _pending(window: ClientWindow) -> _Pending:
 
 
 def _terminated(event: LogEvent) -> Verdict:
-    """Judge a log line on a producer that ended with undelivered records. Some of them may still reach brokers."""
+    """Judge a producer by a log line about undelivered records at its end. Some of these may still reach brokers."""
     numbers = {name: int(event.captures[name]) for name in ("records", "bytes") if name in event.captures}
     left = count_of(float(numbers["records"]), "record") if "records" in numbers else "records"
     text = f"the producer ended with {left} still in its queue or in flight: {quoted(event.text)}"
@@ -217,13 +217,13 @@ def _terminated(event: LogEvent) -> Verdict:
 
 
 def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits: Thresholds) -> Circumstance | None:
-    """Return whether the I/O thread worked during a long close(); None if records are lost in any case."""
+    """Return whether the I/O thread worked during a long close(); None if records are lost even if it worked."""
     short = any(0 <= forced.ts_ms - event.ts_ms < 1000 * limits.closing_seconds for event in events(window, CLOSING))
     return None if forced in ABORTED or short or pending.large(limits) else io_thread_works(window, forced.ts_ms)
 
 
 def _waited(window: ClientWindow) -> bool:
-    """Return True if a forced close() had waited for records, because the log shows a timeout above 0."""
+    """Return True if the log shows that a forced close() had a timeout above 0, and so waited for records."""
     limits = [e.captures.get("timeout") for e in events(window, FORCED, CLOSING)]
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 
@@ -262,10 +262,10 @@ CLOSED_SENDING = (
 DIED_SENDING = "the producer had nothing left to deliver at its last sample, but its process was killed while sending"
 ENDS = (
     "the producer had a small amount to deliver at its last sample, as any working producer has, and the data that was "
-    "read ends there"
+    "read ends right after this sample"
 )
 UNREAD = (
-    "the producer had a small amount to deliver at its last sample, and no log line was read that would show a close"
+    "the producer had a small amount to deliver at its last sample, and no log line about its start or close was read"
 )
 
 

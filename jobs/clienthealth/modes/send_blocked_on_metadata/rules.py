@@ -67,7 +67,7 @@ class Thresholds(Limits, of=FILE):
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """Return this failure mode's verdict on a window. `background` in mode.toml explains the rules."""
     w = window.table
-    # The mode producer-callback-deadlock judges sends in callbacks, so leave them out.
+    # The mode producer-callback-deadlock judges sends in callbacks, so leave these sends out.
     failed = [event for event in failures(window, METADATA_WAITED) if not on_io_thread(event)]
     waits = _waits(window, w, thresholds)
     topics = _missing_topics(window, thresholds)
@@ -101,8 +101,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return (time in epoch ms, number of failed sends) per line. Simultaneous lines of one thread count once."""
-    # Undated lines all have one time, so each repetition of a line counts as one more failed send.
+    """Return (time in epoch ms, number of failed sends) per log line. Simultaneous lines of one thread count once."""
+    # If all lines have the same time, they count as undated. Then each repetition of a line is one more failed send.
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
@@ -205,8 +205,8 @@ def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[
     return [Fact.of("log", lines[-1], text, since=lines[0])]
 
 
-FIRST = "but the producer had only just begun, and the first send() waits for metadata as well"
-ANY = "and nothing shows on which producer of the process"
+FIRST = "but the producer had only just started, and even a healthy first send() waits for metadata"
+ANY = "and nothing shows which producer of the process this thread uses"
 
 
 def _error(event: LogEvent) -> str:
@@ -230,7 +230,7 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
 
 
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
-    """Return whether a caller stayed in one send() from the first dump to the last; None if unknown."""
+    """Return whether a caller stayed in one call of send() from the first dump to the last; None if unknown."""
     if not waits:
         return None
     first, last = waits[0].dump.ts_ms, waits[-1].dump.ts_ms
@@ -252,13 +252,13 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
     text += listing(stay.thread.name for stay in fullest)
     if longest.seconds:
         text += f"; {longest.thread.name} was there{longest.repeated}"
-        text += ", in several calls: sends failed in between" if same_call is False else ""
+        text += ", but in different calls, because sends failed in between" if same_call is False else ""
     direct = bool(same_call) and longest.seconds >= limits.confirm_blocked_seconds
     return [Fact.of("thread-dump", fullest[0].dump, text, direct, since=waits[0].since_ms)]
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Return, by topic, the lines about topics that brokers keep refusing, except LEADER_NOT_AVAILABLE (an outage)."""
+    """Map each topic that brokers keep refusing to the lines about it. LEADER_NOT_AVAILABLE is no refusal."""
     by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines
@@ -311,8 +311,8 @@ def sent_any(w: Windows) -> Bools:
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """Return for each window why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if none fails or the reason is unknown.
 
-    Only samples after the last successful send are used. The result is 0 if they show records in the buffer, or a
-    thread that waits for room in it. Then metadata is not the reason.
+    Only samples after the last successful send are used. If these samples show buffered records, or a thread that waits
+    for buffer memory, the result is 0, because metadata is not the reason.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
@@ -358,13 +358,13 @@ def _metadata(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Return one flag per window: True if sends fail since the last success, because metadata is missing."""
+    """Return one flag per window: True if sends failed for lack of metadata after the last successful send."""
     return failing(w, thresholds) > 0
 
 
 BLIND_SENDS = "the client does not report how many records it sent, and no log line or thread dump shows any send"
 BLIND_IDLE = (
-    "nothing was sent, and no log line or thread dump of its process was ever read that would show whether callers wait"
+    "nothing was sent, and callers may be waiting, because no log line or thread dump of the process was ever read"
 )
 BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither a log line nor a thread dump shows why"
 BLIND_ASKS = "nothing was sent since the client began to renew its metadata repeatedly; a caller may wait for metadata"
@@ -404,7 +404,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     failing_run = run(window, "record-error-total", int(unsent(w).lo[0] - w.lo[0]))
     before, *_, after = failing_run.values("record-error-total")
     text = f"{count_of(after - before, 'send')} failed and no record was sent in {elapsed(failing_run.seconds)}, "
-    text += f"with the buffer unchanged; {_metadata_words(why, failing_run.values('metadata-age'))}"
+    text += f"and the buffer did not change; {_metadata_words(why, failing_run.values('metadata-age'))}"
     return [Fact.of("metric", failing_run.last, text, since=failing_run.first)]
 
 
@@ -420,7 +420,7 @@ def _metadata_words(why: int, ages: list[float]) -> str:
 def _cause(
     window: ClientWindow, failures: list[LogEvent], topics: dict[str, list[LogEvent]]
 ) -> tuple[str, dict[str, str]]:
-    """Return (why metadata is missing, entries for the verdict's detail that name the topic or address to examine)."""
+    """Return (why metadata is missing, the topic or address to examine as entries for the verdict's detail)."""
     of_partition = [e for e in failures if "partition" in e.captures]
     if of_partition:
         captures = of_partition[-1].captures
