@@ -48,7 +48,7 @@ class Attached:
     unread   why evidence that may be about the client could not be read; '' if all was read
     untimed  names of inputs without times: their made-up times keep the order of lines, but show no durations
     undated  names of inputs with lines that have no time of their own
-    pasted   names of inputs that are pasted texts, which may end before the log from which they were copied
+    pasted   names of inputs that are pasted texts; such a text may end before the log that it was copied from
     """
 
     look: Look
@@ -64,10 +64,10 @@ class Attached:
 class Context:
     """What adjustments know beside the verdict itself. A field's default value stands for missing knowledge.
 
-    mode, window  the mode and the window that were judged, with the thresholds in force
+    mode, window  the failure mode, with its thresholds in force, and the window that was judged
     starts        when the client was started according to its log (epoch ms)
     contradicted  ids of log patterns: the client's samples contradict the window's lines that match these patterns
-    reporting     how the client reports; None if the verdict does not have to wait for the client's next sample
+    reporting     how the client reports; None if no verdict waits for the client's next sample
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client at all reports
     attached      what `diagnose` or `watch` knows about the client and the command's inputs; None in the monitor
@@ -89,7 +89,7 @@ Change = Callable[[Verdict, Context], Verdict]
 
 
 def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[Verdict]:
-    """Apply a stage's adjustments to the verdicts, each to all verdicts before the next adjustment starts.
+    """Apply the adjustments of a stage to all verdicts, one adjustment after the other.
 
     In stage "shown", a mode that has an open incident but no verdict first gets the verdict `unknown`.
     """
@@ -146,7 +146,7 @@ def _adjustment(stage: Stage, why: str) -> Callable[[Change], Change]:
     return entered
 
 
-REPEATS = "the samples are identical, times included: a gateway or collector keeps re-sending the last sample"
+REPEATS = "the samples are identical, even metrics that always grow: a gateway or collector re-sends the last sample"
 REFUTED = (
     "log lines report this failure, but the client's metrics contradict them: the lines may be about another time or "
     "another client"
@@ -228,7 +228,7 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return whether one of `proofs` excludes `confusion`, an innocent explanation of a failure; unknown if none."""
+    """Return a true circumstance if a proof excludes `confusion`, an innocent explanation; else an unknown one."""
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
         if needed and proof.holds:
@@ -240,7 +240,7 @@ def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
 
 @_adjustment("window", "A failure cannot have begun before its client was started.")
 def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
-    """Move an earlier onset to the client's start. Runs before verdicts on several windows are merged."""
+    """Move the onset to the client's start if it was earlier. Runs before verdicts on several windows are merged."""
     if verdict.since_ms is None or not verdict.evidence:
         return verdict
     newest_ms = max(fact.ts_ms for fact in verdict.evidence)
@@ -261,13 +261,13 @@ def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Let a failure that only log lines show wait for a sample. Runs last, because other adjustments omit evidence."""
+    """Let a failure wait for a sample if only log lines show it. Runs last, after adjustments that remove evidence."""
     reporting = context.reporting
     if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # The wait for a sample begins at the first similar line, because otherwise each further line would prolong it.
+    # The wait for a sample begins at the first similar line, or each further line would prolong the wait.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])
@@ -278,7 +278,7 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
 
 
 ALL_SILENT = "no client reports: perhaps the collectors of metrics or their topic have stopped"
-#: In a recording, a failure seen within this time (ms) before the last sample counts as lasting to the end.
+#: In a recording, a failure lasts to the end if it was seen less than this time (ms) before the last sample.
 LASTING_MS = 90_000
 
 
@@ -294,7 +294,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
     return max((fact.ts_ms for fact in verdict.evidence), default=0) > last_ms - LASTING_MS
 
 
-@_adjustment("moment", "If no client reports, the collectors of metrics or their topic have stopped, not each client.")
+@_adjustment("moment", "If all clients are silent at once, the collectors of metrics or their topic have stopped.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
     """Set verdicts without log evidence to unknown if no client reports. Runs before other adjustments use them."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
@@ -324,7 +324,7 @@ def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "One failure gets one verdict: the symptoms of a known failure are not a second failure.")
 def _explained(verdict: Verdict, context: Context) -> Verdict:
-    """Withdraw a failure that another failure explains. Runs last, because what remains unhealthy opens an incident."""
+    """Withdraw a failure that another failure explains. Runs last, because remaining failures open incidents."""
     if verdict.status == "unknown":
         return verdict
     present = {mode: incident.status for mode, incident in context.incidents.items()}
@@ -355,7 +355,7 @@ def _topics(verdict: Verdict, kind: str = "") -> list[str]:
 
 @_adjustment("shown", "Lines without times cannot prove a failure that is defined by a duration.")
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Set a failure that only untimed lines show to unknown. Runs before `unproven-ok`, which keeps the new reason."""
+    """Set a failure to unknown if only untimed lines show it. Runs before `unproven-ok`, which keeps the new reason."""
     mode, attached = modes()[verdict.mode], context.attached
     cause = mode.cause(verdict)
     reason = "" if cause and cause.timeless else mode.needs_times
@@ -369,7 +369,7 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "Metrics that a person copied end when the person stops copying, not when the client ends.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
-    """Set an end that only copied metrics show to unknown. Runs before `unproven-ok`, which keeps the new reason."""
+    """Set an end to unknown if only copied metrics show it. Runs before `unproven-ok`, which keeps the new reason."""
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
@@ -407,7 +407,7 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: `diagnose` places undated records this long (ms) before dated ones. So dated and undated dumps are not compared.
+#: Time (ms) by which `diagnose` puts undated records before dated ones, so that their dumps are not compared.
 APART_MS = 10 * 86_400_000
 
 BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}

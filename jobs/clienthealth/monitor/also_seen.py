@@ -1,6 +1,6 @@
-"""Count the log lines that show known issues (`Trouble`), which are reported beside the verdicts on failure modes.
+"""Count the log lines that show known issues (`Trouble`). Known issues are published in addition to verdicts.
 
-A `Run` keeps only the first line and a few numbers. So the memory depends on the number of issues, not of lines.
+For each issue, a `Run` keeps the first log line and a few numbers. So memory grows with issues, not with lines.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: Maximum number of minutes for which a `Run` keeps its count of lines.
+#: Maximum number of minutes for which a `Run` keeps a count of its lines per minute.
 MINUTES = 60
 #: If an issue usually needs fewer lines than this, one line is enough in an excerpt that a person picked.
 EVERYDAY_LINES = 8
@@ -90,8 +90,8 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
     runs   the known issues in the log of the client's process, with their numbers of lines
     kinds  number of the process's clients by kind (None: unknown kind)
 
-    A line that names no client counts for every client that it may be about. If there are several, `Seen.of_process` is
-    True.
+    A line that names no client counts for every client that it may be about. If several clients are possible,
+    `Seen.of_process` is True.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:
@@ -124,7 +124,7 @@ def unattributed(
 
 
 def unwritten(runs: Sequence[Run], client_id: str, kind: str, until_ms: float) -> list[dict[str, object]]:
-    """Count those lines on a client's known issues that the history does not count yet. Return one row per issue.
+    """Count the lines on a client's known issues that are not in the history yet. Return one row per issue.
 
     A row is {"what": id of the issue, "lines": number of these lines}. Each line is counted only once. Lines of minutes
     that begin after `until_ms` (epoch ms) are left for a later call.

@@ -46,10 +46,10 @@ AROUND_MS = 35_000
 #: The application polls often enough if every time between two polls is below a limit. The limit is AWAY_SECONDS (s) or
 #: half of max.poll.interval.ms, whichever is longer.
 AWAY_SECONDS = 5.0
-#: Only this library has metrics that count what its log lines report, and so can contradict a line.
+#: Only metrics of this library count what its log lines report, so only such metrics can contradict a line.
 COUNTS = "java"
 
-#: If _NO_JVM matches all client libraries of a process, a log line that _OF_JVM matches quotes another program.
+#: In a process with only libraries that match _NO_JVM, a log line that matches _OF_JVM comes from another program.
 _NO_JVM = re.compile(r"rdkafka|kafka-python|aiokafka", re.ASCII)
 _OF_JVM = re.compile(
     r"(?:clients\.(?:consumer|producer)|common\.errors)\.\w{1,100}Exception\b"
@@ -63,7 +63,7 @@ Known = Callable[[str], tuple[Ints, Floats]]
 
 
 class WindowLog(NamedTuple):
-    """What `ClientWindow` needs of the log in one window: events about the client, and dumps of its process."""
+    """The log data of one window of a client: events about the client, and dumps of the client's process."""
 
     logs: tuple[LogEvent, ...] = ()
     dumps: tuple[ThreadDump, ...] = ()
@@ -87,9 +87,9 @@ def _of_processes() -> frozenset[str]:
 def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life], name: str | None) -> Owner:
     """Decide whether a log line or dump belongs to `client`.
 
-    Returns "mine" or "another's": it belongs to another client of the process. Returns "anybody's" if several clients
-    with the line's client id existed at its time. `instance`, `name`: instance and client id that the line names, or
-    None. `ts_ms`: the line's time (epoch ms). `lives`: the lifetimes of the process's clients.
+    Returns "mine" if it does, "another's" if it belongs to another client of the process, and "anybody's" if several
+    clients with the line's client id existed at its time. `instance`, `name`: instance and client id that the line
+    names, or None. `ts_ms`: the line's time (epoch ms). `lives`: the lifetimes of the process's clients.
     """
     if instance and instance == client.instance:
         return "mine"
@@ -141,11 +141,11 @@ class ProcessLog:
     reporting  the clients that report metrics
     former     the clients that do not report metrics and have an open incident
     lives      the lifetimes of the clients that report, and of the clients that recently stopped
-    named      by kind of client: the ids of all clients that report or that the log names
+    named      by kind of client: the ids of all clients that report or appear in the log
     topics     maps a topic to the names of the clients in lines about this topic
     earlier    the newest dumps before the window of `entries`, at most 4 (EARLIER_DUMPS)
     lead       the log events of the 30 s (LEAD_MS) before that window
-    instances  all instance ids that lines and dumps of the process name
+    instances  all instance ids in the lines and dumps of the process
     """
 
     process: ProcessKey
@@ -203,7 +203,7 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Call `owner`. But an entry of another instance is "another's" if the log also names the client's instance."""
+        """Return "another's" if the entry is of another instance, but others are of the client's; else call `owner`."""
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)
@@ -219,7 +219,7 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the reporting client that fits the instance, client id and kind of `client`, which only the log names.
+        """Return the reporting client with the instance, client id and kind of `client`, which only appears in the log.
 
         Return None if no other client fits, or if several do.
         """
@@ -243,7 +243,7 @@ class ProcessLog:
     def only(self, kind: Kind, instance: str) -> Client | None:
         """Return the only client of this kind in the process; None if there are several or none.
 
-        `instance`: instance id for the returned client if only the log names it.
+        `instance`: instance id that the returned client gets if it is known only from the log.
         """
         clients = [client for client in (*self.reporting, *self.former) if client.kind == kind and client.client_id]
         name = self._only(kind)
@@ -270,7 +270,7 @@ class ProcessLog:
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
-        """Yield instance, name and kind of each client that lines and dumps name."""
+        """Yield (instance, name, kind) of each client that appears in the log's lines or dumps."""
         quoted: list[tuple[str | None, str | None, Kind]] = []
         known = bool(self.reporting) or any(self.named.values())
         for entry in self.entries:
@@ -347,8 +347,8 @@ def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]
 def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
     """Return the entries, except those of loggers that copy lines of other programs.
 
-    A client's own line begins with the client's name. So a logger copies lines if one of its lines has other words
-    before a client's name.
+    A client's own line begins with the client's name. A line with other words before the name is a copy, and shows that
+    its logger copies lines.
     """
     entries = list(entries)
     copying = {(entry.process, entry.event.logger) for entry in entries if entry.event and entry.event.copied}
@@ -363,10 +363,10 @@ def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
 def contradicted(
     client: Client, known: Known, config: Mapping[str, str], events: Sequence[LogEvent]
 ) -> tuple[LogEvent, ...]:
-    """Return the lines that the samples before and after them contradict; () for libraries except `java`.
+    """Return the lines in `events` that the client's samples contradict; () if its library is not `java`.
 
     `known`: returns the client's samples of a metric. `config`: the client's options. A line may name no client. If
-    samples contradict such a line, all lines of the same log pattern and thread count as contradicted.
+    samples contradict such a line, all other lines of the same log pattern and thread are returned, too.
     """
 
     def place(event: LogEvent) -> tuple[str, object]:
@@ -387,7 +387,7 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
     if meaning.halted:
         return len(after) > 1 and bool(after[-1] > after[0])
     before = values[: np.searchsorted(times, ts_ms - LOGGED_MS, "right")]
-    # The line is wrong if its counter did not rise. Before a Java client's first sample, the counter counts as 0.
+    # If the counter for the line's event did not rise, the line is wrong. Before the first sample, the counter is 0.
     return bool(len(after)) and bool(after[0] == (before[-1] if len(before) else 0.0))
 
 

@@ -55,7 +55,7 @@ class Bucket:
 
     @cached_property
     def readings(self) -> Readings:
-        """The bucket's samples. Counters reported as deltas are added up to totals since the first kept sample."""
+        """The bucket's samples. Deltas of counters are added up to totals, from the oldest sample in the state on."""
         return totals_added_up(self.state.readings, self.state.all_clients)
 
     @cached_property
@@ -71,7 +71,7 @@ class Bucket:
 
     @cached_property
     def part_begin(self) -> Ints:
-        """The index of each sample's first row in `parts` (values per topic), followed by the length of `parts`."""
+        """For each sample, the index of its first row in `parts` (values per topic); then the length of `parts`."""
         return np.searchsorted(self.state.parts.row, np.arange(len(self.state.readings) + 1))
 
     @cached_property
@@ -141,7 +141,7 @@ class Bucket:
 
     @cached_property
     def quiet(self) -> Floats:
-        """Each client's time (ms) without a sample after which other data of its process proves the process alive."""
+        """Per client: after this time (ms) without samples, other data of its process proves that the process lives."""
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 

@@ -196,7 +196,7 @@ def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
     previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # A line before `earliest` (by the client's clock) does not show the client's end: a later sample has arrived.
+    # After a line before `earliest` (client's clock), a sample has arrived. So the line does not show the client's end.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     silent = (earliest < now_ms - wait_ms).tolist()
@@ -225,7 +225,7 @@ class OfWindow(NamedTuple):
 
 class _Judgement:
     def __init__(self, bucket: Bucket, now_ms: int, collected: OverTime | None = None) -> None:
-        """If the list `collected` is given, add the verdicts to it and leave incidents unchanged."""
+        """Prepare to judge a bucket. If `collected` is given, verdicts are added to it, and no incident changes."""
         self.collected = collected
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents
@@ -319,7 +319,7 @@ class _Judgement:
         return contradicted.union(event.signature for event in touched.logs.get(at, NO_LOG).logs)
 
     def _clients(self, gated: Gated) -> None:
-        """Judge all windows. A client's record is published if it changed or its last one is `publish_seconds` old."""
+        """Judge all windows. Publish a client's record when its content changes, and every `publish_seconds`."""
         clients, ids = self.state.clients, tuple(mode.id for mode in gated.live)
         number, _, _, newest, seen, _ = gated.clients
         reporters = list(map(Reporter, *(column.tolist() for column in gated.clients)))
@@ -342,7 +342,7 @@ class _Judgement:
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
         """Return the content of a client's record.
 
-        The client's windows are judged only if a gate suspects one, an incident is open, or all verdicts are collected.
+        The client's windows are judged only if a gate suspects one, an incident is open, or `self.collected` is a list.
         """
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)
@@ -437,7 +437,7 @@ class _Judgement:
             self.records.append(Content.of(visible, also).record(client, window, 0, last, indicators))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
-        """Judge a client without metrics by its log. For modes about missing data, its last line counts as its end."""
+        """Judge a client without metrics by its log. For modes about missing data, the client ends at its last line."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window, known)
@@ -467,5 +467,5 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
 
 
 def shown(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
-    """Return the verdicts to publish: adjusted for the client's open incidents, which must be up to date."""
+    """Return the verdicts to publish, after the adjustments of stage "shown". `incidents` must be up to date."""
     return adjust("shown", verdicts, Context(incidents=incidents.verdicts(key)))

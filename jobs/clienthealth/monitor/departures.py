@@ -1,10 +1,10 @@
 """Judge clients that stopped reporting.
 
-A client has departed after a time without data: three reporting intervals plus `[absence] watermark_seconds`. The three
-intervals count as at least `[absence] min_gap_seconds`. The client's last sample and the log lines about its end are
-then judged, and the client leaves the state. The client's open incidents stay until data proves that the client has
-ended (`ends.has_ended`), at most for `[absence] shown_seconds`. Missing data alone proves nothing. A hanging process
-pushes no metrics, and a metrics agent can fail while its client runs.
+A client has departed after a time without data. This time is three reporting intervals, but at least `[absence]
+min_gap_seconds`, plus `[absence] watermark_seconds`. The client's last sample and the log lines about its end are then
+judged, and the client leaves the state. The client's open incidents stay until data proves that the client has ended
+(`ends.has_ended`), at most for `[absence] shown_seconds`. Missing data alone proves nothing. A hanging process pushes
+no metrics, and a metrics agent can fail while its client runs.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _left_open(
 ) -> list[Transition]:
     """Update a departed client's open incidents, and return the changes.
 
-    `silent`: verdicts on the client's missing data, used only while its process lives.
+    `silent`: verdicts on the client's missing data. They count only if the client's process still lives.
     """
     state, client, key = bucket.state, bucket.state.all_clients[number], seen.client.key
     departed_ms = int(state.clients.last[number])
@@ -125,7 +125,7 @@ def _left_open(
 
 def _record(client: Client, content: Content, start_ms: int, departed_ms: int, settings: Settings) -> Record:
     """Return the record to publish for a departed client. Its window begins at `start_ms` (epoch ms)."""
-    # The last window with a sample may begin at that sample. So the record's window ends one window length after it.
+    # The last window may begin at the last sample. So the record's window ends one window length after that sample.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
     return content.record(client, window, 1, departed_ms, departed=True)
 
@@ -194,8 +194,8 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 def keep(bucket: Bucket) -> Set[str]:
     """Keep a silent client's incidents open while its process still writes logs, or sends samples of other clients.
 
-    Returns the keys of clients with incidents that end. These clients have ended, or exceed this bucket's share of
-    `max_clients`.
+    Returns the keys of the clients whose incidents must be closed. These clients have ended, or exceed this bucket's
+    share of `max_clients`.
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())

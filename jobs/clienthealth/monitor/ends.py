@@ -40,7 +40,7 @@ class Silence(NamedTuple):
 
 
 def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
-    """Return a silent client's log lines about its start and end, and log entries that show its process still runs."""
+    """Return (log lines about a silent client's start and end, log entries that prove that the process still runs)."""
     client = silent.client
     all_lines = lifecycle_lines(bucket.state, client, bucket.alone(client))
     logs = _of_its_end(all_lines, bucket.lives[client.process], silent)
@@ -48,7 +48,7 @@ def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...
     since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
     later = [entry for entry in bucket.log_entries[client.process] if entry.ts_ms > since]
     if ends:
-        # A process may go on after its client has ended, so use only later lines that name the client.
+        # A process may still log after its client's end. So only lines with the client's id show that the client lives.
         later = [entry for entry in later if entry.event is not None and entry.event.client_id == client.client_id]
     return logs, [entry for entry in later if _goes_on(bucket, entry, silent)]
 
@@ -98,7 +98,7 @@ def _of_its_end(
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
             # A start line without an instance counts if no other client had this client id at the last sample. It does
-            # not count if the only close of this client id came after a later start (`unsure`).
+            # not count if this client id was closed only after a later start (`unsure`).
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
@@ -156,7 +156,7 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 
     A client is given as its index in `state.all_clients`. If the silent client's library reports only inside poll(),
     any other client of the same instance is proof. For other libraries, a client of the same service and host is proof
-    if it reported before the silence. The beginning of the silence is known only from an open incident.
+    if it reported before the silence. Without an open incident that shows when the silence began, there is no proof.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):
@@ -172,8 +172,8 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
     """Return signs, in order of time, that a client's process still runs although the client's data is overdue.
 
-    A sign is a log line, a thread dump, or a sample of another client of the same instance. There is at most one of
-    each. `later`: the process's log entries after the client's last sample.
+    A sign is a log line, a thread dump, or a sample of another client of the same instance. The result has at most one
+    sign of each kind. `later`: the process's log entries after the client's last sample.
     """
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()
@@ -199,9 +199,9 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
-    A push does not name its process. But a process that ends takes all its clients with it. So the sign counts only if
-    every other client at the address still pushes. None of them may be new, because a new client can belong to a later
-    process. None may have this client's id, because it can be a replica on this host.
+    A push does not name its process. But when a process ends, all its clients end. So the sign counts only if every
+    other client at the address still pushes. None of them may be new, because a new client can belong to a later
+    process. None may have this client's id, because such a client may belong to a second process of the same program.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

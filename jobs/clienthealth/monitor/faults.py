@@ -1,7 +1,7 @@
 """Isolate errors: if some data raises an error, only the data of the same process is rejected.
 
 The data of a bucket is processed, saved and encoded as a whole. If that raises an error, bisection finds the faulty
-processes: those with data that raises an error alone. Then the bucket is processed again without them.
+processes. Each of these raises an error even by itself. Then the bucket is processed again without these processes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def isolated(
 
 
 def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
-    # If a call of `run` without any process raises an error, too, no process caused it.
+    # If a call of `run` without any process raises an error, too, no single process is the cause.
     run(*_part(packed, buckets, frozenset()))
     homes = list(dict.fromkeys(_homes(*_unpacked(packed, buckets))))
     faulty = dict(_faulty(packed, buckets, homes, run, mistake))

@@ -79,7 +79,7 @@ def window_start(ts_ms: int, limits: LagSettings) -> int:
 
 
 def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record:
-    """Return the group's record, and append the rows of its finished minutes, each judged at its last sample."""
+    """Return the group's record. Append a row to `minutes` for each finished minute, judged at its last sample."""
     data = _observations(group)
     times = np.unique(data[:, 0])
     running = group.minute["minute"] if group.minute else group.unwritten_ms
@@ -101,14 +101,14 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
 def _histories(
     group: GroupState, data: Matrix, last_ms: int
 ) -> tuple[dict[Partition, list[Observation]], dict[Partition, dict[str, Any] | None]]:
-    """Return the observations (in order of time) and the owner of each partition in the sample at `last_ms`."""
+    """For the partitions in the sample at `last_ms`, return the observations (in order of time) and the owners."""
     present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
     data = data[np.argsort(data[:, 1], kind="stable")]
     begins, ends = (np.searchsorted(data[:, 1], present, side).tolist() for side in ("left", "right"))
     by_position: dict[int, list[Observation]] = {}
     for position, begin, end in zip(present, begins, ends, strict=True):
         times, *offsets = (data[begin:end, column] for column in (0, 2, 3, 4, 5))
-        # Convert a whole column at once, which is faster, unless it has unknown (negative) values.
+        # Unknown values are negative. A column without unknown values is converted at once, which is faster.
         columns = [
             [None if number < 0 else number for number in column.tolist()] if (column < 0).any() else column.tolist()
             for column in offsets

@@ -56,7 +56,7 @@ class Departure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One change of an incident, for the history. `previous`: status before it. `ts_ms`: event time of the change."""
+    """One change of an incident, for the history. `previous`: the old status. `ts_ms`: event time of the change."""
 
     client: Client
     verdict: Verdict
@@ -198,14 +198,14 @@ class Incidents:
     def sign_of_life(self, key: str, ts_ms: int, offset_ms: int) -> None:
         """Note that a client without metrics, or its process, was alive at `ts_ms` (`OpenIncident.heard_ms`).
 
-        `key`: the client's key. `offset_ms`: watermark minus the clock of `ts_ms`.
+        `key`: the client's key. `offset_ms`: watermark minus the clock (of client or log) that gave `ts_ms`.
         """
         for mode, incident in self.of_client(key).items():
             if ts_ms > incident.heard_ms:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 
     def discount_outage(self, silent_ms: int) -> None:
-        """Extend the time limits of all open incidents by `silent_ms`, in which no client sent data."""
+        """Extend the time limits of all open incidents by `silent_ms`, the time in which no client sent data."""
         for i in list(self.all):
             offset_ms, forgiven_ms = i.offset_ms + silent_ms, i.forgiven_ms + silent_ms
             self.reopen([dataclasses.replace(i, offset_ms=offset_ms, forgiven_ms=forgiven_ms)])

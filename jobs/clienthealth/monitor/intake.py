@@ -1,16 +1,16 @@
 """Add decoded data to a bucket's state, up to the configured limits.
 
-Limits on clients, samples and events bound a bucket's memory and work for any input. Beyond a limit, known clients stay
-and new clients are left out. Everything left out is counted.
+Limits on clients, samples and events keep a bucket's memory and work within bounds for any input. Beyond a limit, known
+clients stay and new clients are left out. Everything left out is counted.
 
 A flood of made-up client ids must not delay known clients. So each batch adds only a limited number of clients at their
-first report. All other clients are added at their second. A made-up id sends only one report.
+first report. All other clients are added at their second report. A made-up id sends only one report.
 
-After a pause, the monitor may have read logs minutes further than metrics. Log lines wait for metrics of the same time,
-because otherwise they would be compared with older samples.
+After a pause, the monitor may have read logs that are minutes newer than the metrics read so far. Log lines wait for
+metrics of the same time, because otherwise they would be compared with older samples.
 
-A restarted collector can send old data again. Old data is late for clients that still report and processes that still
-log. Ended clients and processes are remembered (`BucketState.ended`), so that old data does not bring them back.
+A restarted collector can send old data again. For clients that report and processes that log, old data is dropped as
+late. Ended clients and processes are remembered (`BucketState.ended`), so that old data does not bring them back.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
-    """Drop data of ended clients that a collector sent again: no sample is newer than the client's end.
+    """Drop data that a collector sent again for ended clients. Such data has no sample newer than the client's end.
 
     Returns the chunks without this data, and the number of dropped samples. `numbers`: maps the identity of each
     reporting client to its position in `state.all_clients`.
@@ -109,9 +109,9 @@ def due(
 ) -> list[LogEntry]:
     """Return the log entries that can be judged now. All others wait in `state.waiting`, at most ten minutes.
 
-    Only entries newer than both the watermark (`state.time_ms`) and their process's newest sample wait. They wait if an
-    entry of the process is more than a minute newer than both. `readings_arrived`: True if the batch contains metrics.
-    If it contains none, all metrics have been read, and no entry waits.
+    The limit for a process is the watermark (`state.time_ms`) or the time of its newest sample, whichever is later. If
+    an entry is more than a minute after the limit, all entries after the limit wait. `readings_arrived`: True if the
+    batch contains metrics. If it contains none, all metrics have been read, and no entry waits.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -140,9 +140,9 @@ def due(
     return now
 
 
-#: Maximum number of clients with only one report so far. Such a client is added at its second report.
+#: Maximum number of clients that are remembered after one report. Such a client is added at its second report.
 REPORTED_ONCE = 2_000_000
-#: Samples less than this time (ms) apart may be one report, because some formats split a report.
+#: Samples less than this time (ms) apart may belong to one report, because some formats split a report.
 APART_MS = 1000
 
 
@@ -156,8 +156,8 @@ def without_room(
 ) -> frozenset[Identity]:
     """Return the new clients and groups that are left out because of a limit.
 
-    Their numbers are added to `left_out` under the limit's name: `new-clients`, `clients` or `clients-per-service`.
-    `numbers`: maps the identity of each known client to its position in `state.all_clients`.
+    `left_out` counts them under the name of the limit: `new-clients`, `clients` or `clients-per-service`. `numbers`:
+    maps the identity of each known client to its position in `state.all_clients`.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()
@@ -282,7 +282,7 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
     """Update `state.idle_ms`, the time (ms) without input. Return its former value, or 0 if input has arrived.
 
-    A step adds at most AWAKE_MS (20 s), because after a longer pause the machine must have slept.
+    A step adds at most AWAKE_MS (20 s). After a longer pause, the machine was asleep, and the rest does not count.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms

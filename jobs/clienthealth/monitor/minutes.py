@@ -117,7 +117,7 @@ def lasting(
 ) -> Mapping[str, Status]:
     """Return the newest status of each incident that was open between `start_ms` and `end_ms`, by failure mode.
 
-    Failure modes that missing data shows (`absence`) are left out. `closed`: the client's recently closed incidents.
+    Failure modes about missing data (`absence`) are left out. `closed`: the client's recently closed incidents.
     """
     statuses: dict[str, Status] = {}
     opened = state.incidents.of_client(key)

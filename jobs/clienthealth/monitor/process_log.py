@@ -28,7 +28,7 @@ LIFECYCLE_MS = 900_000
 EARLIER_DUMPS = 4
 #: Number of lines kept per client id and log pattern. Several clients may use one client id within minutes.
 LAST_KEPT = 16
-#: A log line this number of reporting intervals after a client's last sample shows that the process still lives.
+#: A process still lives if it logs more than this number of reporting intervals after a client's last sample.
 OVERDUE = 1.5
 #: Maximum time (ms) from the first to the last of the lines that a client logs while it starts.
 START_MS = 5_000
@@ -72,7 +72,7 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 
 
 def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Mapping[ProcessKey, Sequence[Life]]:
-    """Return the lifetimes of clients by process, also those of clients that recently stopped.
+    """Return, by process, the lifetimes of its clients, including clients that recently stopped.
 
     `numbers`: for each process, the indices of its reporting clients in the state.
     """
@@ -85,7 +85,7 @@ def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Ma
 
 
 def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
-    """Remember the lifetimes of clients that leave the state, as long as their process reports or logs.
+    """Remember the lifetimes of clients that leave the state, until their process neither reports nor logs.
 
     `numbers`: the indices of these clients in the state.
     """
@@ -128,10 +128,10 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 
 
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
-    """Keep in new thread dumps only threads that show a Kafka client, or that an earlier dump showed in poll().
+    """Of new thread dumps, keep only threads of Kafka clients, and threads that were in poll() in an earlier dump.
 
-    The other threads are dropped. But if clients of the process report only inside poll() (`in_poll`), these threads
-    move to the dump's field `others`.
+    The other threads are dropped, or moved to the dump's field `others` if the process is in `in_poll`. A client of
+    such a process reports metrics only while the application calls poll().
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -146,7 +146,7 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[Proce
 
 
 def _remember(state: BucketState, entry: LogEntry) -> None:
-    """Keep a log line about a client's start or end, under the client id '' if the line names no client."""
+    """Keep a log line about a client's start or end. If it names no client, it is kept under the client id ''."""
     event = entry.event
     if event is None or event.signature not in CONFIG_LOGGED | telling():
         return

@@ -53,8 +53,8 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     """Merge the chunks' samples into the state, sorted, with one sample per client and time.
 
     Returns the number of late samples. A sample is late if all windows that contain it are closed. A window closes when
-    both the client's own clock and the watermark are `watermark_seconds` past its end. `numbers`: the number of each
-    client in the state; new clients are added.
+    both the client's own clock and the watermark are `watermark_seconds` past its end. `numbers`: maps each client's
+    identity to its index in the state; new clients are added.
     """
     late = 0
     arrived = [(chunk, chunk.readings) for chunk in chunks]
@@ -67,7 +67,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     readings, parts, rows = [state.readings], [state.parts], len(state.readings)
     for chunk, new, numbered in entering:
         of_topics = chunk.topic_parts
-        # The last element serves index -1, which means no name.
+        # Index -1 means no name, and selects the last element.
         name_at = np.array([*map(names.__getitem__, chunk.names), -1])
         new.client, new.topic = numbered[new.client], name_at[new.topic]
         for config in chunk.configs:
@@ -92,7 +92,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
-    """Accept clients' clocks that were set back: otherwise the new samples would be late."""
+    """If a client's clock was set back, accept it. Otherwise the client's new samples would be late."""
     clients = state.clients
     newest = np.full(len(clients), NEVER_MS)
     for client, ts in new:
@@ -160,7 +160,7 @@ def renew_clients(state: BucketState) -> None:
     new, clients = state.readings.at(state.readings.fresh > 0), state.clients
     np.minimum.at(clients.first, new.client, new.ts)
     np.maximum.at(clients.last, new.client, new.ts)
-    # Samples are in order of time, so each client keeps the interval of its last sample.
+    # Samples are in order of time. If a client has several, the interval of its last sample stays.
     clients.every[new.client] = new.interval
     unwritten = np.unique(new.client[clients.minute[new.client] == 0])
     clients.minute[unwritten] = clients.first[unwritten] // 60_000 * 60_000
@@ -175,8 +175,8 @@ def renew_clients(state: BucketState) -> None:
 def intervals(state: BucketState) -> Floats:
     """Return each client's reporting interval (ms).
 
-    The client reports this interval. If the reported interval or the mean time between samples exceeds
-    USUAL_INTERVAL_MS (15 s), the median time is returned instead.
+    This is the interval that the client reports. If that interval or the mean time between samples exceeds
+    USUAL_INTERVAL_MS (15 s), the median time between samples is returned instead.
     """
     every = state.clients.every.astype(np.float64)
     client, ts = state.readings.client, state.readings.ts
@@ -271,7 +271,7 @@ def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
 def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readings:
     """Return the samples with totals in place of deltas (OTLP).
 
-    A total is the sum of the client's deltas in `readings` up to and including that sample.
+    A sample's total is the sum of the client's deltas in `readings` up to and including this sample.
     """
     of_delta = np.unique(readings.client[readings.delta > 0])
     if not len(of_delta):
@@ -287,7 +287,7 @@ def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readin
 
 
 def skew_seconds(state: BucketState, now_ms: int) -> Floats:
-    """Return by how many seconds each client's clock is ahead (negative: behind). Up to a minute counts as 0.
+    """Return by how many seconds each client's clock is ahead (negative: behind). Deviations up to a minute count as 0.
 
     `now_ms`: this machine's clock.
     """
@@ -299,4 +299,4 @@ def skew_words(skew_seconds: float) -> str:
     """Return a clock's deviation in words. `skew_seconds`: seconds ahead; negative: behind."""
     if skew_seconds > 0:
         return f"clock ahead by {skew_seconds:.0f} s"
-    return f"clock behind by {-skew_seconds:.0f} s, or samples arrive that late"
+    return f"clock behind by {-skew_seconds:.0f} s, or samples are delayed by this time"
