@@ -1,6 +1,6 @@
 """Count the log lines that show known issues (`Trouble`). Known issues are published in addition to verdicts.
 
-For each issue, a `Run` keeps the first log line and a few numbers. So memory grows with issues, not with lines.
+For each issue, a `Run` keeps the first log line and a few numbers. So memory grows only with the number of issues.
 """
 
 from __future__ import annotations

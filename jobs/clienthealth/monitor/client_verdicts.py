@@ -189,7 +189,7 @@ def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -
 
 
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
-    """Return the log entries that waited in vain for the client's next sample until this step.
+    """Return the log entries that stop waiting in this step, because the client's next sample did not arrive.
 
     An entry waits for at most LONGEST_MS (30 s). A client that exits because of a failure logs the failure and sends no
     further sample. So windows with the returned entries are judged once more. `before_ms`: the watermark of the

@@ -156,7 +156,7 @@ def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
 
 
 def departure(bucket: Bucket, number: int) -> ClientWindow:
-    """Return the window of a client's end: the last samples, and the log lines about start and end."""
+    """Return the window of a client's end: the last samples, and the log lines about the client's start and end."""
     state = bucket.state
     client, clients = state.all_clients[number], state.clients
     first, last = int(clients.first[number]), int(clients.last[number])
