@@ -29,7 +29,7 @@ def sentences(value: object) -> list[str]:
 
 def test_an_empty_week_reports_missing_data() -> None:
     assert sentences(review()) == [
-        "No client was observed this week, so their health is unknown.",
+        "No client was observed this week, so the clients' health is unknown.",
         "No failure was found this week; the monitor did not run for 7 d (100.0 % of the week), so nothing is known of "
         "that time.",
         "To do: find out why the monitor had no data.",
@@ -88,7 +88,7 @@ def test_records_lost_where_nothing_was_observed_are_named() -> None:
     gone = dataclasses.replace(service("orders-api", Minutes()), lost=Loss((12, None), "missed"))
     reviewed = review(overall=dataclasses.replace(gone, service=""), services=[gone])
     assert sentences(reviewed)[0] == (
-        "No client was observed this week, so their health is unknown; "
+        "No client was observed this week, so the clients' health is unknown; "
         "records lost: at least 12 (target 0, missed): orders-api at least 12."
     )
 
@@ -244,7 +244,7 @@ def test_pages_are_listed_by_service_and_by_night_without_zeros() -> None:
     ]
     alerts = alerts_of(pages=pages)
     assert (
-        "3 pages, 2 at night (22:00 to 07:00): 0.3 per night, at most 2 (night to Tue 10 Nov). "
+        "3 pages, 2 at night (22:00 to 07:00): 0.3 per night, at most 2 (the night that ended on Tue 10 Nov). "
         "1 was over within 10 minutes with nothing lost: no action was needed."
     ) in alerts
     assert "| orders-api | 2 | 2 | 1 |\n| search | 1 |  |  |" in alerts
@@ -260,11 +260,11 @@ def test_needless_pages_are_held_against_a_budget_and_named() -> None:
     ]
     text = markdown(review(pages=pages, quality=watched())).replace(NB, " ")
     assert "- Noise budget: 3 of 2 (needless pages, beyond the target)" in text
-    assert "see why 3 pages needed no action, 2 at night: billing 2 and search 1" in text
+    assert "see why 3 pages (2 at night) needed no action: billing (2) and search (1)" in text
     within = markdown(review(pages=pages[2:], quality=watched())).replace(NB, " ")
     assert "- Noise budget: 1 of 2 (needless pages, within the target)" in within
     assert "needed no action:" not in within
-    assert "see why 1 page needed no action, 1 at night: billing 1" in markdown(review(pages=pages[:1]))
+    assert "see why 1 page (1 at night) needed no action: billing (1)" in markdown(review(pages=pages[:1]))
 
 
 def test_what_to_do_names_the_team_that_owns_the_service() -> None:

@@ -46,7 +46,7 @@ class MBean(NamedTuple):
     path     the MBean's `type`, or `type/name` if it has both properties
     subject  the measured client, topic, partition or broker; `subject.kind` is None if the MBean measures
              no Kafka client
-    group    the consumer group in a Scala consumer's MBean, or in a Java consumer's default client id; else None
+    group    the consumer group: the property `groupId`, or GROUP in a client id `consumer-GROUP-1`; else None
     names    maps the MBean's attributes to our names of metrics
     """
 
@@ -62,7 +62,7 @@ class _Layout(NamedTuple):
 
     attributes  the attributes that are read
     names       the names of our metrics for these attributes, in the order of `attributes`
-    lags        (attribute, topic, partition) of each attribute with the lag of one partition
+    lags        one (attribute, topic, partition) for each attribute that contains the lag of a partition
     """
 
     attributes: Sequence[str]
@@ -130,7 +130,7 @@ def parts(mbean: str) -> MBean:
 
 
 def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> ClientProcess | None:
-    """Return the JVM as a process, from the attribute Name (pid@host) of its Runtime MBean; None without a Name."""
+    """Return the JVM as a process; None if the attribute Name (`pid@host`) of its Runtime MBean is missing."""
     pid, _, host = str(mbeans.get(RUNTIME, {}).get("Name", "")).partition("@")
     return ClientProcess(service, host, f"{host}:{pid}", config) if pid and host else None
 

@@ -1,6 +1,6 @@
 """Read recordings and other files as records, as if the records came from topics.
 
-Each folder is one process. But a file `X-metrics.jsonl`, with `X.log`, belongs to a second process, named X.
+Each folder is one process. But if it has `X-metrics.jsonl`, this file and `X.log` are from a second process, named X.
 
 metrics.jsonl  one sample per line
 *.log, *.txt   one thread dump, or log entries; a stack trace belongs to the log line above it
@@ -62,9 +62,9 @@ class Recorded:
 def read(paths: Sequence[Path]) -> list[Recorded]:
     """Return all records in files and folders; files that end with `.gz` are unpacked.
 
-    The subfolders of a folder are read only if the folder itself has no recording (`metrics.jsonl`, `jstack-…`). A
-    single file is read as the data of its own process. Raises InputError if a path does not exist or cannot be read, or
-    if there is no record at all.
+    The subfolders of a folder are read only if the folder itself has no recording (`metrics.jsonl`, `jstack-…`). The
+    records of a file in `paths` belong to a process that is named after the file. Raises InputError if a path does not
+    exist or cannot be read, or if there is no record at all.
     """
     records: list[Recorded] = []
     for path in paths:
@@ -170,7 +170,7 @@ def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:
-    """Return (MBean's name, attribute). For a `key` of the form `group/name{tags}`, the name begins with `domain`."""
+    """Return (MBean's name, attribute) from a metric's `key`. If the key is `group/name{tags}`, `domain` is added."""
     if (named := METRIC.fullmatch(key)) is None:
         mbean, _, attribute = key.rpartition("/")
         return mbean, attribute

@@ -5,8 +5,8 @@ The terms of the review:
 client-minute       a row of the table `minutes`: one client in one minute of UTC. Consumer groups have no
                     client-minutes, because failure modes are judged only on clients
 healthy             a client-minute with the status `ok` or `partial`. `partial`: no failure was found, but not every
-                    mode could be judged. Partial minutes count as healthy, because a fleet without logs has no other
-                    minutes. The review also shows the number of partial minutes
+                    mode could be judged. Partial minutes count as healthy, because clients without logs never have the
+                    status `ok`. The review also shows the number of partial minutes
 unhealthy           a client-minute with the status `suspected` or `confirmed`. Both spend the error budget in full. A
                     failing client does harm even if no thread dump proves the failure
 unknown             a client-minute that could not be judged. It is neither healthy nor unhealthy, and is in no ratio
@@ -16,7 +16,7 @@ error budget        (1 - target) × observed, in client-minutes; spent = unhealt
 records lost        minimum and maximum number of records that clients accepted and did not deliver. The maximum is
                     unknown if some lost records were not counted. Lost records have an objective of their own,
                     because a client that has ended leaves no unhealthy minute behind
-watched             a minute of UTC with a row in the table `quality`: the monitor read data in it
+watched             a minute of UTC in which the monitor read data: the table `quality` has a row for this minute
 gap                 a minute that was not watched. In a gap, a client is neither healthy nor unhealthy
 
 Only integers are added up, and every sort has a tie-breaker. So the same history and options give the same bytes.

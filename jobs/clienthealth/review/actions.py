@@ -51,8 +51,8 @@ def carried_over(file: Path, review_end: date, review_start: date) -> list[Actio
     """Return the actions to discuss: overdue actions, then open actions by due date, then recently done actions.
 
     An action is overdue if it was due before `review_end`. Dropped actions, and actions done before `review_start`, are
-    left out. Returns [] if there is no file. Raises InputError if the file has another form than the module's
-    docstring.
+    left out. Returns [] if there is no file. Raises InputError if the file is not valid TOML, or if its keys or types
+    differ from the example in the module's docstring.
     """
     if not file.is_file():
         return []

@@ -16,14 +16,14 @@ from clienthealth.review.model import Capacity, Distribution, LagTrend, of_row
 from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
-#: LEAST_PERIODS: minimum number of periods with known buffer use to compute a slope.
+#: LEAST_PERIODS: minimum number of periods with known buffer use for which the slope of the use is computed.
 LEAST_PERIODS = 3
 BUFFER_CLASSES = 10
 TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the lowest class up to which at least `share` (0 to 1) of all counts lie.
+    """Return the lowest class that, together with all lower classes, has at least `share` (0 to 1) of the total count.
 
     `histogram` maps each class to its count. Returns None if there are no counts.
     """
@@ -59,8 +59,8 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
     """Return the groups and consumers with the fastest growing lag, at most TOP (5) of them.
 
-    The lag must grow by at least 1 record a day. `lag`: the result of `client_minutes.lag`. `reviewed`: the reviewed
-    period, as a value of the column `period`.
+    The lag must grow by at least 1 record a day. `lag`: the result of `client_minutes.lag`. `reviewed`: number of
+    the reviewed period, as in the column `period`.
     """
     slope = (F.col("n") * F.col("sxy") - F.col("sx") * F.col("sy")) / F.nullif(
         F.col("n") * F.col("sxx") - F.col("sx") * F.col("sx"), F.lit(0.0)
@@ -77,9 +77,9 @@ def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
 
 
 def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Distribution:
-    """Return the number of client-minutes by peak buffer use: 0 to 10 %, 10 to 20 % and so on, and full.
+    """Return how many client-minutes had a peak buffer use of 0 to 10 %, of 10 to 20 % and so on, or a full buffer.
 
-    `rows`: the result of `client_minutes.buffers`. `reviewed`: the reviewed period, as a value of the column `period`.
+    `rows`: the result of `client_minutes.buffers`. `reviewed`: number of the reviewed period, as in their `period`.
     """
     names = (*(f"{n * 10}–{n * 10 + 10} %" for n in range(BUFFER_CLASSES)), "full")
     return _distribution(names, ((row, row["per_mille"] * BUFFER_CLASSES // 1000) for row in rows), reviewed)
@@ -88,7 +88,7 @@ def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Dis
 def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
     """Return how many minutes groups (or consumers) spent in each class of lag; the classes are powers of ten.
 
-    `lag`: the result of `client_minutes.lag`. `reviewed`: the reviewed period, as a value of the column `period`.
+    `lag`: the result of `client_minutes.lag`. `reviewed`: number of the reviewed period, as in the column `period`.
     """
     rows = lag.groupBy("period", "class").agg(F.sum("n").alias("count")).collect()
     names = ("0", "1–9", "10–99", "100–999", "1k–10k", "10k–100k", "100k–1M", "1M–10M", "over 10M")

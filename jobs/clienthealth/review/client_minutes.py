@@ -6,8 +6,8 @@ length. A minute without a row in `quality` is a gap: the monitor read no data.
 Ratios are cut to thousandths and lag to whole records before they are summed. Sums of integers do not depend on the
 order in which partitions arrive.
 
-Spark sorts all rows to compute a maximum of strings. So `clients` first groups the rows by the client's key and all
-strings. The few resulting rows are then grouped by the key. Two steps are six times as fast as one.
+Spark sorts all rows if it must find the maximum of a column of strings. So `clients` first groups by the client's key
+and by these columns (such as `host`), then the few resulting rows by the key. Two steps are six times as fast as one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from clienthealth.review.model import InputQuality, WrongClock, of_row
 from clienthealth.review.period import MINUTE, Period, utc
 from clienthealth.spark.history import CLIENT_KEY
 
-#: Classes of lag are powers of ten, because lag ranges from none to millions of records.
+#: LAG_CLASSES: highest class of lag. Classes are powers of ten, because lag ranges from none to millions of records.
 LAG_CLASSES = 8
 
 
@@ -97,10 +97,10 @@ def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return one row per client, period and `queue_topic` (the topic with the client's fullest queue).
+    """Return one row per client, period and `queue_topic` (each topic that had the client's fullest queue in a minute).
 
     Columns: the client's key, `kind`, `host`, `library`, `version`, `period` and `queue_topic`. `suspected` and
-    `confirmed` are numbers of minutes. `buffer` and `queue` are peaks of the used share (0 to 1).
+    `confirmed` are numbers of minutes. `buffer` and `queue`: peak use of the client's buffer and queue (0 to 1).
     """
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end))
     key, named = (*CLIENT_KEY, "period", "queue_topic"), ("kind", "host", "library", "version")

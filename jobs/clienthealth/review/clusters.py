@@ -21,9 +21,9 @@ FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 
 @dataclass(frozen=True)
 class Clusters:
-    """Reviews of several clusters over the same period. The clusters' names differ.
+    """Reviews of several clusters over the same period. No two clusters have the same name.
 
-    Environments in which failures page people come before environments in which failures only open tickets. Within an
+    Environments with pages (alerts that call a person) come before environments with tickets only. Within an
     environment, the cluster that spent the largest share of its error budget comes first.
     """
 
@@ -36,7 +36,7 @@ class Clusters:
 
     @property
     def answers(self) -> list[tuple[str, str]]:
-        """(cluster and question, answer) for each cluster and each question that its review's headline answers."""
+        """One pair ("cluster: question", answer) for each cluster and each question that its review answers."""
         return [(f"{review.cluster}: {question}", text) for review in self.reviews for question, text in review.answers]
 
     @cached_property

@@ -127,8 +127,8 @@ class Team(NamedTuple):
     """A team's services and pages (alerts that called a person). `name` is '' for services without a team.
 
     missed  services that overspent the error budget of the reviewed period
-    frozen  services that overspent the error budget of all periods of the trend. Only changes that make them more
-            reliable are allowed
+    frozen  services that overspent the error budget of the reviewed and the earlier periods together. Only changes
+            that make them more reliable are allowed
     """
 
     name: str
@@ -222,7 +222,7 @@ def describe_pages(review: Review) -> str:
     if at_night and review.period.minutes >= 1440:
         night, most = max(nights.items(), key=lambda item: (item[1], item[0]))
         average = f"{at_night / (review.period.minutes / 1440):.1f} per night"
-        words += f": {average}, at most {most} (night to {night:%a} {night.day} {night:%b})"
+        words += f": {average}, at most {most} (the night that ended on {night:%a} {night.day} {night:%b})"
     if not (idle := count_idle(review.pages)):
         return (
             f"{words}. Each page lasted longer than {BRIEF // MINUTE} minutes, or records were lost: action was needed."
@@ -248,7 +248,7 @@ def describe_watch(review: Review) -> str:
         sentences.append(
             f"In {number(overall.partial)} client-minutes ({share}) no failure was found, but not every failure mode "
             "could be judged. These minutes count as healthy, because no judged mode failed. The status page shows "
-            "which evidence is missing, often the log or thread dumps."
+            "which evidence is missing: often it is the log, or thread dumps."
         )
     return " ".join(sentences)
 
@@ -272,7 +272,7 @@ def describe_changes(review: Review) -> str:
 
 
 def list_silent(review: Review) -> list[str]:
-    """Return the ids of the failure modes without a fired alert, sorted."""
+    """Return the sorted ids of the failure modes for which no alert fired in the reviewed period."""
     return sorted({mode for mode, _ in review.never_fired} - {alert.mode for alert in review.alerts})
 
 
@@ -314,7 +314,7 @@ def headline(review: Review) -> tuple[str, str, str]:
 def _how(review: Review) -> str:
     overall, unit = review.overall, review.period.unit
     if overall.budget.spent is None:
-        return f"No client was observed this {unit}, so their health is unknown{_lost(review)}."
+        return f"No client was observed this {unit}, so the clients' health is unknown{_lost(review)}."
     missed = [s for s in review.services if s.budget.state == "overspent"]
     observed = [s for s in review.services if s.minutes.observed]
     services = count_of(len(observed), "service")
@@ -394,8 +394,8 @@ def _needless(review: Review) -> str:
         return ""
     counts = Counter(page.service or "many at once" for page in idle).most_common()
     pages, night = count_of(len(idle), "page"), count_at_night(idle)
-    at_night = f", {night} at night" if night else ""
-    return f"see why {pages} needed no action{at_night}: {listing([f'{name} {count}' for name, count in counts], 3)}"
+    at_night = f" ({night} at night)" if night else ""
+    return f"see why {pages}{at_night} needed no action: {listing([f'{name} ({count})' for name, count in counts], 3)}"
 
 
 def _next(review: Review) -> str:

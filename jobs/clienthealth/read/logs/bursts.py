@@ -17,8 +17,8 @@ from clienthealth.read.logs.dumps import DUMP_LINE
 #: One event per SAMPLING_MS (ms) is kept for each combination of log pattern, client, thread, address and goroutine.
 SAMPLING_MS = 100
 #: A log file consists of blocks of SLOT_BYTES bytes, numbered modulo SLOTS. Equal lines of thread dumps are merged if
-#: their blocks have equal numbers and their times are close. Close times are in one interval of LINE_SAMPLING_MS (ms).
-#: So a dump of up to 256 KiB loses hardly any frame, but copies of a stack trace are limited.
+#: their blocks have equal numbers and their times are in the same interval of LINE_SAMPLING_MS (ms). So a dump of up to
+#: 256 KiB (SLOTS blocks) loses hardly any line. A line that repeats endlessly is kept at most SLOTS times per interval.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ E = TypeVar("E", bound=Entry)
 
 
 def sample_key(event: LogEvent) -> tuple[str, ...]:
-    """Return a key that is equal for all events of a process that are merged into one event.
+    """Return the key by which events are merged: events of one process with equal keys become one event.
 
     Events that report `0 attempts left` are merged even if their addresses differ. A restart of the monitor does not
     change the key.
@@ -84,7 +84,7 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
 
 
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """Return at most `most` items: of the most frequent keys only the newest items, of the other keys all items.
+    """Return at most `most` items: keys with many items keep only their newest items, other keys keep all items.
 
     `items` are in order of time. `sort` returns the key of an item. At least one item per key is kept, even if the
     result then has more than `most` items. If items are left out, the result is grouped by key.

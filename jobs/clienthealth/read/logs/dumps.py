@@ -37,9 +37,9 @@ _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
 
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
-    """Return the first 64 dumps of a log record in the form that failure modes read. `source`: place of the log record.
+    """Return the first 64 dumps of a log record in the form that failure modes read.
 
-    Each dump gets the log record's time. If the dumps contain times, the time since the first dump is added.
+    Each dump gets the record's time, plus the time that passed since the record's first dump (if both contain times).
     """
     first = line.dumps[0].ts_ms if line.dumps else None
     return [
@@ -57,8 +57,8 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    A frame counts only if it contains a text for which failure modes look (_TELLING). Frames of an exception's stack
-    trace count, too, because they look like frames of a dump.
+    A frame must contain a text for which failure modes look (_TELLING). It may also be from an exception's stack trace,
+    because such frames look like frames of a dump.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -105,7 +105,7 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
-#: (pattern of a thread's name, pattern of the framework's client ids, client id of the consumer that the thread polls).
+#: For Kafka Streams and Connect: (pattern of thread names, pattern of client ids, id of the consumer a thread polls).
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),
@@ -118,7 +118,7 @@ def in_container(thread: Thread) -> bool:
 
 
 def polls_for(thread: Thread, client_id: str) -> bool | None:
-    """Return whether the thread polls the consumer `client_id`; None if the names of both do not show it."""
+    """Return whether the thread polls the consumer `client_id`; None if the thread's name and the id do not show it."""
     for of_thread, of_client, called in _POLLERS:
         if (match := of_thread.fullmatch(thread.name)) and of_client.fullmatch(client_id):
             return client_id == called.format(match[1])
@@ -129,7 +129,7 @@ def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     """Yield (client id, kind) of each client with threads in a dump. The id is None if the dump does not show the id.
 
     A thread that waits for metadata inside send() belongs to the only producer that the dump names. If the dump names
-    several producers, the thread may wait in any of them. Then (None, producer) is yielded in addition.
+    several producers, the thread may wait in any of them. Then (None, producer) is yielded, too.
 
     A dump rarely names a Java consumer of 0.9 or newer. So such a consumer is yielded only if a framework's thread
     polls it, or if there is no other client.

@@ -1,8 +1,8 @@
 """Turn log records into log events (lines that match a log pattern) and thread dumps. All other lines are dropped.
 
 Nearly every line of a log is dropped. So the cheapest test comes first: a search for the literal texts of patterns. A
-pattern's regular expression is tried only in lines with its text. Client names are looked for only in lines that are
-kept.
+pattern's regular expression is tried only in lines that contain the pattern's literal text. Client names are looked for
+only in lines that are kept.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ BYTES_PER_LINE = 64
 #: Names of client libraries and of their loggers. A logger's first packages may be shortened (`o.a.k`).
 LIBRARIES = r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|confluent|sarama|\[thrd:|\b(?:kgo|franz-go|brod|faust|redpanda)\b"
 _LIBRARY = re.compile(LIBRARIES, re.ASCII | re.IGNORECASE)
-#: Prefix of librdkafka's lines. If a message with a logger or level contains it, another program's line was copied.
+#: Prefix of librdkafka's lines. If it is in a line with a logger or level, the line was copied from another log.
 _OF_RDKAFKA = re.compile(r"%\d\|")
 #: Prefixes of a Java client or librdkafka. If a prefix precedes a match, an application copied a client's line.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _RE = {name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__).with_name("quotations.toml")).items()}
-#: Maximum number of characters before a match that are searched for an exception's name or the log layout's fields.
+#: At most MAX_BEFORE characters before a match are searched for an exception's name or a log layout's fields.
 MAX_BEFORE = 500
 #: Two local times that are more than FAR_MS (26 hours) apart cannot mean the same time in two time zones.
 FAR_MS = 26 * 3_600_000
@@ -49,7 +49,7 @@ FAR_MS = 26 * 3_600_000
 #: MAX_SHOWN characters, the text begins MAX_LEFT characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
-#: Texts of thread dumps. Raw records can be searched for them, because JSON encoders escape only the tabs in them.
+#: Texts of thread dumps. A search in raw records finds them even in JSON, which escapes only their tabs (`\\tat `).
 _OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "JNI global", DEADLOCK, HOLDER)
 
 
@@ -67,8 +67,8 @@ def events_and_dumps(
     `source`: the input record. `attached`: True for a line of an attached file. Only attached files are searched for
     patterns that match lines of any program (`Wording.loose`). A monitored log has such lines on healthy days, too.
 
-    A match in source code gives no event. A line in a text that explains an error (`LogLine.explained`) gives only
-    events of known issues. If a dump was sent line by line, each line becomes an event DUMP_LINE.
+    A match in source code gives no event. Some texts explain errors instead of reporting them (`LogLine.explained`):
+    their lines give only events of known issues. If a dump was sent line by line, each line becomes an event DUMP_LINE.
     """
     events, reported = [], set()
     body = body_of(line)

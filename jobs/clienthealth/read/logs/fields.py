@@ -58,7 +58,7 @@ def body_of(line: LogLine) -> str:
 
 
 def named_client(message: str | None, thread: str | None) -> str | None:
-    """Return the client id that a library's line (`message`) or thread names; None if neither names a client.
+    """Return the client id in a library's line (`message`) or in a thread's name (`thread`); None if neither has one.
 
     The id is in the prefix of Kafka's or kafka-python's lines, in librdkafka's handle, or in the thread's name.
     """

@@ -3,8 +3,8 @@
 `time_ms` reads a text that is nothing but a time, such as a record's field `timestamp`. `Times` reads the time at the
 beginning of a line, and `time_in_name` the time in the name of a file. A time without a zone is read as UTC.
 
-`Times` first learns the time formats of a file from its lines. From them, it also learns the order of day, month and
-year in dates such as `11/12/26`.
+`Times` first learns the time formats of a file from its lines. The lines also show the order of day, month and year in
+dates such as `11/12/26`.
 """
 
 from __future__ import annotations
@@ -114,15 +114,15 @@ ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) to add to a time without a zone to get UTC; None if unknown.
 
-    `written_ms`: the time, read as UTC. `there_ms`: the time (epoch ms) at which the text arrived. If the difference is
-    a multiple of half an hour (± SOON_MS), it counts as the time zone. A delay is rarely such a multiple.
+    `written_ms`: the time, read as UTC. `there_ms`: the time (epoch ms) when the text arrived. If they differ by a
+    multiple of half an hour (± SOON_MS), this multiple is the offset. A mere delay is rarely such a multiple.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
     return zone if abs(away - zone) <= SOON_MS and abs(zone) <= MOST_ZONES * ZONE_MS else None
 
 
-@lru_cache(maxsize=4_096)  # The lines of a burst have only a few different times.
+@lru_cache(maxsize=4_096)  # Cached, because a burst of lines has only a few different times.
 def _written(text: str) -> tuple[int | None, bool]:
     """Return (time in epoch ms or None, True if the text names a zone)."""
     match = next((match for pattern in _WHOLE if (match := pattern.fullmatch(text))), None)
@@ -137,7 +137,7 @@ def _ms(moment: datetime | None) -> int | None:
 def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | None:
     """Return the time with these `parts` (groups of a match); None if the date is unknown or impossible.
 
-    A date without a year is at most a day later than `day`, or than today if `day` is None.
+    A date without a year gets the latest year in which it is at most a day later than `day` (or today, if None).
     """
     found = {name: part for name, part in parts.items() if part}
     six = found.get("hms", "")
@@ -290,7 +290,7 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tuple[str, str, str]:
-    """Return the order of year, month and day in which a file's dates (`parts`) are closest together, and to `day`."""
+    """Return the order of year, month and day that makes the dates in `parts` closest to `day` and to each other."""
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:
         numbers = [dict(zip(order, map(int, part), strict=True)) for part in parts]

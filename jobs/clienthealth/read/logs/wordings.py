@@ -3,8 +3,8 @@ r"""Log events of client libraries, and the log patterns that recognise each eve
 Patterns match only what a library itself logs, not what an application writes about the library's errors. The patterns
 are in TOML files: `mode.toml` of each failure mode, and `also_seen.toml` and `self_descriptions.toml` beside this file.
 
-Log text can be hostile. So every repetition in a pattern is bounded, or cannot overlap the text after it: no pattern
-backtracks catastrophically. Classes like `\d` match only ASCII.
+Log text can be hostile. So every repetition in a pattern is bounded, or cannot match the text that must follow it. Then
+no pattern backtracks catastrophically. Classes like `\d` match only ASCII.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
     """A log pattern.
 
-    id         hyphenated, unique; stored as `LogEvent.signature`, also in the state on disk
+    id         hyphenated, unique. Events contain it (`LogEvent.signature`), so it is in the monitor's state on disk
     source     maps a library to the versions that log the line, and to the place in the library's source. The key `any`
                stands for programs that log the line in their own words
     literal    every match contains this text, or one of `or_literals`. Case matters. The text is searched
@@ -47,8 +47,8 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
                `LogEvent.captures`; `%name%` stands for a part in `dump_formats/shapes.toml`
     logger     the name of the line's logger must begin with this text; None for any logger. Not tested if the logger's
                name contains no dot
-    also       id of the known issue in `also_seen.toml` that a match shows, too; '' if there is none. Only for patterns
-               of failure modes
+    also       only for patterns of failure modes: id of a known issue (`also_seen.toml`) that a match shows besides the
+               failure mode; '' if there is none
     narrated   True if the pattern counts only in texts in which a person reports a case (`LogLine.narrated`)
     examples   lines that the pattern must match
     """
@@ -65,7 +65,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
     @cached_property
     def literals(self) -> tuple[str, ...]:
-        """Texts for the first search: every match contains at least one of them."""
+        """Texts to search for before the pattern is tried: every match contains at least one of them."""
         given = (self.literal, *self.or_literals)
         return tuple(text for literal in given for text in TABLES["searches"].get(literal, [literal]))
 
@@ -84,15 +84,15 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     kind      the kind of client that logs the event; None if several kinds log it
     relief    True if the event shows that a fault has ended
     process   True if the event is about the whole process, and so about all clients of the process
-    life      what the client does: it begins, it begins to close, it has closed, it ends although records are
-              undelivered (`loses`), or its process is killed
-    counted   a counter of the Java client, or ''. If it does not rise at the time of the line, the line is ignored
+    life      `begins`: the client starts; `closes`: it begins to close; `closed`: it has closed; `loses`: it ends with
+              undelivered records; `is killed`: its process is killed; None if the event shows nothing of this
+    counted   a counter of the Java client, or ''. If it is the same before and after the line, the line is ignored
     halted    a counter of the Java client, or ''. If it rises after the time of the line, the line is ignored
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
     otherwise  True if the event is searched for only in lines that match no other pattern
-    suspects  maps a failure mode to its cause ('' for no cause). Only an event in an attached text raises a suspicion
-              of this mode, and only if no later line shows relief
+    suspects  maps a failure mode that the event makes suspected to the mode's cause ('' if unknown). The event must be
+              in an attached text, and no later line may show relief
     enough    the minimum number of lines that raise the suspicion in `suspects`
     """
 
@@ -200,14 +200,14 @@ class Catalogue:
 
 
 def _finder(pattern: re.Pattern[str]) -> _Find:
-    """Return a function that finds the match with most `minutes`; the first match if no group has this name."""
+    """Return a function that finds the first match or, if a group is named `minutes`, the match with most minutes."""
     if "minutes" not in pattern.groupindex:
         return pattern.search
     return lambda text: max(pattern.finditer(text), key=lambda match: int(match["minutes"] or 0), default=None)
 
 
 def _abbreviated(logger: str) -> re.Pattern[str]:
-    """Return a pattern for a logger's name, also if shortened to `o.a.k.clients` or `.apache.kafka.clients`."""
+    """Return a pattern for a logger's name and its short forms, such as `o.a.k.clients` or `.apache.kafka.clients`."""
     *packages, last = logger.split(".")
     shortened = "".join(rf"{part[0]}(?:{part[1:]})?\." for part in packages[1:])
     return re.compile(

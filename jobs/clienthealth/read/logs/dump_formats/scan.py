@@ -205,7 +205,7 @@ class _Scan:
             block.cpu_ms = float(cpu) * (1000 if seconds else 1)
 
     def _above(self, number: int, shape: Shape) -> list[int]:
-        """Return the numbers of a dump's lines above its first thread (at line `number`), from bottom to top."""
+        """Return, bottom up, the numbers of the lines that introduce a dump, above its first thread (line `number`)."""
         above = []
         for at in range(number - 1, max(-1, number - 1 - MAX_ABOVE), -1):
             line = self.lines[at]
@@ -251,7 +251,7 @@ WHAT = "stack of one thread"
 
 
 def bare_stacks(text: str) -> list[Dump]:
-    """Return a dump of one thread for each stack in the text that has "kafka" in a frame.
+    """Return a dump of one thread for each stack in the text. The stack must have "kafka" in a frame.
 
     Stacks with fewer than MIN_FRAMES (three) frames, and stack traces of exceptions, are left out.
     """
@@ -292,6 +292,6 @@ def dumps_in(text: str, alone: bool = True) -> list[Dump]:
         dumps = dumps_of_document(parsed(text.lstrip("\ufeff")), text.count("\n") + 1)
         if dumps:
             return dumps
-    # Most log lines contain none of HINTS.
+    # `scan` is slow, so do not call it for a text without any of HINTS. Most log lines are such texts.
     dumps = scan(text) if (alone or "\n" in text) and any(hint in text for hint in HINTS) else []
     return dumps or (bare_stacks(text) if alone else [])

@@ -101,7 +101,7 @@ class Block:
         return any(not frame.method.startswith(JVM_FRAMES) for frame in self.frames)
 
     def thread(self, number: int) -> DumpedThread:
-        """Return the finished thread. A nameless thread is named by _BY_FRAME, else `thread NUMBER`."""
+        """Return the finished thread. A nameless thread is named after a frame (_BY_FRAME), or `thread NUMBER`."""
         state = self.state if self.state in STATES else _state_by_frames(self.frames)
         return DumpedThread(self._named(number), state, self.frames, self.cpu_ms, self.line)
 
