@@ -36,7 +36,7 @@ Limits = Mapping[float, str]
 
 
 def limits(base: str, above: Limits) -> build.ThresholdsConfig:
-    """Return thresholds: values below all limits have the colour `base`, others that of the highest limit reached."""
+    """Return thresholds: a value has the colour of the highest limit that it reaches, or `base` if it reaches none."""
     thresholds = [model.Threshold(value=None, color=base)]
     thresholds += [model.Threshold(value=float(value), color=colour) for value, colour in sorted(above.items())]
     return build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(thresholds)

@@ -56,8 +56,8 @@ class Page:
 def rendered(page: Page, settings: Settings) -> dict[str, Any]:
     """Return the dashboard as JSON values, with the labels and addresses of the settings.
 
-    Raises CatalogueError if two panels have the same id. Raises SettingsError if the settings name no label that
-    distinguishes installations.
+    Raises CatalogueError if two panels have the same id. Raises SettingsError if no label in the settings distinguishes
+    installations.
     """
     board = (
         build.Dashboard(page.title)
@@ -113,7 +113,7 @@ def _check_ids(name: str, document: Mapping[str, Any]) -> None:
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
     """Return the dashboard as JSON values, without the fields `placement` and `auto*`, which Grafana's SDK adds."""
     document: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
-    # Remove `placement`, because Grafana hides links and annotations with this field in a menu.
+    # Remove `placement`: if a link or an annotation has this field, Grafana hides it in a menu.
     for item in [*document["links"], *document["annotations"]["list"]]:
         item.pop("placement", None)
     for item in document["templating"]["list"]:
