@@ -416,4 +416,4 @@ def test_errors_in_json_answers_are_read(
     file.write_text(json.dumps(document, indent=indent) + "\n")
     by_client, inputs = statuses(file)
     assert worst(by_client, mode) in ("suspected", "confirmed")
-    assert not inputs["answer.json"].unread and inputs["answer.json"].what == "log (out of a JSON export)"
+    assert not inputs["answer.json"].unread and inputs["answer.json"].what == "log (from a JSON export)"

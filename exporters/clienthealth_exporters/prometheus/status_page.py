@@ -28,13 +28,13 @@ from clienthealth_exporters.prometheus.states import State
 __all__ = ["View", "client", "fleet", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-#: FULL_CARDS: maximum number of unhealthy clients with a full card. MAX_CAUSES, MAX_OWNED: maximum numbers of causes
-#: and of services above the cards.
+#: The status page lists at most MAX_CAUSES causes and MAX_OWNED services. Below them, at most FULL_CARDS unhealthy
+#: clients have a full card.
 FULL_CARDS = 10
 MAX_CAUSES = 12
 MAX_OWNED = 8
 NAMED_SERVICES = 3
-#: Minimum number of unhealthy clients for which the status page shows rows on causes and services.
+#: Minimum number of unhealthy clients for which the status page lists causes and services.
 SUMMED_UP_FROM = 3
 MAX_SERVICES = 200
 MAX_VERSIONS = 60
@@ -45,7 +45,7 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 _NAME = re.compile(r"[a-z0-9-]+")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _ILL = ("confirmed", "suspected", "lagging")
-_TITLES = {"unknown": "Cannot be judged", "partial": "Nothing found, not all judged", "gone": "Gone", "ok": "Healthy"}
+_TITLES = {"unknown": "Cannot be judged", "partial": "No failure in the judged modes", "gone": "Gone", "ok": "Healthy"}
 _WORDS = (*_ILL, *_TITLES)
 
 
@@ -178,7 +178,7 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
 
 
 def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> list[Service]:
-    """Return the services with unhealthy clients, the one with the most confirmed clients first."""
+    """Return the services with unhealthy clients; those with the most clients of status `confirmed` come first."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for state in ill:
         counts[state.client.service][state.status] += 1
@@ -195,7 +195,7 @@ def _by_status(states: list[State]) -> dict[str, list[State]]:
 
 
 def _cell(share: float | None) -> tuple[str, str, str]:
-    """Return (colour, sign, text) for a service's unhealthy share in an hour (0 to 1, None if unknown)."""
+    """Return (colour, sign, text) for a service's share of unhealthy records in an hour (0 to 1, None if unknown)."""
     if share is None:
         return "none", "", ""
     _, level, mark = [row for row in LEVELS if share >= row[0]][-1]

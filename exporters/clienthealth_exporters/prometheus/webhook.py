@@ -28,7 +28,7 @@ from clienthealth_exporters.prometheus.states import State
 
 log = logging.getLogger(__name__)
 
-#: Maximum numbers of waiting events, of facts in an event, and of characters in a fact.
+#: Maximum numbers: events in the queue, pieces of evidence in an event, and characters in the text of one piece.
 MAX_WAITING, MAX_FACTS, MAX_TEXT = 1_000, 5, 500
 #: Pauses (s) after consecutive failed attempts to send, and the age (s) above which an event is dropped.
 PAUSES, GIVE_UP_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0), 3_600.0
@@ -82,7 +82,7 @@ class Webhook:
             self._changed.notify_all()
 
     def close(self, seconds: float = 5.0) -> None:
-        """Send the waiting events for at most about `seconds`, then end the thread."""
+        """Wait at most `seconds` until all queued events are sent. Then end the thread."""
         until = time.monotonic() + seconds
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting, max(0.0, until - time.monotonic()))
@@ -92,7 +92,7 @@ class Webhook:
         self._thread.join(seconds)
 
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
-        """Yield an event for each failure that begins, changes or ends; the status unknown also ends a failure."""
+        """Yield an event for each failure that begins, changes, or ends (for example, its status becomes `unknown`)."""
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before
         changed = [mode for mode in sorted(was | now) if was.get(mode) != now.get(mode)]
@@ -181,7 +181,7 @@ class Webhook:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, because a redirect would send the event to another server, by GET."""
+    """Refuses redirects, because urllib would follow a redirect with a GET request that lacks the event."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

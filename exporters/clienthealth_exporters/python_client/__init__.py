@@ -223,8 +223,8 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # Leave out the producers of kafka-python, which closes them after this function. Only then is the number of
-        # their undelivered records final.
+        # kafka-python closes its producers after this function, and then the number of their undelivered records is
+        # final. So leave these producers out here.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)
@@ -233,7 +233,7 @@ class Reporter:
         while True:
             self._wake.clear()
             now = time.monotonic()
-            # A client is reported up to one interval before `due` if its library has new measurements.
+            # A client is reported one interval before its time `due` if its library has new measurements.
             due = [one for one in list(self._watched) if now >= one.due - self.interval_seconds * one.fresh()]
             try:
                 self._publish(due)

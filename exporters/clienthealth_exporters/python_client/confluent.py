@@ -35,7 +35,7 @@ _CONNECTION = (
     *("client.dns.lookup", "broker.address.", "socket."),
 )
 _ON_DELIVERY = "_kafka_health_on_delivery"
-#: Index of the delivery callback among the positional arguments of `produce()` after the topic.
+#: Index of the delivery callback in `args` of `produce(topic, *args)`.
 _POSITION = 3
 
 
@@ -69,7 +69,7 @@ class Reported:
         return self._stats is not None
 
     def taken(self, _client: Any = None) -> tuple[Mapping[str, float], list[dict[str, Any]]]:
-        """Return the newest statistics as (metrics, topics) of a snapshot.
+        """Return the newest statistics as the fields `metrics` and `topics` of a snapshot.
 
         Returns ({}, []) if no statistics came since the previous call.
         """
@@ -113,7 +113,7 @@ class _Tee:
 def reporting(base: Any, start: Callable[..., None], interval_seconds: float) -> Any:
     """Return a subclass of `base` that reports on its instances.
 
-    `start`: called for each new client with its `Watched`, its connection options and its `Reported`.
+    `start`: called with each new client (`Watched`), its connection options, and its collected data (`Reported`).
     `interval_seconds`: the interval of statistics, unless the client's configuration gives one.
 
     Raises TypeError if `base` is neither Producer nor Consumer.
@@ -184,7 +184,7 @@ def _producing_batch(method: Any) -> Callable[..., Any]:
 
 
 def _callback(producer: Any, topic: str, own: Callable[..., object] | None) -> tuple[Callable[..., Any], Any]:
-    """Return (delivery callback that counts one record's outcome, counter of the record's topic)."""
+    """Return (delivery callback, counts of the topic). The callback counts one record's outcome, then calls `own`."""
     probe: ProducerProbe = producer.__dict__[ATTRIBUTE]
     own = own or producer.__dict__[_ON_DELIVERY]
     timed = probe.timed(own) if own is not None else None

@@ -66,7 +66,7 @@ def watch(client: Any, probe: Any) -> None:
 def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> None:
     """Count a record's outcome once its future is done. Measure callbacks that are added to the future from now on.
 
-    `topic`: the `_Topic` that counts the outcome. `began`: when `send()` was called, in seconds of `probe.clock`.
+    `topic`: the `_Topic` that counts the outcome. `began`: what `probe.clock` returned (s) when `send()` was called.
     """
     future.add_callback(probe.delivered, topic, probe.sampled(began))
     future.add_errback(topic.gave_up)
@@ -127,7 +127,7 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 
 
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
-    """Return the metrics from a client's `metrics()` that the monitor knows.
+    """Call `client.metrics()`, and return the metrics that the monitor knows.
 
     If nothing was measured, kafka-python reports 0 as the average and an infinite maximum. So an average is left out if
     the maximum is infinite.

@@ -73,10 +73,10 @@ class Sender(Protocol):
 class Watched:
     """A reported client, held by a weak reference.
 
-    more      returns the library's own measurements as (metrics, topics) of a snapshot
+    more      returns the library's own measurements, as the fields `metrics` and `topics` of a snapshot
     fresh     returns True if the library has new measurements
     patience  maximum number of reporting intervals between two snapshots
-    due       latest time of the next snapshot, in seconds of the monotonic clock
+    due       time by which the next snapshot must be taken (seconds of `time.monotonic()`)
     """
 
     client: weakref.ref[Any]
@@ -196,7 +196,7 @@ class ProducerProbe:
         return counts
 
     def sampled(self, began: float) -> float | None:
-        """Return `began` if the latency of a record that was sent at `began` must be measured, else None."""
+        """Return `began` (when a record was sent) if the record's latency must be measured, else None."""
         if began < self._next_sample:
             return None
         self._next_sample = began + SAMPLING_SECONDS
@@ -270,7 +270,7 @@ class Polled:
 
 
 class ConsumerProbe:
-    """Measures a consumer's polls (share of time, time between two starts), its consumed records and its lag."""
+    """Measures a consumer: share of time in poll(), time between two starts of poll(), consumed records, and lag."""
 
     kind: Kind = "consumer"
 
@@ -354,7 +354,7 @@ class ConsumerProbe:
         return values
 
     def topics(self) -> list[dict[str, Any]]:
-        """Return records consumed, position and lag of each partition, as in a snapshot."""
+        """Return each partition's consumed records, position and lag, as entries for a snapshot's field `topics`."""
         with self._lock:
             by_partition = {(tp.topic, tp.partition): tuple(values) for tp, values in self._partitions.items()}
         return [
@@ -364,5 +364,5 @@ class ConsumerProbe:
 
 
 def entry(topic: str, partition: int | None, metrics: Mapping[str, float]) -> dict[str, Any]:
-    """Return an entry for the list `topics` of a snapshot. If `partition` is None, it is about the whole topic."""
+    """Return an entry for a snapshot's list `topics`. With `partition` None, the entry is about the whole topic."""
     return {"topic": topic, "partition": partition, "thread": None, "metrics": dict(metrics)}

@@ -30,8 +30,8 @@ NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVE
 def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
     """Load the settings in force.
 
-    `path`: the file; None: the file that $KAFKA_HEALTH_CONFIG names, if it is set. Raises SettingsError if the file or
-    a value is wrong.
+    `path`: the settings file; by default the file that $KAFKA_HEALTH_CONFIG names, if it is set. Raises SettingsError
+    if the file or a value is wrong.
     """
     chosen = path or environ.get(f"{PREFIX}CONFIG")
     values = _tables(chosen) if chosen else {}
@@ -90,7 +90,7 @@ _SECTIONS = {name: kind for name, kind in typing.get_type_hints(Settings).items(
 def _tables(path: str) -> dict[str, dict[str, Any]]:
     try:
         tables = tomllib.loads(written(path))
-    except (ValueError, RecursionError) as error:  # ValueError is also raised for a number with thousands of digits.
+    except (ValueError, RecursionError) as error:  # A number with thousands of digits raises ValueError.
         # The rest of the error's text may quote a value that is a secret.
         at = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
         raise SettingsError(f"{path}: not valid TOML{f' {at[0]}' if at else ''}") from None

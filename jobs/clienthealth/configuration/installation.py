@@ -74,8 +74,8 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
     """Return a function that tells whether a client has series of its own even while healthy.
 
-    With `client_series` = "all" every client has such series. With "unhealthy", a glob in `named_clients` must match
-    the client's `service/client_id`.
+    With `client_series` = "all" every client has such series. With "unhealthy", a client has them only if a glob in
+    `named_clients` matches its `service/client_id`.
     """
     if settings.client_series == "all":
         return lambda client: True
@@ -86,8 +86,8 @@ def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
 def own_page(settings: Settings, shard: str = "1") -> str:
     """Return the URL of a shard's status page in this installation, without a trailing slash.
 
-    Labels in braces in `[links] status_page` are replaced by their values, `{shard}` by `shard`. Returns '' if no
-    status page is configured.
+    In `[links] status_page`, the value of a label replaces the label's name in braces, and `shard` replaces `{shard}`.
+    Returns '' if no status page is configured.
     """
     labels = {**fixed_labels(settings), "shard": shard}
     return filled(settings.links.status_page.rstrip("/"), lambda name: quote(labels.get(name, ""), safe=""))
@@ -96,7 +96,7 @@ def own_page(settings: Settings, shard: str = "1") -> str:
 def kept_labels(settings: Settings) -> tuple[str, ...]:
     """Return the names of the labels by which rules and panels distinguish installations.
 
-    Raises SettingsError if there are no such labels, or if a name is not permitted.
+    Raises SettingsError if there are no such labels, or if a label's name is invalid or already in use (_TAKEN).
     """
     labels = tuple(dict.fromkeys((*settings.prometheus.keep_labels, *fixed_labels(settings))))
     if not labels:
@@ -109,5 +109,5 @@ def listed(labels: Sequence[str]) -> str:
     return ", ".join(labels)
 
 
-#: KEPT: default labels, which the templates of rules, routes and panels contain. The labels in force replace them.
+#: KEPT: labels by which templates of rules, routes and panels distinguish installations; settings may replace them.
 KEPT = kept_labels(Settings())

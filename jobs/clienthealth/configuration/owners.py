@@ -23,7 +23,7 @@ from clienthealth.model.errors import DependencyError, SettingsError
 from clienthealth.platform.locations import written
 
 OWNER_LABELS = ("team", "tier", "pager")
-#: Maximum number of cached services and groups. A limit is needed, because names may change at every start.
+#: Maximum number of names in the cache of owners. Applications may use a new group name at every start.
 _REMEMBERED = 50_000
 #: An owner's team, tier and pager become values of alerts' labels, so each must be a single line.
 _Word = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -32,7 +32,7 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\
 
 @dataclass(frozen=True)
 class Owner:
-    """The people to call for a service. `tier`: importance of the service. `pager`: receiver of pages to the team.
+    """The people to call for a service. `tier`: importance of the service. `pager`: their id in PagerDuty or Opsgenie.
 
     `tier` and `pager` are '' if unknown. `slo_target`: minimum share of healthy client-minutes; if None, the setting
     `[review] slo_target` applies.
@@ -79,7 +79,7 @@ class Owners:
         self._of = lru_cache(_REMEMBERED)(self._first)
 
     def owner_of(self, service: str) -> Owner | None:
-        """Return the owner in the first row that matches a service; None without such a row or owner."""
+        """Return the owner in the first row that matches a service; None if no row matches, or the row has no owner."""
         return self._of("services", service)
 
     def of_group(self, group: str) -> Owner | None:
@@ -126,7 +126,7 @@ def _toml(file: str, text: str) -> Iterator[Row]:
     tables = document.pop("owner", [])
     if document or not isinstance(tables, list):
         raise SettingsError(f"{file}: '{next(iter(document), 'owner')}' is not valid: only [[owner]] tables may occur")
-    # Owners in an inline list (`owner = [{…}]`) have no heading, so their line is 1.
+    # Owners in an inline list (`owner = [{…}]`) have no heading `[[owner]]`. Messages then name line 1.
     for number, table in zip(chain(headings, repeat(1)), tables, strict=False):
         try:
             row = msgspec.convert(table, _OwnerTable)

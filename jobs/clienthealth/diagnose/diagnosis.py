@@ -1,7 +1,7 @@
 """Judge recorded data in this process (post-mortem), with the same code as the running monitor.
 
 The time of the newest record counts as the present time. Every client seems to disappear at the end of a recording. So
-missing data alone makes a verdict at most `suspected`.
+missing data alone never makes a verdict `confirmed`.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from clienthealth.settings import Settings
 
 _Logged = TypeVar("_Logged", LogEvent | None, ThreadDump | None)
 NOTHING_KNOWN = "without any known words of a Kafka client"
-#: Reject reasons of records that contain no evidence. Any other reason means that evidence could not be read.
+#: Records rejected for these reasons contain no evidence. Any other reason means that evidence could not be read.
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 #: Maximum time (ms) by which a time zone is ahead of UTC: 14 hours.
 AHEAD_MS = 14 * 3_600_000
 #: UNFINISHED_MS: a stop or flush counts as unfinished only if the log goes on for at least this time (ms). NEXT_MS:
-#: maximum time (ms) between two log lines about one close that still waits.
+#: maximum time (ms) between two equal log events about the same wait.
 UNFINISHED_MS, NEXT_MS = 30_000, 300_000
 
 
@@ -146,11 +146,11 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> None:
-    """Add the duration of an unfinished stop, flush or close to the captures of its log line.
+    """Note in `captures` of a log event how long an unfinished stop, flush or close has lasted.
 
     lasts    for a line that begins a stop or flush: seconds until the log's end. Not added if a later line ends the
              stop or flush, or if the log ends within UNFINISHED_MS (30 s)
-    minutes  for a line about a close that still waits: minutes since the first such line
+    minutes  for a repeated line that raises a suspicion (`Meaning.suspects`): minutes since the first of these lines
 
     `log_ends`: maps a log's name (`Source.topic`) to the time (epoch ms) at which the log ends.
     """
@@ -222,7 +222,7 @@ def _examined(chunks: Sequence[Chunk], settings: Settings, inputs: Sequence[Inpu
 
 
 def of_groups(chunks: Iterable[Chunk]) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Judge the consumer groups in the chunks. Map the `client_key` of each group to (group, verdicts)."""
+    """Judge the consumer groups in packed data. Map the `client_key` of each group to (group, verdicts)."""
     by_group = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client)
     judges = {m.id: m.of_group for m in modes().values() if isinstance(m, LiveMode) and m.of_group is not None}
     found = {of: [(mode, judge(samples)) for mode, judge in judges.items()] for of, samples in by_group.items()}
@@ -330,8 +330,8 @@ def bucket_of(chunks: Iterable[Chunk], settings: Settings) -> Bucket:
 def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, tuple[Client, list[Verdict]]]:
     """Map the `client_key` of each client to (client, verdicts), with one verdict per failure mode.
 
-    If a mode had several incidents, its verdict is on the worst. `undated`: names (`Input.topics`) of the inputs that
-    lack dates or times.
+    If a mode had several incidents, its verdict describes the worst of them. `undated`: names (`Input.topics`) of the
+    inputs that lack dates or times.
     """
     by_key: dict[str, tuple[Client, list[Verdict]]] = {}
     for client, over_time in client_verdicts.verdicts_over_time(bucket, 0):
@@ -340,13 +340,13 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     return by_key
 
 
-#: Evidence after a gap of more than ANOTHER_MS (ms) is another incident. The limit is high: a night's failure may show
-#: only in the evening's log and in the morning's dump.
+#: Pieces of evidence that are more than ANOTHER_MS (ms) apart belong to different incidents. The limit is high: a
+#: night's failure may show only in the evening's log and in the morning's dump.
 ANOTHER_MS = 12 * 3_600_000
 
 
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
-    """Return the verdict on a mode's worst incident; of equally bad incidents, the newest counts.
+    """Return the verdict on a mode's worst incident, or on the newest of several equally bad incidents.
 
     Evidence from an input in `undated` cannot be assigned to an incident. It causes all incidents to be merged.
     """

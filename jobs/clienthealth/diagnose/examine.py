@@ -20,8 +20,8 @@ from clienthealth.settings import Settings
 #: Maximum size of a record (bytes). A dump of thousands of threads is one record.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: Maximum distance (ms) of the time in a file's name from the other data of its process. At a greater distance, the
-#: file's times count as unknown.
+#: The time in a file's name must be at most this time (ms) before or after the other data of its process. Otherwise,
+#: the file's times count as unknown.
 NEAR_MS = 1_800_000
 Attached = tuple[tuple[str, str], Input]
 
@@ -71,7 +71,7 @@ def examine(
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
     """Add a date to the times of day in the records of an attachment (`identified`), and yield the records.
 
-    The date comes from the file's name, else from the process's dated attachments (`dated`), else no date is added.
+    The date comes from the file's name, or else from dated attachments of the same process (`dated`), if there is one.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]

@@ -1,4 +1,4 @@
-"""Collect facts by which verdicts on attached data are adjusted, and suspect failures that attached texts report."""
+"""Collect facts that change verdicts on attached data, and find failures that only the attached texts report."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ PASTED = ("metrics (", "log", "JSON document")
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Metrics of one client belong to one sample if their times differ by at most APART_MS milliseconds.
 APART_MS = 500
-#: Inputs with more than MOST_LINES lines in total count as a whole log. Single errors are normal there, and raise no
-#: suspicion.
+#: Inputs with more than MOST_LINES lines in total count as a whole log, in which single errors are normal.
 MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
@@ -88,8 +87,8 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
 
     One of these is enough:
 
-    - at least `Meaning.enough` lines of a log event that raises a suspicion of the mode
-    - a thread in a frame where threads wait (`Facts.places`), in an input that states that something hangs
+    - at least `Meaning.enough` lines of one kind that point to the mode (`Meaning.suspects`)
+    - a thread that waits in a frame of `Facts.places`, if the same input states that something hangs
 
     Lines in a text that only explains an error do not count. Lines before a sign that the failure is over do not count,
     either. Nothing is suspected if the client has samples, or if the inputs have more than MOST_LINES lines in total.
@@ -121,7 +120,8 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
 def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> list[Fact]:
     """Return one fact per thread that waits in a frame of `Facts.places`, and one per unfinished stop or flush.
 
-    Only inputs that state that something hangs yield facts. "The consumer stops reading" says so of no stop or flush.
+    An input yields facts only if it states that something hangs. For a stop or flush, "the consumer stops reading" is
+    no such statement.
     """
     hangs = [(e, e.source.topic) for e in left if e.source is not None and e in SELF_DESCRIBED["hangs"]]
     said = {topic: quoted(e.text) for e, topic in hangs}

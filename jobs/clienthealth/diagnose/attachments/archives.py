@@ -46,7 +46,7 @@ def packing(head: bytes) -> Packing | None:
 
 
 def no_evidence(name: str, head: bytes) -> str | None:
-    """Return the type of a file that cannot be evidence, in words for people; None for any other file."""
+    """Return the type of a file that cannot be evidence, for example 'an image'; None for any other file."""
     known = _FILES["names"].get(name.lower()) or _begun(head, "begins")
     return known or _BY_ENDING.get(name.lower().rpartition(".")[2] if "." in name else "")
 
@@ -89,7 +89,7 @@ class Readable(Protocol):
 class Unpacked:
     """The content of a packed stream. `limit`: maximum number of unpacked bytes.
 
-    Raises UnreadableError if the content is cut off, damaged or too large, and for zstd without the package zstandard.
+    Raises UnreadableError if the content is cut off, damaged or too large, or if it is zstd and zstandard is missing.
     """
 
     def __init__(self, raw: Readable, packing: Packing, limit: int) -> None:

@@ -24,26 +24,26 @@ from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.read.logs.times import Stamp, Times
 
-#: BACK bytes before and AHEAD bytes after a text that only Kafka's clients log are parsed, too.
+#: If only Kafka's clients log a text, BACK bytes before the text and AHEAD bytes after it are parsed, too.
 BACK, AHEAD = 1 << 14, 1 << 16
 #: Once an entry has more than this number of bytes, the next line begins a new entry.
 MAX_PART = 1 << 22
 #: Once an entry has MAX_ENTRY_LINES lines, the next unindented line begins a new entry. For an entry that contains a
 #: thread dump, the only limit is MAX_DUMP (bytes).
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
-#: A line's time zone is found from the difference between the line's local time and the log shipper's time. This must
-#: be a multiple of QUARTER_MS (a quarter of an hour, ± ZONE_EXACT_MS), and at most MOST_QUARTERS quarters.
+#: The difference between a line's local time and the log shipper's time shows the line's time zone. It must be a
+#: multiple of QUARTER_MS (a quarter of an hour, ± ZONE_EXACT_MS), and at most MOST_QUARTERS quarters.
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 _REMEMBERED = 20_000
 
 _ABOVE = 200
 
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
-#: _CONTINUED matches lines that continue the entry above them, _IN_DUMP lines that continue a thread dump above them.
+#: _CONTINUED matches lines that continue the entry above them. _IN_DUMP matches lines that continue a thread dump.
 _CONTINUED = re.compile(
     rb"(?! {1,4}(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)(?:[\s})\]]|$|Caused by: |Suppressed: |"
     rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked |"
-    # Frames below the first line of a stack: of a goroutine in Go, or of a thread in gdb.
+    # Frames of a goroutine in Go, and frames of a thread in gdb except the first (#0).
     rb"created by \S{1,300}\.|[\w.@/-]{1,500}\.(?:go|s|c):\d{1,6}(?: \+0x|\s*$)|#[1-9]\d{0,3} {1,4}[\w<:~*{?]|"
     rb"[\w.~%/[\]\x80-\xff-]{1,300}+(?:\(\*?[^\s()]{1,300}\)[\w.~%/[\]-]{0,200}+){0,3}\([{}_, ]{0,9}(?:\)|0x|\.\.\.))"
 )
@@ -78,10 +78,10 @@ class Entry:
     """A record found in a log.
 
     line     number of the entry's first line, from 0 at the file's first line
-    ts_ms    the entry's own time (epoch ms). Without one: the time in the shipper's prefix, or else an earlier line's,
-             or else None
+    ts_ms    the time of the entry (epoch ms). If it has none: the time in the shipper's prefix, or else the time of an
+             earlier line. None if all these times are unknown
     value    the entry's text, without the prefix that a shipper puts before each line
-    stamp    the entry's own time, and its place in `value`. None without a time, and for a possible thread dump
+    stamp    the entry's own time, and its position in `value`. None if there is no such time, or if `dump` is True
     key      the pod, container or program that wrote the entry; '' if the log has only one writer
     dump     True if the entry may contain a thread dump
     repeats  number of equal entries that this one stands for
@@ -116,11 +116,11 @@ class Splitter:
     lines    number of lines read so far
     first_ms, last_ms  time range of these lines
     telling  number of parsed lines with a Kafka text
-    glued    number of `telling` lines with a level that were added to the entry above. Such lines are a sign of an
+    glued    number of `telling` lines that name a log level, but do not begin an entry. Such lines are a sign of an
              unknown layout
 
-    Repetitions of a one-line entry (same writer, text and tenth of a second) are merged. One further entry stands for
-    all of them; its `repeats` is their number.
+    Equal one-line entries (same writer, text and tenth of a second) are merged. The first one is yielded as it is. One
+    more entry stands for the others, and its `repeats` is their number.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -289,8 +289,8 @@ class Splitter:
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
         """Return a line's time (epoch ms).
 
-        A line without a time gets the log shipper's time, else the time of its writer's previous line. Without both, it
-        gets the newest time in the file so far.
+        A line without a time gets the log shipper's time. If there is none, it gets the time of the previous line of
+        the same pod or program, or else the newest time in the file so far.
         """
         own = stamp.ts_ms if stamp is not None else None
         if shipped:
@@ -358,10 +358,10 @@ _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 class Scanner:
     """Finds many texts in a block of bytes, faster than one search per text or a regular expression.
 
-    Seven consecutive bytes contain four pieces of four bytes. Wherever a block contains a text, one of these pieces of
-    the text begins at a multiple of four. So numpy compares only every fourth place of the block with the pieces of all
-    texts. Each hit is then compared in full. For forty texts, this is fifty times faster. Texts of less than seven
-    bytes are searched for one by one, so there should be few of them.
+    Seven consecutive bytes contain four overlapping pieces of four bytes. Wherever a block contains a text, one of
+    these pieces of the text begins at a multiple of four. So numpy compares only every fourth place of the block with
+    the pieces of all texts. Each hit is then compared in full. For forty texts, this is fifty times faster. Texts of
+    less than seven bytes are searched for one by one, so there should be few of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

@@ -45,7 +45,7 @@ class Row(NamedTuple):
     is_sample: bool = False
 
 
-DOCUMENT, LINES, TABLE, XML = "out of a JSON export", "out of JSON lines", "out of a table", "in XML"
+DOCUMENT, LINES, TABLE, XML = "from a JSON export", "from JSON lines", "from a table", "in XML"
 
 
 def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes], bool]) -> tuple[bytes, str]:

@@ -39,13 +39,13 @@ _TABLES = table(Path(__file__).with_suffix(".toml"))
 _TEXTS = {name: "".join(text).replace("%number%", _TABLES["number"]) for name, text in _TABLES["patterns"].items()}
 _RE = {name: re.compile(text.replace("%mbean%", _TABLES["mbean"]), re.ASCII) for name, text in _TEXTS.items()}
 _LINES = tuple(find for name, find in _RE.items() if name.startswith("line_"))
-#: Patterns for the beginning of JSON, anywhere or at a line's beginning, and for the text between two documents.
+#: _ANYWHERE and _AT_LINE (at the start of a line) match where JSON begins. _PARTED matches text between documents.
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
 #: The search for JSON in a text of n characters ends when failed attempts have cost more than _ATTEMPTS * n. A failed
 #: attempt costs the number of characters it read, plus 1/_COUNTED of the error's position in the text. The second part
-#: is for the parser's count of all line ends before the error.
+#: is the cost of counting all line ends before the error, as the parser does.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -82,7 +82,7 @@ def _of_client(sample: re.Match[str] | None) -> bool:
 
 
 def _columns(line: str) -> list[str]:
-    """Return our names of the columns if the line is the heading of a consumer group's listing; else []."""
+    """If the line is the heading of a consumer group's listing, return the monitor's names of its columns; else []."""
     heading = line.upper().replace("CURRENT OFFSET", "CURRENT-OFFSET").replace("LOG END OFFSET", "LOG-END-OFFSET")
     names = [_TABLES["columns"].get(cell, "") for cell in _RE["cell"].findall(heading)] if "TOPIC" in heading else []
     return names if {"topic", "partition", *_OFFSETS[:2]}.issubset(names) else []
@@ -113,7 +113,7 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
 
 
 def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
-    """Yield the samples of a file. A single sample without a time gets the time in the file's name.
+    """Yield the samples of a file. If its only sample has no time, the sample gets the time in the file's name.
 
     `named_ms` returns that time; None if the name contains no time.
     """
@@ -198,7 +198,7 @@ class _Pile:
         self.mbeans.setdefault(mbean, {})[name] = value
 
     def _partition(self, count: int, row: Mapping[str, str]) -> Iterator[Reading]:
-        """Add a row of a consumer group's listing. Without columns on members, the partition counts as assigned."""
+        """Add a row of a group's listing. If the listing has no member columns, the partition counts as assigned."""
         group, partition = row.get("group") or self.group or UNNAMED, integer(row["partition"])
         metrics = {name: value for name in _OFFSETS if (value := number(row.get(name))) is not None}
         if partition is None or "end-offset" not in metrics:

@@ -3,7 +3,7 @@
 Rules by which an input belongs to a process:
 
 - Given files of one folder, and all files of a given folder or archive, belong to one process.
-- An inner folder is a separate process, unless its name only sorts files (`logs/`, `dumps/`).
+- An inner folder is a separate process, unless its name only states the kind or time of its files (`logs/`).
 - If there is a file `X-metrics.jsonl`, this file and `X.log` belong to a process X.
 - Several logs (`worker-1.log`) are separate processes, if all other files are named after them (`worker-1-dump.txt`).
 - If prefixes of a log's lines name several pods or programs, each of these is a separate process.
@@ -43,7 +43,7 @@ class Input:
     named      what the file name adds to the items' times: 'day' (date and time), 'clock' (time of day), '' (nothing)
     local      True if the items' times name no zone; they are then read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
-    emptied    number of records without client metrics at the input's end; 0 if no record has client metrics
+    emptied    number of records after the last record with client metrics; 0 if no record has client metrics
     timed      False if the items' times are made up: the order is known, but durations are not
     left_out   number of left-out lines, by reason. Lines that are not about Kafka are not counted
     unread     number of lines that may be evidence but could not be read, by reason
@@ -138,8 +138,8 @@ def _words(name: str) -> tuple[str, ...]:
 def named(writer: str) -> tuple[str, str]:
     """Return (service, instance) of the `writer` (pod, container, program) that a log line's prefix names.
 
-    The instance is `writer`. The service lacks host, process id, container, and the suffix of a pod or replica. It is
-    `web` for `web-1` and `pod/web-7d9f8c6b54-x2x4z/app`, and `app` for `host app[12]`.
+    The instance is `writer`. The service is `writer` without host, process id, container, and the suffix of a pod or
+    replica. It is `web` for `web-1` and `pod/web-7d9f8c6b54-x2x4z/app`, and `app` for `host app[12]`.
     """
     last = writer.split(" ")[-1] if " " in writer else writer
     name = re.sub(r"\[\d+\]$", "", last)
@@ -157,7 +157,7 @@ def stem(name: str) -> str:
 STDIN = "-"
 MAX_DEPTH = 5
 HEAD = 1 << 16
-#: Names of folders that sort the files of one process, by kind or by time.
+#: Names of folders that only state the kind or the time of the files in them. Such a folder is no separate process.
 _SORTING = re.compile(
     r"(?:logs?|(?:thread[-_ ]?|j)?(?:dumps?|stacks?)|threads?|metrics|jmx|prometheus|data|tmp|var|out(?:put)?|files|"
     r"attachments?|[\d_.:T-]+)",

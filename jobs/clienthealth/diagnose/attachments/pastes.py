@@ -20,7 +20,7 @@ from clienthealth.modes import catalogue
 from clienthealth.read.formats._json_layouts import parsed
 from clienthealth.read.logs.events import literals
 
-#: The role of a line: written by a program, quoted by a person without its time, or part of a general explanation.
+#: The role of a line: written by a program, quoted by a person without a time, or part of a general explanation.
 Context = Literal["logged", "quoted", "explained"]
 
 #: Maximum size (bytes) of a paste; larger texts are returned unchanged.
@@ -47,11 +47,11 @@ _WEIGHTS = {"": 1, "-strongly": 3}
 #: before it and the _AFTER lines after it.
 _PAGE = 1 << 18
 _BEFORE, _AFTER = 30, 20
-#: A single explaining word ("cause") may be a label. So if fewer than _PROSE bytes of words are near a line, one such
-#: word is not enough. The explaining words then need a total weight of at least _EXPLAINS.
+#: A single explaining word ("cause") may be a label. So if fewer than _PROSE bytes of words are near a line, the line
+#: counts as explained only if the explaining words have a total weight of at least _EXPLAINS.
 _PROSE, _EXPLAINS = 80, 2
-#: A program's output at most _BESIDE lines from a line suggests that a person reports a failure. Then _OUTPUT is added
-#: to the weight of the words that report a failure.
+#: If a program's output is at most _BESIDE lines away from a line, the text probably reports a failure. So _OUTPUT is
+#: added to the weight of the words that report a failure.
 _BESIDE, _OUTPUT = 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
@@ -90,7 +90,7 @@ def context(content: bytes) -> Callable[[int], Context]:
 
     explained  the words around the line explain ("usually") at least as much as they report ("crashed"). Only texts
                with Markdown, or in Chinese, Japanese or Korean, have such lines
-    quoted     no line near the line has a time
+    quoted     the line is not `explained`, and neither the line nor the lines near it have a time
     logged     all other lines; all lines of a text of more than 256 KiB (_PAGE)
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
@@ -130,7 +130,7 @@ def context(content: bytes) -> Callable[[int], Context]:
 
 
 def narrated(content: bytes) -> bool:
-    """True if a text of at most _PAGE bytes has a program's output, or words of a reporting person ("we")."""
+    """True if a text of at most _PAGE bytes has a program's output, or words of a person who reports ("we", "saw")."""
     text = content.decode(errors="replace") if len(content) <= _PAGE else ""
     signs = (_SIGNS["reports-strongly"].search, _RE["output"].match, _RE["stack"].match)
     return any(sign(line) for line in text.split("\n") for sign in signs)
@@ -159,7 +159,7 @@ def _characters(text: str) -> str:
 
 
 def _unlinked(text: str) -> str:
-    """Remove Markdown's links, escapes and emphasis, and line numbers; put `# ` before a title in the first line."""
+    """Remove line numbers, and Markdown's links, escapes and emphasis. Put `# ` before a title in the first line."""
     if "](" in text:
         text = _RE["link"].sub(r"\1", text)
     if "<http" in text or "<mailto:" in text:
@@ -229,7 +229,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Join the lines of a message: a line and its indented lines, or `… correlation id N :` and the map below it."""
+    """Join a message's lines: indented lines to the line above them, and a map (`{…}`) to `… correlation id N :`."""
 
     @cache
     def patterns_in(line: str) -> frozenset[str]:

@@ -1,8 +1,8 @@
 """Turn a stream of bytes into records: recognise its kind, and find what may be about a Kafka client.
 
 A stream is OTLP protobuf, samples of a recording (`metrics.jsonl`), JSON, InfluxDB's line protocol, an export of a log
-search (Kibana), pasted metrics, thread dumps, or a log. A text of at most 16 MiB (WHOLE) is examined as a whole, a
-larger text in blocks.
+search (Kibana), pasted metrics, thread dumps, or a log. A text of at most 16 MiB (WHOLE) is examined as a whole. A
+larger text is examined in blocks.
 """
 
 from __future__ import annotations
@@ -209,8 +209,8 @@ class Reader:
     def _documents(self, text: str) -> Generator[Recorded, None, set[int]]:
         """Yield records for the JSON documents in `text`; return the numbers of the lines that these documents fill.
 
-        If `text` is only JSON, JSON in no known format becomes a record, too. The report then says why that record is
-        rejected.
+        If `text` contains nothing but JSON, a document in an unknown format becomes a record, too. The report then says
+        why that record is rejected.
         """
         every = list(metrics.documents(text))
         alone = not metrics.between(text, every).strip(" \t\r\n,\ufeff")
@@ -322,7 +322,7 @@ class Reader:
             if dump.complete is False:
                 self.input.cannot_read("thread dump(s) that are cut off")
             self.input.read += len(dump.taken)
-            self.input.used += max(0, len(dump.taken) - 1)  # The record with the dump is counted later, as one line.
+            self.input.used += max(0, len(dump.taken) - 1)  # Minus 1, because the dump's record is counted, too.
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
@@ -383,7 +383,7 @@ class Reader:
         if splitter.first_ms is not None and (self._logs or not self._found):
             self.input.span(splitter.first_ms, splitter.last_ms)
             if layout.times.zoned:
-                # The zone in a log's times is the machine's zone. An exception is UTC: any machine may log in UTC.
+                # A time zone in the log's times is the machine's zone, unless it is UTC: any machine may log in UTC.
                 self.input.zone_ms = -layout.times.ahead_ms or None
             elif splitter.zone_ms is not None:
                 self.input.zone_ms = splitter.zone_ms

@@ -162,7 +162,7 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         if lines:
             yield b"\n".join(lines) + b"\n"
     if entry and (last := _journal(entry)):
-        # No empty line ends the last entry, because the export is cut off. Yield the part of the entry that is present.
+        # The export is cut off: its last entry does not end with an empty line. Yield the part that is present.
         yield last + (b"\n" if not rest else b"")
 
 
@@ -186,8 +186,8 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        An application may write text that looks like a shipper's prefix. This text counts as a prefix if at least half
-        (_FITS) of the lines about Kafka can be parsed without it. Otherwise, the layout that fits more lines is used.
+        An application may write text that looks like a shipper's prefix. It is removed only if at least half
+        (_FITS) of the lines about Kafka can then be parsed, or at least as many lines as without its removal.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
@@ -349,7 +349,7 @@ def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
     return len(numbers) > 1 and all(0 < high - low <= most for low, high in pairwise(numbers))
 
 
-#: Prefixes that an application may write, too, each with a function that decides whether a tool wrote it.
+#: Kinds of prefixes that an application may also write. Each function decides whether a tool wrote the prefixes.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
     # An application writes a time only before an entry's first line. A tool writes it also before the lines of a stack.
     "timestamps": lambda found: _count(_GOES_ON, found) > 0 or 2 * _count(_TIMED_REST, found) > len(found),
