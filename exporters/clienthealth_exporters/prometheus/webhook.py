@@ -42,7 +42,7 @@ TYPES = {(False, True): "opened", (True, True): "changed", (True, False): "close
 class Webhook:
     """Sends events about clients' failures from a thread of its own, until `close` is called.
 
-    `trouble`: returns why records of `client-health` may be missing, or None if none is missing. `note` ignores all
+    `trouble`: returns why records of `client-health` may be missing, or None if all have been read. `note` ignores all
     changes until `trouble` first returns None.
 
     Raises SettingsError if the file with the webhook's secret cannot be read.
@@ -136,7 +136,7 @@ class Webhook:
                 if not done and time.monotonic() - noted > GIVE_UP_SECONDS:
                     self._dropped("the receiver did not accept the event within an hour")
                     done = True
-                # The event may be gone, because `note` drops the oldest events if there are too many.
+                # The event may be gone from the queue, because `note` drops the oldest event if the queue is full.
                 if done and self._waiting and self._waiting[0][1] is event:
                     self._waiting.popleft()
                     self._changed.notify_all()

@@ -11,8 +11,8 @@ The second form is for confluent-kafka: `report` returns a class to use instead 
 
 Every 10 s the reporter sends a snapshot of each client to the topic `client-metrics` of the same cluster. The reporter
 sends a last snapshot when the client is closed or the process ends. The lines that librdkafka writes to the
-application's `logger`, and librdkafka's errors, go to the topic `client-logs`. The lines of the loggers of kafka-python
-and aiokafka go to `logs_topic` if that is given.
+application's `logger`, and librdkafka's errors, go to the topic `client-logs`. Log lines of kafka-python and aiokafka
+go to `logs_topic`, if this argument is given.
 
 The application never gets an exception from the reporter. While the cluster is unreachable, snapshots are dropped and
 counted (`Reporter.dropped_total`). After a fork the child must call `report` again for its own clients.
@@ -170,7 +170,7 @@ class Reporter:
     def on_line(self, logger: str, *line: Any) -> None:
         """Keep a log line (level, text) if there is a topic for log lines.
 
-        A call without a line means that the library has new statistics.
+        A call without a line wakes the reporter's thread, because the library has new statistics.
         """
         if not line:
             self._wake.set()

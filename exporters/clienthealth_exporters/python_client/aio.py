@@ -62,7 +62,7 @@ def _stopping(base: Any) -> Any:
         try:
             await base.stop(self)
         finally:
-            # `closed` waits until the last snapshot is sent. A thread keeps that wait off the event loop.
+            # `closed` waits until the last snapshot is sent. So it runs in a thread, and the event loop goes on.
             await asyncio.to_thread(quietly, self.__dict__[ATTRIBUTE].closed)
 
     return stop

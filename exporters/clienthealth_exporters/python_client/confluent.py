@@ -1,7 +1,7 @@
 """confluent-kafka (librdkafka): make a subclass of the library's Producer or Consumer that reports on its instances.
 
-librdkafka passes statistics, errors and log lines to callbacks in the client's configuration. Each callback is wrapped,
-and the wrapper calls the application's callback.
+librdkafka passes statistics, errors and log lines to callbacks in the client's configuration. A wrapper replaces each
+callback: it first gives the data to the reporter, and then calls the application's callback.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ class ProducerProbe:
     def metrics(self) -> dict[str, float]:
         """Return the counts so far, and the times (ms) measured since metrics() was last called.
 
-        `callback-time-max` includes the time so far of a callback that is still running.
+        For `callback-time-max`, a callback that is still running counts with its duration so far.
         """
         began = self._callback_began
         with self._lock:
@@ -329,8 +329,8 @@ class ConsumerProbe:
     def metrics(self) -> dict[str, float]:
         """Return the counts so far, and the times measured since metrics() was last called.
 
-        `poll-idle-ratio-avg` includes the time so far of a running poll. The unit of `last-poll-seconds-ago` is s, the
-        unit of `time-between-poll-max` is ms.
+        For `poll-idle-ratio-avg`, a running poll counts with its duration so far. The unit of `last-poll-seconds-ago`
+        is s, the unit of `time-between-poll-max` is ms.
         """
         now = self.clock()
         with self._lock:

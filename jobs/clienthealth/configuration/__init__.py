@@ -1,4 +1,4 @@
-"""Load the settings in force from a TOML file and the environment, and format them without secrets.
+"""Load the settings from a TOML file and from environment variables, and format them without secrets.
 
 The file is `--config` or $KAFKA_HEALTH_CONFIG. The environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides the file. An
 unknown key is an error in both. No error message contains a rejected text, because the text may be a secret. Relative
@@ -28,7 +28,7 @@ NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVE
 
 
 def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Load the settings in force.
+    """Load the settings from a file and from environment variables.
 
     `path`: the settings file; by default the file that $KAFKA_HEALTH_CONFIG names, if it is set. Raises SettingsError
     if the file or a value is wrong.

@@ -72,7 +72,7 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 
 
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
-    """Return a function that tells whether a client has series of its own even while healthy.
+    """Return a function that tells whether a client has series of its own even while it is healthy.
 
     With `client_series` = "all" every client has such series. With "unhealthy", a client has them only if a glob in
     `named_clients` matches its `service/client_id`.

@@ -348,7 +348,7 @@ ANOTHER_MS = 12 * 3_600_000
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
     """Return the verdict on a mode's worst incident, or on the newest of several equally bad incidents.
 
-    Evidence from an input in `undated` cannot be assigned to an incident. It causes all incidents to be merged.
+    Evidence from an input in `undated` belongs to no known incident. If there is any, all incidents are merged.
     """
     apart: list[list[Verdict]] = []
     for verdict in verdicts:

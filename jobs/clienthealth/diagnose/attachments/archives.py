@@ -117,7 +117,7 @@ class _Zstd:
     """A reader of zstd that raises EOFError for data that is cut off, unlike zstandard's own reader."""
 
     #: Number of compressed bytes per call of the decompressor. The number is small, because a few bytes of a zip bomb
-    #: unpack to very many.
+    #: unpack to a huge size.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:

@@ -322,7 +322,7 @@ class Reader:
             if dump.complete is False:
                 self.input.cannot_read("thread dump(s) that are cut off")
             self.input.read += len(dump.taken)
-            self.input.used += max(0, len(dump.taken) - 1)  # Minus 1, because the dump's record is counted, too.
+            self.input.used += max(0, len(dump.taken) - 1)  # Minus 1: the dump's record is counted later, as 1.
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
