@@ -1,7 +1,7 @@
-"""Compute measurements of clients: those published beside verdicts, and those in the history's table `minutes`.
+"""Compute clients' measurements for records of the topic `client-health` and for the history's table `minutes`.
 
-An unknown value is absent from its mapping. A rate is computed over the window from a counter. The rate is unknown if
-the counter fell, as it does when a client restarts.
+A measurement is left out if its value is unknown. A rate is computed over the window from a counter. The rate is
+unknown if the counter fell, as it does when a client restarts.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ COUNTERS: Mapping[str, Sequence[str]] = {
 
 
 def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
-    """Return the measurements of each window as JSON values.
+    """Return the measurements of each window as a JSON object. Braces list the keys of an object inside this object.
 
     Producers
-      buffer {fields of `producer.buffer`}, buffer_used_ratio {last, max}, undelivered_seconds (0 if nothing waits),
-      queue_time_seconds {avg, max}, callback_seconds {avg, max, p99, source: how avg was found},
+      buffer {see `producer.buffer`}, buffer_used_ratio {last, max}, undelivered_seconds (0 if no record waits),
+      queue_time_seconds {avg, max}, callback_seconds {avg, max, p99, source (how avg was found)},
       io_thread_busy_ratio, select_rate, request_latency_seconds {avg, max}, slowest_broker {id, latency_seconds},
       record_send_rate, record_error_rate, record_retry_rate, batch_size_bytes, compression_ratio, metadata_age_seconds
     Consumers
       last_poll_age_seconds, last_heartbeat_age_seconds, poll_idle_ratio, rebalance_rate, rebalance_seconds,
       commit_latency_seconds {avg, max}, records_consumed_rate
     Producers and consumers, but not the old Scala consumer
-      connections, failed_authentication_rate, totals {counters since the client's start, see COUNTERS}
+      connections, failed_authentication_rate, totals {see COUNTERS}
     All clients
-      reply_queue, throttle_seconds, queues and lag (lists that may be empty), topic_rates (absent if empty)
+      reply_queue, throttle_seconds, queues (a list), lag (a list), topic_rates (a list that is left out if empty)
 
     Rates are per second. Unknown measurements are absent.
     """
@@ -102,7 +102,7 @@ def minute_figures(w: Windows) -> list[dict[str, Any]]:
     callback_seconds_avg, callback_source  the average time of a callback, and how it was found
     queue_used_ratio_max, queue_topic      used share and topic of the fullest queue
     lag_records, lag_topic                 lag and topic of the partition with the greatest lag
-    lag_seconds                            0 if lag_records is 0, else unknown
+    lag_seconds                            0 if lag_records is 0, else unknown: clients report lag only in records
     """
     producer, of_topics, of_partitions = w.kind == "producer", queues(w), lags(w)
     share = np.clip(of_topics.share, 0.0, 1.0)
@@ -142,7 +142,7 @@ def _totals(w: Windows) -> Column:
 
 
 def _positive(values: Floats) -> Floats:
-    """Replace values ≤ 0 by NaN. Before the first batch, Java clients older than 1.0 report an average of 0."""
+    """Replace values ≤ 0 by NaN. Before the first batch, Java clients older than 1.0 report averages of 0."""
     return np.where(values > 0, values, np.nan)
 
 

@@ -25,15 +25,15 @@ class ClientWindow:
     Samples (`readings`), log events and dumps are in order of time. Events and dumps without a client id belong to each
     client of their process. If `departed_ms` is set, the window covers the last samples and the log lines after them.
 
-    earlier_readings  samples of a period before the window, as long as the window but at least 30 s
+    earlier_readings  samples before the window, from a time as long as the window, or from 30 s if that is longer
     earlier_logs      events within 30 s before the window
     earlier_dumps     the newest dumps within a week before the window
     has_log_data      True if a log line or dump of the process was ever read
-    departed_ms       time of the last sample (without samples: log line) of a client that stopped reporting; else None
-    spoke_ms          time of the newest log line or dump that proves that the process ran on without samples; else None
-    outlived          False if the input of `diagnose` ends so soon after the last sample that more may have followed
-    alive             signs that the process ran when samples were overdue: the newest of each kind of evidence
-    ends_ms           time of the client's last sample in `diagnose`, which knows all data; elsewhere None
+    departed_ms       None while the client reports; then the time of its last sample, else of its last log line
+    spoke_ms          time of the newest log line or dump that the process wrote after the client's last sample, or None
+    outlived          False if the data of `diagnose` end so soon after the last sample that the client may still run
+    alive             evidence that the process ran while samples were overdue; at most one `Sign` of each kind
+    ends_ms           in `diagnose`, which reads all data first: time of the client's last sample; in the monitor: None
     rows              returns the table from which the samples were made; None if there is no such table
     """
 

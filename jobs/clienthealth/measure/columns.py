@@ -19,7 +19,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 class Table:
     """A table of rows: integers in named columns (-1: no value) and floats in `values` (NaN: unknown).
 
-    Subclasses name the integer columns.
+    Subclasses define the integer columns as fields.
     """
 
     values: Floats
@@ -152,7 +152,7 @@ class Column:
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """Return, for each span, the index in `_known` of the value `back` places before its last one, or -1."""
+        """Return each span's last index in `_known`, minus `back`; -1 if the span has at most `back` known values."""
         a, b = self.bounds(lo, hi)
         return np.where(b - a > back, b - 1 - back, -1)
 

@@ -6,9 +6,9 @@ that the topic was created again. Earlier samples are then ignored. Every number
 
 Lag in seconds is the time since the first unread record was produced. This lag is derived from samples of the end
 offset. An end offset of 200 at noon means that record 199 existed at noon and record 200 did not. Between two samples,
-the time of production is interpolated. Before the oldest sample, this time is extrapolated with the average rate of the
-whole history. This method comes from kafka-lag-exporter; the limit of extrapolation, `max_extrapolation_seconds`, comes
-from Datadog's agent.
+the time of production is interpolated. For a record from before the oldest sample, the time is extrapolated with the
+average production rate over all samples. This method comes from kafka-lag-exporter; the limit of extrapolation,
+`max_extrapolation_seconds`, comes from Datadog's agent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Point(NamedTuple):
 
 
 def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
-    """Drop points between two others with the same end offset. `points`: (end offset, time), in order of time."""
+    """Drop a point if its end offset equals that of both neighbours. `points`: (end offset, time), in order of time."""
     seen = list(points)
     neighbours = zip(seen, seen[1:], seen[2:], strict=False)
     inner = [p for before, p, after in neighbours if before[0] < p[0] or p[0] < after[0]]
@@ -145,7 +145,7 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """Return the partition's lag at the end of `history`. The fields `lag` and `idle` of `known` are ignored."""
+    """Return the lag at the end of `history`. `known`: the input of `state`, still without `lag` and `idle`."""
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)
@@ -194,7 +194,7 @@ def commits_of(history: Iterable[Observation]) -> list[Commit]:
 
 
 def silent_seconds(history: Sequence[Observation]) -> float:
-    """Return the time (s) before the last observation in which records were unread and nothing was committed."""
+    """Return for how many seconds, up to the last observation, records were unread and nothing was committed."""
     now_ms, last, _, _, last_at = history[-1]
     since = now_ms
     for ts_ms, committed, end, _, commit_ts in reversed(history):

@@ -3,8 +3,8 @@
 The rules are those of LinkedIn's Burrow, in the same order (STOP, REWIND, "was caught up", STALL, WARN). They apply
 only while the lag exceeds the tolerated lag. Where Burrow judged wrongly in tests, the rules differ:
 
-- With fewer than three commits (`min_commits`) the state is UNKNOWN until half of `[lag] window_seconds` passes without
-  a commit. Burrow reports STOP a millisecond after a single commit.
+- With fewer than three commits (`min_commits`), the state is UNKNOWN until no commit has come for half of
+  `window_seconds` (section `[lag]` of the settings). Burrow reports STOP a millisecond after a single commit.
 - If the end offset does not move, the state is IDLE, never STOP.
 - STOP needs three usual commit intervals (`stop_gaps`) without a commit. This time is at least 60 s
   (`stop_min_seconds`) and at most half of `window_seconds`. Only time with unread records counts. So a consumer that
@@ -32,8 +32,8 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: A climbing lag is greater at the later commit in all pairs of commits, except for at most FALLING_SHARE of them. One
-#: outlier among ten commits is in a fifth of the pairs.
+#: A lag climbs if the later commit has the greater lag in all pairs of commits, except for FALLING_SHARE of the pairs.
+#: This share tolerates one outlier among ten commits, because the outlier is in 9 of the 45 pairs.
 FALLING_SHARE = 0.2
 
 
@@ -110,7 +110,7 @@ def median_gap(values: Sequence[float]) -> float:
 
 
 def rewound(commits: Sequence[Commit]) -> bool:
-    """True if the committed offset fell, and has not since reached its value before the first fall."""
+    """True if the committed offset fell, and no later commit reaches the offset from before the first fall."""
     for position, (before, commit) in enumerate(pairwise(commits), 1):
         if commit.offset < before.offset:
             return all(later.offset < before.offset for later in commits[position:])
@@ -120,7 +120,7 @@ def rewound(commits: Sequence[Commit]) -> bool:
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
     """True if values rise steadily and by more than `dead_band` per second (Theil–Sen slope).
 
-    Steadily: in at least four fifths of all pairs of points, the later value is the greater one (FALLING_SHARE).
+    Steadily: the later value is greater in all pairs of points, except for at most a fifth (FALLING_SHARE) of them.
     `points`: (time in s, value), in order of time.
     """
     apart = ((earlier, later) for earlier, later in combinations(points, 2) if later[0] > earlier[0])

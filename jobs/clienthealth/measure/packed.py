@@ -1,7 +1,7 @@
 """Pack decoded data into tables. Spark tasks send the tables to the streaming step, and the step keeps them as state.
 
-A bucket is a set of processes with one common state. A hash of service and host assigns each process to one of
-`[monitor] buckets` buckets.
+A bucket is a set of processes for which the step keeps one state. A hash of service and host assigns each process to
+one of `[monitor] buckets` buckets.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Readings(Table):
 
 @dataclass
 class Parts(Table):
-    """Values of samples by topic, partition or thread, one per row. `values`: metrics in the order of TOPIC_METRICS.
+    """One row per topic, partition or thread of each sample. `values`: metrics in the order of TOPIC_METRICS.
 
     row            number of the sample's row in `Readings`
     topic, thread  positions in `Chunk.names`; `thread` is -1 for values of a whole topic or partition
@@ -113,14 +113,14 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def sample(self) -> Hashable:
-        """A key that duplicates of an entry share. Duplicates are events of one burst, or two reads of one dump."""
+        """A key that is equal for duplicate entries: for events of one burst, or for two reads of one dump."""
         if self.event is not None:
             return self.service, self.host, sample_key(self.event)
         return self.service, self.host, self.ts_ms, self.dump and self.dump.source
 
 
 class GroupPartition(msgspec.Struct, array_like=True, gc=False):
-    """A consumer group on one partition: the group's committed offset, and the partition's end and start offset.
+    """Offsets of a consumer group on one partition: the group's committed one, and the partition's end and start.
 
     `commit_ms`: time of the commit (epoch ms). `member`: the member that owns the partition. None means unknown.
     """
@@ -135,7 +135,7 @@ class GroupPartition(msgspec.Struct, array_like=True, gc=False):
 
 
 class GroupReading(msgspec.Struct, array_like=True):
-    """A sample of a consumer group (`client`) at one moment (`ts_ms`: epoch ms).
+    """A sample of a consumer group at one moment (`ts_ms`: epoch ms). The field `client` describes the group.
 
     `members`: number of members, None if unknown. `source`: where the input record with the sample is.
     """
@@ -150,7 +150,7 @@ class GroupReading(msgspec.Struct, array_like=True):
 class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket (set of processes).
 
-    `configs`: the different sets of client options (name → value). `rows`, `parts`: the tables `readings` and
+    `configs`: the clients' options (name → value), equal ones only once. `rows`, `parts`: the tables `readings` and
     `topic_parts` as bytes. `last_seen`: for each of `all_clients`, the time (epoch ms) of its newest sample. If the
     client's own clock is wrong, this time is taken from neighbouring records. `names`: names of topics and threads, to
     which `rows` and `parts` refer by position. `clocks`: the task's watermark (epoch ms), and the number of clients
@@ -176,7 +176,7 @@ class Chunk(msgspec.Struct, array_like=True):
 
     @property
     def topic_parts(self) -> Parts:
-        """The values by topic of the chunk's samples, decoded from `parts`."""
+        """The samples' values per topic, partition or thread, decoded from `parts`."""
         return Parts.of(self.parts, len(TOPIC_METRICS))
 
 
@@ -190,5 +190,5 @@ def bucket_of(client: Client, buckets: int) -> int:
 
 
 def bucket_of_process(service: str, host: str, buckets: int) -> int:
-    """Return the bucket (0 to `buckets` − 1) of a process, for its log lines and dumps."""
+    """Return the bucket (0 to `buckets` − 1) of a process."""
     return zlib.crc32(f"{service}\0{host}".encode("utf-8", "surrogatepass")) % buckets

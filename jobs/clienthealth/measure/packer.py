@@ -39,12 +39,12 @@ NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
 def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
-    """Return the time (epoch ms) and the duration (ms) of each record's block: two arrays, one element per record.
+    """Divide records into blocks. Return two arrays: time (epoch ms) and duration (ms) of each record's block.
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
     least NEIGHBOURS (64) consecutive records; if there are fewer records, they are one block. The time of a block is
-    the median of its clients' newest times, but at least the previous block's time. The duration of a block ends at the
-    block's time. The duration begins when a third of the clients have a record in the block. A record counts as late
+    the median of its clients' newest times, but at least the previous block's time. The duration is measured up to the
+    block's time, from the moment at which a third of the block's clients had sent a record. A record counts as late
     only if it precedes its block's time by more than the duration.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
@@ -76,9 +76,8 @@ def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
 class Slot:
     """Where a client, its options and its last topic are in the chunk that is being filled.
 
-    pack, pad  the function that packs a sample of the client into bytes, and the bytes to append to its result
-    round      number of calls of `Packer.chunks` before the slot was filled. The indices below are valid until the next
-           call.
+    pack, pad  `pack` packs a sample into bytes; the bytes `pad` then make rows equally long for all kinds of clients
+    round      how often `Packer.chunks` was called before the indices below were set; its next call makes them invalid
     at         index of the client in the chunk's `all_clients`
     config     the client's newest options; their index in the chunk's `configs` is `config_at`, -1 without options
     topic      the topic of the client's last record; its index in the chunk's `names` is `topic_at`
@@ -106,7 +105,7 @@ class Packer:
     """
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
-        """`max_events`: maximum number of log entries per process and chunk; one per log pattern is always kept."""
+        """`max_events`: maximum number of log entries per process and chunk, but at least one per log pattern."""
         self._buckets, self._max_events = buckets, max_events
         self._open: defaultdict[int, _Open] = defaultdict(_Open)
         self._round = 0
@@ -135,9 +134,9 @@ class Packer:
     ) -> tuple[_Open, int]:
         """Add a sample to its bucket's chunk. Return this chunk, and the number of the sample's row in it.
 
-        `topic`, `partition`, `offset`: of the sample's Kafka record. `values`: in the order of CLIENT_METRICS for the
-        client's kind. `config`: the client's options. `interval_ms`: the client's reporting interval. `delta`: True if
-        counters count since the client's previous sample.
+        `topic`, `partition`, `offset`: position of the Kafka record that contains the sample. `values`: in the order of
+        CLIENT_METRICS for the client's kind. `config`: the client's options. `interval_ms`: the client's reporting
+        interval. `delta`: True if counters count since the client's previous sample.
         """
         if slot.round != self._round:
             chunk = self._open[slot.bucket]
@@ -208,7 +207,7 @@ class Packer:
         return sum(len(chunk.rows) + len(chunk.log_entries) for chunk in self._open.values())
 
     def chunks(self) -> dict[int, Chunk]:
-        """Return the chunk of each bucket with data (bucket → chunk), set `clock`, and empty the packer."""
+        """Return the chunks (bucket → chunk) of all buckets that have data. Set `clock`, and empty the packer."""
         chunks = {bucket: chunk.closed(self._max_events) for bucket, chunk in self._open.items()}
         self._open.clear()
         self._samples.clear()

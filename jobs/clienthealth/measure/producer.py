@@ -1,18 +1,18 @@
 """Measure how full producers' buffers are, and how long producers' callbacks take.
 
-librdkafka limits the bytes and the records in the buffer. The used share of its buffer is the greater of the two
-shares. kafka-python 3 has no limit, so its buffer is never full.
+librdkafka limits the bytes and the records in the buffer. Its buffer's used share is that of the bytes or that of the
+records, whichever is greater. kafka-python 3 has no limit, so its buffer is never full.
 
-Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client reports this
-time (`callback-time-*`: measured). For other Java clients, callback latency is derived from the time that the I/O
-thread spends outside Kafka's `Selector`. Callbacks run in this time. A stretch is the time from one sample to the next.
-In the two formulas, each Δ is summed over all stretches in which `select-total` grew:
+Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client measures and
+reports this time (metrics `callback-time-*`). For other Java clients, callback latency is derived from the time that
+the I/O thread spends outside Kafka's `Selector`. Callbacks run in this time. A stretch is the time from one sample to
+the next. In the two formulas, each Δ is summed over all stretches in which `select-total` grew:
 
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
 
-Over a window, the errors of single stretches cancel out. In a test, the derived duration of a callback that sleeps
-0.100 s was 0.1035 s.
+Over a window, the errors of single stretches cancel out. In a test, the formulas gave 0.1035 s for a callback
+that sleeps 0.100 s.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def buffer_used_ratio(w: Windows) -> Mapping[str, Floats]:
 
 
 def buffer(w: Windows) -> Mapping[str, Floats]:
-    """Return the last known state of each window's buffer, by the names of the published fields.
+    """Map each published field of the producer's buffer to its last known values, one per window.
 
     Fields: total_bytes, available_bytes, waiting_threads, wait_ratio (share of time in which threads waited for room),
     exhausted_records_total, queued_records, seconds_to_full.
@@ -92,8 +92,8 @@ def seconds_to_full(w: Windows) -> Floats:
 class _Stretches(NamedTuple):
     """Changes of time and counters since the previous row of `Windows.table`, one element per row.
 
-    A change is 0 if a counter is unknown or was reset, or if `select-total` did not grow. `counted`: for each row, how
-    many of the rows before it have known changes of the selector's counters.
+    A change is 0 if a counter is unknown or was reset, or if `select-total` did not grow. `counted`: for each row, the
+    number of earlier rows at which the changes of the selector's counters are known.
     """
 
     elapsed_ms: Floats
@@ -188,7 +188,7 @@ class Stalls(NamedTuple):
 
 @per_rows
 def delivered(w: Windows) -> Column:
-    """Return the number of delivered records at each sample: acknowledged records, else sent records minus retries."""
+    """Return the delivered records at each sample: acknowledged records or, if unknown, sent records minus retries."""
     acknowledged, sent, retried = map(w.col, ("record-ack-total", "record-send-total", "record-retry-total"))
     went = np.where(np.isnan(retried), sent, sent - retried)
     return Column(np.where(np.isnan(acknowledged), went, acknowledged))
@@ -227,8 +227,8 @@ def stalls(w: Windows) -> Stalls:
     """Return, for each window, the row (sample) of the latest delivery, and for how many seconds records waited since.
 
     The seconds are 0 unless records waited at every sample after that row. The seconds are also 0 with fewer than
-    MIN_READINGS samples from that row on. Some clients have no counter of deliveries (kafka-python, Java before 1.0).
-    Then brokers' answers count as deliveries (`answers`), and a first failed record shows that records waited.
+    MIN_READINGS samples from that row on. For clients without a counter of deliveries (kafka-python, Java before 1.0),
+    a broker's answer counts as a delivery (`answers`), and a record that fails after that row also counts as waiting.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))

@@ -26,7 +26,7 @@ CHUNKS, RECORDS, KBYTES = "queued.max.message.chunks", "queued.min.messages", "q
 class Queues:
     """The queues in each window's last sample, one element per topic with a known queue.
 
-    Elements are in the order of the windows, and within a window in the order of the sample's topics.
+    Elements are sorted by window. The elements of one window are in the order of the topics in its last sample.
 
     window   index of the window in the `Windows` object
     topic    index of the topic's name in `Windows.names`

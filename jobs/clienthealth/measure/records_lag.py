@@ -6,7 +6,7 @@ reporting 0. The first rule that applies gives a partition's state:
 1. UNKNOWN if the consumer does not fetch
 2. OK if the lag is tolerated
 3. UNKNOWN if the consumer consumes nothing, the partition is paused, or the window has under three samples of the lag
-4. WARN if the lag climbs steadily (Theil–Sen slope), and exceeds what the client consumes per partition in ten seconds
+4. WARN if the lag climbs steadily (Theil–Sen slope), and consuming it at the present rate would take over ten seconds
 5. OK in all other cases
 """
 
@@ -36,9 +36,9 @@ class Points:
     topic    index of the topic's name in `Windows.names`
     records  the lag in records, known and ≥ 0
     paused   True if the client has paused the partition
-    before   index of the previous point of this partition, from any client; -1 if there is none
-    begin    for each row of the table: the index in `order` at which the row's points begin
-    order    indices of points: order[begin[row]:begin[row + 1]] are the points of a row, by topic and partition
+    before   index of the previous point of the same partition, even if of another client; -1 if there is none
+    order    indices of all points, sorted by row, then by topic and partition
+    begin    positions in `order`: the points of row r of the table are order[begin[r]:begin[r + 1]]
     """
 
     row: Ints
@@ -100,10 +100,10 @@ def lags(w: Windows) -> Lags:
 
 
 def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
-    """Return, for each window, one JSON object per partition with a lag in the last sample.
+    """Return, for each window, JSON objects: one for each partition that has a lag in the window's last sample.
 
     Fields: topic, partition, records, seconds, quality, state, paused. `quality`: exact, or unknown if the client does
-    not fetch. `records`: absent if the quality is unknown. `seconds`: 0 if the lag is 0, else absent.
+    not fetch; then `records` is absent. `seconds`: 0 if `records` is 0, else absent: clients report only records.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     lag = lags(w)

@@ -37,7 +37,7 @@ class About(NamedTuple):
     config  the client's options
     group   the client's consumer group; without a group, the client id
     has_log_data  True if a log line or a thread dump of the client's process was ever read
-    whole   True if the client's counters count from its start, False if they are sums of deltas
+    whole   True if the client's counters count from its start, False if the client reports increments
     """
 
     config: Mapping[str, str]
@@ -81,7 +81,7 @@ class Rows(NamedTuple):
 
     ts      times of the samples (epoch ms)
     values  one column per metric of CLIENT_METRICS[kind]; NaN if unknown, else finite and ≥ 0; counters are cumulative
-    parts   the samples' values per topic, in the order of the samples' rows
+    parts   the samples' values per topic, partition or thread, sorted by the row number of their sample
     names   the names of topics and threads; `parts` has indexes into this list
     """
 
@@ -92,10 +92,10 @@ class Rows(NamedTuple):
 
 
 class Windows:
-    """Windows [lo, hi) over samples of clients of ONE kind. Each client's rows are adjacent and in order of time.
+    """Windows of samples, all from clients of one kind. Window i is the table's rows from lo[i] up to hi[i] − 1.
 
-    Results are arrays with one element per window; NaN means unknown. `about`: takes a window's number and returns what
-    is known about its client.
+    Each client's rows are adjacent and in order of time. Results are arrays with one element per window; NaN means
+    unknown. `about`: takes a window's number and returns what is known about its client.
     """
 
     def __init__(self, kind: Kind | None, table: Rows, lo: Ints, hi: Ints, about: Callable[[int], About]) -> None:
@@ -128,7 +128,7 @@ class Windows:
         return single
 
     def once_for_rows(self, name: str, make: Callable[[], T]) -> T:
-        """Return the result of `make`, cached under `name` per table: all `Windows` on this table share it."""
+        """Return the result of `make`, cached under `name`. All `Windows` objects with this table share the cache."""
         if name not in self._of_rows:
             self._of_rows[name] = make()
         return cast(T, self._of_rows[name])
@@ -149,7 +149,7 @@ class Windows:
         whole, at = self._whole
         known = whole._of_windows.get(name)
         if isinstance(known, np.ndarray):
-            # Integers may be row numbers, which differ in the table of a single window.
+            # Do not take over integers: they may be row numbers, and this window's own table numbers its rows from 0.
             return None if known.dtype == np.int64 else known[at : at + 1]
         return known.alone(at, int(whole.lo[at])) if hasattr(known, "alone") else None
 
@@ -186,7 +186,7 @@ class Windows:
         return np.repeat(np.arange(len(self.lo)), self.samples)
 
     def reduced(self, how: np.ufunc, values: Floats) -> Floats:
-        """Return, for each window, the `values` of its samples reduced by a ufunc (`how`); NaN for an empty window.
+        """Reduce the `values` of each window's samples to one number by the ufunc `how`; NaN for an empty window.
 
         `values`: one number for each sample in a window, in the order of the property `rows`.
         """
@@ -307,7 +307,7 @@ class Windows:
 
     @property
     def part_begin(self) -> Ints:
-        """For each sample, the row of `parts` where its values per topic begin; the last element is len(`parts`)."""
+        """An array a: rows a[i] to a[i + 1] − 1 of `parts` belong to sample i. Its last element is len(`parts`)."""
         return self.once_for_rows("parts", lambda: np.searchsorted(self.parts.row, np.arange(len(self.ts) + 1)))
 
     def of_topics(self, name: str) -> Floats:
@@ -328,7 +328,7 @@ class Windows:
         return self.part_begin[self.hi] > self.part_begin[self.lo]
 
     def last_parts(self) -> tuple[Ints, Ints]:
-        """Return (begins, ends): rows [begin, end) of `parts` are the values per topic of a window's last sample."""
+        """Return, for each window, where the values per topic of its last sample begin and end in `parts`."""
         row = np.maximum(self.hi - 1, self.lo)
         return self.part_begin[row], np.where(self.samples > 0, self.part_begin[np.minimum(row + 1, self.hi)], 0)
 
@@ -351,7 +351,7 @@ class Windows:
 
 
 def per_rows(make: Callable[[Windows], T]) -> Callable[[Windows], T]:
-    """Decorate a function so that its result is cached per table: all `Windows` on the table share it."""
+    """Decorate a function of `Windows`: all `Windows` objects with the same table share one cached result."""
     name = f"{make.__module__}.{make.__qualname__}"
     return wraps(make)(lambda w: w.once_for_rows(name, lambda: make(w)))
 

@@ -35,8 +35,8 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A Kafka client or a consumer group. Each field has its newest known value.
 
     `host`: the host of the client's process; if unknown, the instance. `instance`: the name of the process (host:pid,
-    pod uid). `client_id`: '' if only the process is known. Brokers report a consumer group's data, so `library` is the
-    word `broker`. The `version` of a consumer group is its type (classic, …).
+    pod uid). `client_id`: '' if only the process is known. For a consumer group, `library` is the word `broker`,
+    because brokers report its data, and `version` is the type of the group (classic, …).
     """
 
     service: str
@@ -50,7 +50,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def key(self) -> str:
-        r"""The key of the client's Kafka records: service|instance|client_id. `\` escapes `|` and `\` in each part."""
+        r"""Key of the client's Kafka records: service|instance|client_id. In each part, `\` precedes `|` and `\`."""
         key = f"{self.service}|{self.instance}|{self.client_id}"
         if key.count("|") == 2 and "\\" not in key:
             return key
@@ -74,7 +74,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """Two texts that select the client's bucket (fixed set of processes); a group counts as a process."""
+        """Two texts that determine the client's bucket (set of processes): service and host, except for a group."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

@@ -1,4 +1,4 @@
-"""The exceptions with a message for the user. A module may define a subclass if callers handle that error differently.
+"""The exceptions with a message for the user. Modules define subclasses for errors that callers handle differently.
 
 HealthError
 ├── SettingsError      a setting is unknown, missing or has a wrong value

@@ -1,6 +1,6 @@
 """Encode and decode a client's state and verdicts, for records of the topic `client-health` and for the history.
 
-Writers fill in `Written`; readers get a `HealthRecord`. Readers must expect texts, NaN or gaps in place of numbers.
+Writers fill in `Written`; readers get a `HealthRecord`. Readers must expect that a number is missing, NaN or a text.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ def worst(verdicts: Iterable[Verdict]) -> Status:
 class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schema", tag=SCHEMA):
     """A record of the topic `client-health`, to be written. Times are in epoch milliseconds.
 
-    client, verdicts  encoded JSON, from the functions `encoded` and `verdicts_json`
-    window_*          the window that was judged; for a consumer group the window from which its lag was computed
+    client, verdicts  already encoded as JSON, by the functions `encoded` and `verdicts_json`
+    window_*          start and end of the judged window; for a consumer group, of the window that gave its lag
     samples           number of the client's samples in the window
     worst             the worst status of the client's modes (function `worst`). A group is `ok` while its lag is
                       tolerated, else `unknown`.
@@ -149,8 +149,8 @@ _encode = msgspec.json.Encoder().encode
 class HealthRecord:
     """The newest state of a client, from a record of `client-health`. Times in epoch milliseconds.
 
-    Unknown indicators are absent. `seen_ms`: time of the client's newest data. `stale`: True if no newer record came in
-    time. The function `aged` then removed what may no longer be true.
+    Unknown indicators are absent. `seen_ms`: time of the client's newest data. `stale`: True if the next record was
+    overdue. From such a record, the function `aged` has removed what may no longer be true.
     """
 
     client: Client
@@ -168,7 +168,7 @@ class HealthRecord:
 
     @property
     def standing(self) -> Standing:
-        """The client's overall state; `partial` if no failure was found but some modes could not be judged."""
+        """The client's overall state: `partial` if some failure modes are `ok` and the rest unknown, else `worst`."""
         partly = self.worst == "unknown" and any(verdict.status == "ok" for verdict in self.verdicts)
         return "partial" if partly else self.worst
 
@@ -230,7 +230,7 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
             raise TypeError("indicators is not a JSON object, or window_end is not a time")
         worst = row.get("worst")
         if worst == "ok" and any(verdict.status == "unknown" for verdict in verdicts):
-            # Up to release 0.2, `worst` ignored modes that were not judged. Correct records of these releases.
+            # Records of releases up to 0.2 have a wrong `worst`, which ignored failure modes that were not judged.
             worst = "unknown"
         at_latest = min(int(window_end), written_ms) if written_ms > 0 else int(window_end)
         return HealthRecord(

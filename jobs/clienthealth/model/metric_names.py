@@ -25,7 +25,7 @@ LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 
 def kip714(group: str, name: str) -> str:
-    """Return a metric's name in KIP-714 pushes (OTLP): `org.apache.kafka.producer.record.send.total`.
+    """Return a metric's name in KIP-714 pushes (OTLP), such as `org.apache.kafka.producer.record.send.total`.
 
     `group`, `name`: MBean group and attribute, such as producer-metrics and record-send-total.
     """
@@ -33,22 +33,22 @@ def kip714(group: str, name: str) -> str:
 
 
 def otel_agent(group: str, name: str) -> str:
-    """Return a metric's name in the OpenTelemetry Java agent's OTLP data: `kafka.producer.record_send_total`."""
+    """Return a metric's name in OTLP from OpenTelemetry's Java agent, such as `kafka.producer.record_send_total`."""
     return f"kafka.{_kind(group)}.{name.replace('-', '_')}"
 
 
 def micrometer(group: str, name: str) -> str:
-    """Return Micrometer's name of a metric (KafkaClientMetrics, in Prometheus): `kafka_producer_record_send_total`."""
+    """Return the name of a metric in Micrometer (KafkaClientMetrics), such as `kafka_producer_record_send_total`."""
     return f"kafka_{group.removesuffix('-metrics')}_{name}".replace("-", "_")
 
 
 def jmx_exporter(group: str, name: str) -> str:
-    """Return the name that the JMX exporter gives to a metric: `kafka_producer_producer_metrics_record_send_total`."""
+    """Return a metric's name in the JMX exporter, such as `kafka_producer_producer_metrics_record_send_total`."""
     return f"kafka_{_kind(group)}_{group}_{name}".replace("-", "_")
 
 
 def jmx_exporter_1(group: str, name: str) -> str:
-    """Return the name that the JMX exporter since 1.0 gives to a metric: without a final `_total`."""
+    """Return a metric's name in the JMX exporter from version 1.0 on, which leaves out a final `_total`."""
     return jmx_exporter(group, name).removesuffix("_total")
 
 
@@ -62,7 +62,7 @@ Rule = Callable[[str, str], str]
 
 
 def spellings(*rules: Rule) -> dict[str, str]:
-    """Map all spellings of the Java client's metrics to our names. Each rule spells the current and former names."""
+    """Map all spellings of the Java client's metrics to our names. Apply each rule to current and former names."""
     return {
         rule(group, spelled): name
         for group, names in JAVA.items()
@@ -98,7 +98,7 @@ def separated(labels: Mapping[str, str]) -> dict[str, str]:
     """Move MBean properties out of another label's value, into labels of their own.
 
     A greedy pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after the client id:
-    `orders, node-id=node-1`. The value becomes `orders`, with the label `node_id` beside it.
+    `orders, node-id=node-1`. The value becomes `orders`, and a new label `node_id` gets the value `node-1`.
     """
     apart = dict(labels)
     for name, value in labels.items():

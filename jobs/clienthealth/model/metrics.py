@@ -1,7 +1,7 @@
 """The metrics of clients that the monitor keeps, their units, and the client options that the failure modes read.
 
-Metrics have the names and units (ms, ns, bytes) of the Java client's MBean attributes. A metric with an unknown value
-is left out of a mapping.
+Metrics have the names and units (ms, ns, bytes) of the Java client's MBean attributes. A mapping from metrics
+to values lacks the metrics with unknown values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
 #: Some libraries report these metrics only per topic or partition; a client's value is the sum over its topics.
 SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
-#: For producers, the monitor keeps the newest values of the metrics in UNDELIVERED longer than samples.
+#: Metrics that show a producer's undelivered records. The monitor keeps their newest values longer than samples.
 UNDELIVERED: tuple[str, ...] = tuple(_TABLES["of_producers"]["undelivered"])
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 
@@ -32,7 +32,7 @@ _EXACT = 2.0**53
 LARGEST: Mapping[str, float] = {
     **dict.fromkeys(("1", "1/s", "records", "records/s", "bytes", "offset"), _EXACT),
     **dict.fromkeys(("chunks", "threads", "id of a broker"), MAX_INT),
-    # A ratio can be above 1, as the sum over several waiting threads.
+    # A ratio can exceed 1: `bufferpool-wait-ratio` adds up the waiting times of several threads.
     "ratio": 1e6,
     "s": LATEST_MS / 1000,
     "ms": LATEST_MS,

@@ -52,12 +52,12 @@ class LogEvent:
     """A log line that matches a log pattern. `signature`: the pattern's id; `captures`: the pattern's named groups.
 
     `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line in which the
-    match begins, cut to 500 characters. This line may belong to the stack trace. `repeats`: the number of similar lines
-    merged into this event. `kind`: the kind of client, if a field of the record names the kind.
+    match begins, cut to 500 characters; it may be a line of a logged stack trace. `repeats`: the number of similar
+    lines merged into this event. `kind`: the kind of client, if a field of the record names the kind.
 
     `own`: True if the line certainly comes from a client in the program that wrote the log. `own` is False if, for
-    example, a text quotes the line. `copied`: True if an application's text precedes the client's name, which shows
-    that an application copied the line.
+    example, another log message quotes the line. `copied`: True if an application's words stand before the client's
+    name in the line: a sign that the application copied the line.
     """
 
     ts_ms: int
@@ -94,13 +94,13 @@ class Thread:
 
     @property
     def of_kafka(self) -> bool:
-        """True if the thread's name or a frame contains "kafka", or if it is `DestroyJavaVM`: then `main` ended."""
+        """True if its name or a frame contains "kafka", or for `DestroyJavaVM`, which shows that `main` ended."""
         return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadDump:
-    """A thread dump of one moment (`ts_ms`: epoch ms), as the failure modes read it.
+    """A thread dump of one moment (`ts_ms`: epoch ms), reduced to the threads that the failure modes need.
 
     `threads`: the threads of Kafka clients, the threads that an earlier dump shows in poll(), and the thread
     `DestroyJavaVM`. `others`: threads in native code, if a client of the process uses librdkafka. One of them may call

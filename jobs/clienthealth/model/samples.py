@@ -43,7 +43,7 @@ def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     return {"slowest-node": float(slowest), "slowest-node-latency-avg": of_broker[slowest]}
 
 
-#: Maps a client's metric to metrics of its topics. The client's value is the maximum of these over all topics.
+#: Maps a client's metric to metrics of its topics. The largest value of all these metrics is the client's.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
 OF_NODES = ("request-latency-avg", "request-latency-max")
 
@@ -56,7 +56,7 @@ Part = tuple[str, int | None, str | None]
 class Subject(NamedTuple):
     """What a value measures: a client, a topic (or its partition or thread), or a broker.
 
-    client_id  None if the value itself names no client; then the client id in `Samples.process` is used
+    client_id  None if the value comes without a client id; then the client id in `Samples.process` is used
     kind       kind of the client; None if the value is not a Kafka client's
     node       the broker's id as the function `node` returns it; None if the value is not about a broker
     """
@@ -72,7 +72,7 @@ class Subject(NamedTuple):
 class Samples:
     """The metric values of one process at one moment.
 
-    process    the fields that all clients of the process share. A client may have another version and group.
+    process    the fields that the process's clients share; `saw` can set a client's own version and group
     ts_ms, interval_ms, delta  copied to the fields of these names in every snapshot
     """
 
@@ -180,7 +180,7 @@ class Processes:
         return samples
 
     def snapshots(self) -> list[Snapshot]:
-        """Return one snapshot per client and moment, and one snapshot with an error per unusable part of the record."""
+        """Return one snapshot per client and moment. Each unusable part of the record adds a snapshot with an error."""
         snapshots = [snapshot for samples in self._samples.values() for snapshot in samples.snapshots()]
         return snapshots + unusable(self.broken)
 
