@@ -67,7 +67,7 @@ def test_the_post_mortem_reports_it(each: list[Status]) -> None:
     (story,) = stories(Diagnosis(clients))
     assert (story.status == "ok") == (set(each) == {"ok"}) == (exit_code(Diagnosis(clients)) == HEALTHY)
     if story.status == "unknown" and "ok" in each:
-        assert story.headline == f"Nothing found; {each.count('ok')} of {len(each)} judged"
+        assert story.headline == f"Nothing found in {each.count('ok')} of {len(each)} failure modes"
 
 
 @pytest.mark.parametrize("folder", folders(), ids=lambda path: path.name)

@@ -344,8 +344,8 @@ def unjudged(name: str) -> tuple[Client, list[Verdict]]:
 
 def test_ok_is_printed_only_if_every_mode_was_judged() -> None:
     text = report(Diagnosis([unjudged("a")]))
-    assert text.startswith("NOTHING FOUND; 1 OF 2 JUDGED  a  (orders, producer, librdkafka 2.6.1)")
-    assert "Nothing found; 1 of 2 judged" in html_report(Diagnosis([unjudged("a")], []))
+    assert text.startswith("NOTHING FOUND IN 1 OF 2 FAILURE MODES  a  (orders, producer, librdkafka 2.6.1)")
+    assert "Nothing found in 1 of 2 failure modes" in html_report(Diagnosis([unjudged("a")], []))
     assert report(Diagnosis([verdicts("ok", "ok")])).startswith("OK  order-producer")
 
 

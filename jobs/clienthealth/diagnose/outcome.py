@@ -19,9 +19,9 @@ from clienthealth.modes.advisories import advised
 
 HEALTHY, UNHEALTHY, UNREADABLE, NOT_JUDGED = 0, 1, 2, 3
 EXIT_CODES = (
-    "Exit code: 0 every client is judged by every failure mode of its kind, and healthy; 1 at least one failure is "
-    "suspected or confirmed; 2 input unreadable or wrong usage; 3 no failure was found, but not every client could be "
-    "judged by every failure mode of its kind."
+    "Exit code: 0 every client is healthy, and every failure mode for its kind of client was judged; 1 at least one "
+    "failure is suspected or confirmed; 2 input unreadable or wrong usage; 3 no failure was found, but at least one "
+    "client or failure mode could not be judged."
 )
 
 
@@ -31,7 +31,7 @@ class Diagnosis:
 
     clients     each judged client with its verdicts
     inputs      one entry per attached file, part of an archive, or standard input
-    dumps       maps the `Source` of a record to the threads in the record's dumps
+    dumps       the threads in an input record's thread dumps, by the record's position (`Source`)
     also_seen   known issues by client; includes clients that were not judged
     recognised  number of readable records by format
     rejected    number of unreadable records by reason
@@ -68,8 +68,8 @@ def json_lines(
     """Yield one JSON object per client.
 
     Keys: `client`, `verdicts`, `also_seen` (known issues), `version` (known bugs of the client library's version),
-    `inputs` and `skipped` (all unused inputs). `inputs` has the used inputs of the client's process, and those of
-    unknown processes. `of_instance`: maps a process's instance id to more keys and values for its clients' objects.
+    `inputs` and `skipped` (all unused inputs). `inputs` has the used inputs that come from the client's process or
+    from an unknown process. `of_instance`: more keys and values of a client's object, by its process's instance id.
     """
     used = [attached for attached in diagnosis.inputs if attached.used]
     skipped = [_input(attached) for attached in diagnosis.inputs if not attached.used]

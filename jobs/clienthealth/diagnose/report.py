@@ -87,7 +87,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Return the stories. A short report merges stories without findings that differ only in the client's name."""
+        """Return the stories to show. A short report merges stories without findings if only the names differ."""
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose

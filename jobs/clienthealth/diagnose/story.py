@@ -25,7 +25,7 @@ from clienthealth.read.logs.also_seen import BY_ID, Trouble
 
 #: Commands that take thread dumps, by client library.
 _DUMPS = table(Path(__file__).with_suffix(".toml"))
-MORE_THAN_DUMPS = "the client's log at INFO and its metrics over five minutes (the inputs have thread dumps already)"
+MORE_THAN_DUMPS = "add the client's log (level INFO) and five minutes of its metrics; the inputs already have dumps"
 
 
 def next_command(library: str, dumps: int) -> str:
@@ -93,7 +93,7 @@ class Story:
     status    the status of the worst finding; without findings `ok` if every mode was judged, else `unknown`
     headline  the status in a word or two. If the status is `unknown`: the number of judged modes, else the titles of
               known issues
-    adjusted  (mode, names and reasons of adjustments) for each verdict that adjustments changed
+    adjusted  (failure mode, why) for each verdict that a rule of `monitor/adjust.py` changed; `why` names the rule
     version   known bugs of the client's version, as `version_lines` yields them
     """
 
@@ -162,7 +162,7 @@ class _Teller:
         headline = _HEADLINES.get(status, status.capitalize())
         grave = dict.fromkeys(one.known.says for one in also if not one.known.hint)
         if status == "unknown" and healthy:
-            headline = f"Nothing found; {len(healthy)} of {len(healthy) + len(unknown)} judged"
+            headline = f"Nothing found in {len(healthy)} of {len(healthy) + len(unknown)} failure modes"
         elif status == "unknown" and grave:
             titles = ", ".join(list(grave)[:MOST_TITLES])
             headline = titles[0].upper() + titles[1:]
@@ -214,7 +214,7 @@ class _Teller:
         )
 
     def _fact(self, fact: Evidence) -> ShownFact:
-        # The evidence names only the dump's first line; the line of the thread is more exact.
+        # `fact.source` gives only the first line of a dump, so show the line at which the fact's thread begins.
         lines = [thread.line for thread in threads_of(fact, self.dumps)]
         where, frames = _place(fact.source, *lines[:1]), frames_of(fact, self.dumps)
         return ShownFact(self._time(fact.source, fact.ts_ms), fact.kind.replace("-", " "), fact.text, where, frames)

@@ -96,7 +96,7 @@ def lives(pid: int) -> bool:
 
 
 def agent_jar(given: Path | None) -> Path:
-    """Return the path of the Jolokia agent's jar: `given`, else a jar that is downloaded unless it is cached.
+    """Return `given`, the path of a Jolokia agent's jar. If `given` is None, return a cached jar, or download one.
 
     Raises InputError if `given` does not exist, and DependencyError if the jar cannot be downloaded.
     """
@@ -129,7 +129,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
         port = free_port()
         options = ("--host", "127.0.0.1", "--port", str(port), "--discoveryEnabled", "false", "--config", str(config))
         with password.open(encoding="utf-8") as lock:
-            # The system releases the lock when this process ends, so a locked password file shows a running `watch`.
+            # The lock ends with this process. So a password file is locked only while the `watch` that wrote it runs.
             fcntl.flock(lock, fcntl.LOCK_EX)
             output = _launch(jar, *options, "start", str(pid))
             if _ATTACHED_BEFORE in output:
@@ -166,8 +166,8 @@ def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path 
     if with_password:
         return None
     raise InputError(
-        f"process {pid} has a Jolokia agent already, which asks for a password ({agent.url}): set user and "
-        f"password_file in [jvm]; or, if nobody needs the agent, remove it by 'java -jar {jar} stop {pid}'"
+        f"the Jolokia agent in process {pid} asks for a password ({agent.url}): set user and password_file in the "
+        f"section [jvm] of the settings; or, if the agent is not needed, remove it by 'java -jar {jar} stop {pid}'"
     )
 
 
@@ -204,7 +204,7 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 
 
 def _launch(jar: Path, *arguments: str) -> str:
-    """Run the agent's launcher and return its output. Ignore its exit code: it fails if the agent answers late."""
+    """Run the agent's launcher and return its output. Ignore the exit code: a late answer of the agent changes it."""
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:
         done = output_of(command, LAUNCH_SECONDS)

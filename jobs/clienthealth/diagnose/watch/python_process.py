@@ -24,7 +24,7 @@ from clienthealth_exporters.jvm.dumps import DumpBudget, DumpPlan, Reason, dump_
 PY_SPY_SECONDS = 10.0
 PAGE_SECONDS = 5.0
 PAGE_BYTES = 16 * 1024 * 1024
-_ALWAYS = (Reason("a Python process shows its state only by its stacks"),)
+_ALWAYS = (Reason("dumped regularly, because only the stacks of a Python process show its state"),)
 _REFUSED = ("permission denied", "operation not permitted")
 
 
@@ -61,7 +61,7 @@ class Stacks:
 
 
 class Page:
-    """Reads the page (HTTP) on which a process shows statistics of its clients, in any known format."""
+    """Reads a process's HTTP page with its clients' statistics. The page may have any format that the monitor reads."""
 
     def __init__(self, service: str, url: str, settings: Settings, session: Session) -> None:
         at = urllib.parse.urlsplit(url)

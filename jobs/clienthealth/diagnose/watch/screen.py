@@ -30,7 +30,7 @@ THREADS, FRAMES, IN_TABLE = 4, 4, 2
 
 
 class Screen:
-    """Writes a line per change and, if the stream is a terminal, a table that is redrawn."""
+    """Writes a line for each finding that begins, ends or is confirmed. On a terminal, it also redraws a table."""
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
         self._stream = stream
@@ -123,7 +123,7 @@ def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> It
 
 def _stands(stand: Stand) -> str:
     thread = f"'{printable(stand.thread.name)}' ({stand.thread.state or 'state unknown'})"
-    called = ", which called poll() before," if stand.polled else ""
+    called = ", a thread that calls poll()," if stand.polled else ""
     if stand.dumps == 1:
         return f"{thread}{called} is here"
     used = "" if stand.cpu_ms is None else f", using {elapsed(stand.cpu_ms / 1000)} of CPU"
@@ -159,7 +159,7 @@ def _word(verdicts: Sequence[Verdict]) -> str:
     if worst is not None and worst.unhealthy:
         return f"{worst.status} {worst.mode}"
     judged = sum(verdict.status == "ok" for verdict in verdicts)
-    return "ok" if judged == len(verdicts) and judged else f"nothing found; {judged} of {len(verdicts)} judged"
+    return "ok" if judged == len(verdicts) and judged else f"nothing found in {judged} of {len(verdicts)} modes"
 
 
 def _lines_on(change: Transition) -> Iterator[str]:

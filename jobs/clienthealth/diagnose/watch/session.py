@@ -40,7 +40,7 @@ _ODD = re.compile(r"[^\w.-]+")
 class Recorder:
     """Writes the watched data, without secrets, to files that `diagnose` can read.
 
-    Each service gets a folder with `metrics.jsonl`, and a `jstack-*.txt` per dump. Raises InputError if this fails.
+    Each service gets a folder with `metrics.jsonl` and a `jstack-*.txt` per dump. InputError: a file cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -55,7 +55,7 @@ class Recorder:
         self._write(client["service"], "metrics.jsonl", json.dumps(line) + "\n", "a")
 
     def dump(self, record: Mapping[str, Any]) -> None:
-        """Write the thread dump that a log record contains to a `jstack-*.txt` file."""
+        """Write the thread dump in a log record's message to a file `jstack-*.txt`."""
         service = record["service.name"]
         self._dumps[service] = number = self._dumps.get(service, 0) + 1
         at = datetime.fromisoformat(record["@timestamp"])
@@ -105,12 +105,12 @@ class Stand(NamedTuple):
 
 
 class Session:
-    """Judges watched clients. `send` and `take` accept records from any thread, and `step` judges them.
+    """Judges watched clients. `send` and `take`, which every thread may call, accept records. `step` judges them.
 
     newest  the state of each client as the monitor would publish it, by the client's key
     found   the worst verdict so far, by the client's key and the failure mode. A verdict that is withdrawn, or moved to
             another client, is removed
-    dumps   the threads in the KEPT_DUMPS (20) newest records with dumps, by the `Source` of the record
+    dumps   the threads in thread dumps, by the `Source` of their record; the newest KEPT_DUMPS (20) records are kept
     stands  a `Stand` for each thread of the application, by the instance id of its process, then by the thread's name
     faults  the texts of the errors that kept data or clients from being judged
     """
@@ -186,9 +186,9 @@ class Session:
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
-        """Map the instance id of each process to a JSON object, which lacks unknown fields.
+        """Return a JSON object per process, by instance id, with the fields `threads` and `ended`, if known.
 
-        `threads`: the application's threads in the newest dump. `ended`: the time of the process's end (epoch ms).
+        `threads`: the application's threads in the newest dump. `ended`: the end time (epoch ms), as in the argument.
         """
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:
@@ -226,7 +226,7 @@ class Session:
     def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
         """Return all clients, each with its worst verdict per mode.
 
-        `ended`: instance ids of the ended processes. The clients of these processes also get verdicts on their end.
+        `ended`: instance ids of the ended processes. For their clients, verdicts also say how each client ended.
         """
         bucket = Bucket(load(self._state, 1), self._settings)
         by_key: dict[str, tuple[Client, list[Verdict]]] = {}
