@@ -241,8 +241,8 @@ def test_a_gap_of_the_monitor_is_reported_and_counts_neither_way(week: Review) -
         InputQuality("client-metrics", 298_500, 29_850, 9_950),
     )
     assert dict(week.not_computed) == {
-        "Late records": "the monitor did not count late records for every input topic",
-        "Time until lag outlives retention": "the history does not hold the retention of topics",
+        "Late records": "for some input topics, the monitor did not count late records",
+        "Time until unread records are deleted": "the history does not hold the retention of topics",
         "Changed thresholds": "the history does not hold the settings of the monitor",
     }
 

@@ -3,7 +3,7 @@
 An incident is the time from `opened` to `closed` of one mode on one client. Changes after the review's end are ignored,
 so the review of an old week never changes. All times are epoch seconds:
 
-start     when the failure began (`since`, else the first change)
+start     when the failure began: the column `since`; if it is null, the time of the first change
 found     wall-clock time of the monitor's first verdict
 sure      event time of the confirmation
 found_at  wall-clock time of the confirmation
@@ -130,7 +130,7 @@ def losses(touching: DataFrame) -> DataFrame:
 
 
 def _sums() -> list[Column]:
-    """Return, for each column `lost_*`, the sum over a group's rows. A sum is null if one of its terms is unknown."""
+    """Return the sums of the columns `lost_*`, for `agg`. A sum is null if one of its terms is unknown."""
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
     has_bytes = lose == F.count("lost_bytes_1")
@@ -152,9 +152,9 @@ def longest(touching: DataFrame, most: int) -> DataFrame:
 def alerts(touching: DataFrame, period: Period) -> DataFrame:
     """Return one row per `mode` and `severity` of alerts. An episode is a time in which an alert fires for one client.
 
-    Until a failure is confirmed, its alert has the severity of a suspicion. `count`: number of episodes. `flaps`:
-    number of episodes of flapping incidents (FLAP_SECONDS). `seconds`: firing time inside the period. `clear`: median
-    firing time (s) of the episodes that ended.
+    A failure that is confirmed later has two episodes: first with the severity of a suspicion, then of a confirmation.
+    `count`: number of episodes. `flaps`: number of episodes of flapping incidents (FLAP_SECONDS). `seconds`: firing
+    time inside the period. `clear`: median time (s) until an alert cleared (stopped firing).
     """
     incidents_ = real(touching)
     kept = (*INCIDENT_KEY, "flaps")
@@ -180,18 +180,18 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 
 
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
-    """Return the severity of a mode's alert, also for a mode that this release does not know."""
+    """Return the severity of a mode's alert. Other releases' modes get critical (confirmed) or warning (suspected)."""
     alertings = {mode.id: mode.confirmed if status == "confirmed" else mode.suspected for mode in modes().values()}
     known = F.create_map(*(F.lit(text) for mode, alerting in alertings.items() for text in (mode, alerting.severity)))
     return F.coalesce(known[F.col("mode")], F.lit("critical" if status == "confirmed" else "warning"))
 
 
 def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
-    """Return the pages that began in the period. A page lasts while a mode is confirmed on any client of a service.
+    """Return the pages (alerts that call a person) that began in the period, one row per page of a service for a mode.
 
-    A failure that is confirmed at most `hold` seconds after the end of a page belongs to that page. `loses` is true if
-    an incident of the page lost, or may have lost, records. Withdrawn incidents are included, because they have paged.
-    Incidents that were over before the monitor confirmed them are left out, because they have not paged.
+    A page lasts while any client of the service has a confirmed failure in the mode. A failure confirmed at most `hold`
+    seconds later continues the page. `loses`: an incident of the page lost, or may have lost, records. Withdrawn
+    incidents count, because they called a person. Incidents that ended before their confirmation called nobody.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")

@@ -70,7 +70,7 @@ CLEARED = "last = 'closed' and sure is null"
 
 
 def themes(touching: DataFrame, links: Links) -> list[Theme]:
-    """Return all themes: confirmed ones before suspected ones, and among both the longest first."""
+    """Return all themes: first those with a confirmed incident, then the others; in each part the longest first."""
     longest = incident_rows.longest(touching, LISTED_PER_THEME).orderBy(*incident_rows.THEME, "rank").collect()
     listed = grouped((row.asDict() for row in longest), _theme_of)
     result = []
@@ -145,7 +145,7 @@ def opens_tickets_only(settings: Settings) -> bool:
 
 
 def of_fleet(single: Sequence[Page]) -> list[Page]:
-    """Merge pages for at least ten services that began within ten minutes into one page. Its service is ''.
+    """If pages of at least ten services began within ten minutes, merge these pages into one with the service ''.
 
     `single` and the result are in order of time.
     """
@@ -175,7 +175,7 @@ def of_fleet(single: Sequence[Page]) -> list[Page]:
 
 
 def night_of(epoch_seconds: int, settings: ReviewSettings) -> date | None:
-    """Return the date on which the night of this moment ends; None in daytime."""
+    """If this time is at night, return the date (UTC) on which that night ends; None in daytime."""
     moment = utc(epoch_seconds)
     begin, end = settings.night_from_hour, settings.night_to_hour
     if begin <= end:

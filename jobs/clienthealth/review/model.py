@@ -60,8 +60,8 @@ class Theme:
     """Incidents with the same mode, cause and culprit topic: one item of the review meeting.
 
     `seconds`: duration of all incidents inside the period, added up. `detect`: median seconds from an incident's onset
-    to its detection. `clear`: median seconds from detection to end. `lost_records`, `lost_bytes`: sum of all losses in
-    this unit; None if nothing was lost, or an amount is unknown.
+    to its detection. `clear`: median seconds from detection to end. `lost_records`, `lost_bytes`: (minimum, maximum) of
+    the loss; None if nothing was lost, or if the bytes are unknown.
     """
 
     mode: str
@@ -126,7 +126,7 @@ class Alert:
     flaps    number of episodes of flapping incidents. A flapping incident begins within half an hour after the client's
              previous incident in this mode ended
     seconds  firing time of all episodes inside the period, added up
-    clear    median duration (s) of the episodes that have ended; None if none has ended
+    clear    median time (s) until an alert cleared (stopped firing); None if no episode has ended
     """
 
     mode: str
@@ -139,7 +139,7 @@ class Alert:
 
     @property
     def repeats(self) -> int:
-        """The number of failures that followed a client's first failure."""
+        """The number of episodes, without the first episode of each client."""
         return self.count - self.clients
 
 
@@ -196,9 +196,9 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class KnownBugs:
-    """A service's clients of one kind and library version with bugs that cause or imitate failure modes.
+    """A library version with bugs that cause failure modes or look like them, and its clients in a service.
 
-    `clients`: number of these clients. `bugs`: names of the bugs. `upgrade_to`: next release without known bugs, or ''.
+    `clients`: number of clients of one kind. `bugs`: their names. `upgrade_to`: next release without known bugs, or ''.
     """
 
     service: str
@@ -228,7 +228,7 @@ class Fleet:
 class Capacity:
     """How full the buffers of a service are.
 
-    p95           95th percentile of the peak buffer use (1: full) per client and minute; one per period, oldest first
+    p95           for each period, oldest first: 95th percentile of the peak buffer use (1: full) in a client-minute
     slope         change of the percentile per period; None if too few periods have a percentile
     periods_left  number of periods until the percentile reaches a full buffer; None if the percentile does not rise
     """
@@ -243,7 +243,7 @@ class Capacity:
 class LagTrend:
     """The lag of a consumer group over the review's period.
 
-    `records` and `seconds` are the greatest lag. `slope` is the growth of the lag in records per day, by least squares.
+    `records`, `seconds`: the greatest lag as number and as time. `slope`: growth in records per day, by least squares.
     """
 
     service: str
@@ -338,7 +338,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Numbers of minutes by class, such as a range of lag. `now`: this period; `before`: the previous period."""
+    """Numbers of minutes, by class (a range of a value). `now`: in this period; `before`: in the previous period."""
 
     classes: tuple[str, ...]
     now: tuple[int, ...]
@@ -357,7 +357,7 @@ class Review:
     withdrawn                 number of withdrawn incidents
     cleared_count             number of suspicions that ended unconfirmed
     never_fired               (mode, severity) of each alert that did not fire
-    top_clients, top_topics   for each criterion of a ranking, the ranked entries
+    top_clients, top_topics   criterion (such as lag) → clients or topics, the worst first
     slot_minutes              length of a slot: the chart of the error budgets has one point per slot
     not_computed              (part of the review, why it is missing)
     """
@@ -402,7 +402,7 @@ class Review:
 
 
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
-    """Make a part of a review from a query's row. Each field gets the value of the column with its name.
+    """Make a part of a review from a query's row. Each field gets the value of the column with the same name.
 
     A null text becomes '', and epoch seconds become a time. A loss comes from two columns: the field's name with `_0`
     (minimum) and `_1` (maximum). `values`: the fields that are not in the row.

@@ -13,7 +13,7 @@ MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 WEEK = timedelta(weeks=1)
 
-#: Readable distances (minutes) between two marks of a time axis.
+#: STEPS: distances (minutes) between two marks of a time axis that are easy to read.
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2 * 1440, 7 * 1440, 14 * 1440, 28 * 1440)
 
 
@@ -60,7 +60,7 @@ class Period:
         return Period(self.start - shift, self.end - shift)
 
     def step(self, most: int) -> int:
-        """Return the shortest readable step, in minutes, that divides the period into at most `most` parts."""
+        """Return the shortest of STEPS (minutes) that divides the period into at most `most` parts, or a longer one."""
         return next((step for step in STEPS if step * most >= self.minutes), -(-self.minutes // most))
 
 
@@ -70,8 +70,8 @@ def period(begin: str | None, end: str | None, week: str | None, now: datetime) 
     The options take an ISO week (2026-W46). `begin` and `end` also take a month (2026-11), a quarter (2026-Q4), a date
     or a time (2026-11-16T08:30). A time is in UTC unless it names a zone. The period includes the day, week, month or
     quarter that `end` names. `begin` alone means the week, month or quarter that it names. A date or time as `begin`
-    means the seven days from then. `end` alone means the seven days before its end. Without options, the period is the
-    last full ISO week before `now`. Raises InputError if an option is wrong or the period is empty.
+    means the seven days from then. `end` alone means seven days, up to the end of what it names. Without options, the
+    period is the last full ISO week before `now`. Raises InputError if an option is wrong or the period is empty.
     """
     if week is not None:
         if begin is not None or end is not None:

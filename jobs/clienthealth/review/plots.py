@@ -51,7 +51,7 @@ def _at(period: Period, moment: datetime) -> float:
 
 
 def _steps(period: Period, most: int) -> list[tuple[datetime, str]]:
-    """Return (start, name) of at most `most` steps, such as an hour each, that divide the period."""
+    """Divide the period into at most `most` steps, such as hours; return (start, name) of each step."""
     step = period.step(most)
     begins = [period.start + minute * MINUTE for minute in range(0, period.minutes, step)]
     return [(at, f"{at:%a} {at.day}" if step >= DAY // MINUTE else f"{at:%H:%M}") for at in begins]
@@ -146,7 +146,7 @@ def burn_down(review: Review) -> Markup:
 
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
-    """Return (start, end) of the at most ten columns (CELLS) of the heat strip. A week has one column per day."""
+    """Return (start, end) of each column of the heat strip: one per day of a week, never more than ten (CELLS)."""
     return list(pairwise([*(at for at, _ in _steps(review.period, CELLS)), review.period.end]))
 
 

@@ -117,7 +117,7 @@ def _of_minutes(minutes: DataFrame, periods: Sequence[Period], lag: DataFrame) -
 
 
 def never_fired(alerts: Sequence[Alert]) -> list[tuple[str, str]]:
-    """Return (mode, severity) of each possible alert that is not in `alerts`, the alerts that fired."""
+    """Return (mode, severity) of each alert that did not fire. `alerts`: the alerts that fired."""
     fired = {(alert.mode, alert.severity) for alert in alerts}
     declared = [(mode.id, its.severity) for mode in modes().values() for its in (mode.confirmed, mode.suspected)]
     return [alert for alert in dict.fromkeys(declared) if alert not in fired]
@@ -142,7 +142,7 @@ def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Pe
 
 
 def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
-    """Return the known issues of the later period, the most frequent first. Issues from clients' options come last."""
+    """Return the known issues seen in the later period: first those in logs by frequency, then those in options."""
     rows = client_minutes.also_seen(minutes, last_two).collect()
     before = Counter({(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0})
     now = [row.asDict() for row in rows if row["period"] == 1]
@@ -178,10 +178,10 @@ def _not_computed(review: Review) -> list[tuple[str, str]]:
     reasons = {
         "Anything about clients": "" if now else f"the history has no client-minute of this {unit}",
         f"Trend and changes from the last {unit}": "" if any(before) else f"the history begins in this {unit}",
-        "New and vanished clients": "" if before[0] else f"the {unit} before has no client-minute",
+        "New and vanished clients": "" if before[0] else f"the history has no client-minute of the {unit} before",
         f"{periods.capitalize()} until buffers are full": "" if trends else few_periods,
-        "Late records": "" if late else "the monitor did not count late records for every input topic",
-        "Time until lag outlives retention": "the history does not hold the retention of topics",
+        "Late records": "" if late else "for some input topics, the monitor did not count late records",
+        "Time until unread records are deleted": "the history does not hold the retention of topics",
         "Changed thresholds": "the history does not hold the settings of the monitor",
     }
     return [(what, why) for what, why in reasons.items() if why]

@@ -30,7 +30,7 @@ RANKINGS = ("unhealthy", "buffer", "queue", "lag")
 def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
     """Return the number of clients of each service. Equal client ids in different processes count separately.
 
-    `per_client`: the result of `client_minutes.clients`. `reviewed`: the reviewed period, as a value of the column
+    `per_client`: the result of `client_minutes.clients`. `reviewed`: number of the reviewed period in the column
     `period`.
     """
     rows = (

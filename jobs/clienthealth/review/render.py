@@ -50,7 +50,7 @@ def write_files(folder: Path, template: str, values: Mapping[str, Any], numbers:
 
 
 def shown(review: Review) -> dict[str, Any]:
-    """Return the values for the templates of a review, by their names in the templates."""
+    """Return the variables of a review's templates, as name → value."""
     cluster = f", cluster {review.cluster}" if review.cluster else ""
     environment = f", environment {review.environment}" if review.environment else ""
     return {

@@ -27,8 +27,8 @@ Range = tuple[int, int | None]
 class Loss:
     """Records lost in a period, and `state`: whether the service met its objective for lost records.
 
-    `records` is an interval. Its upper bound is None (unknown) if not all lost records were counted. The state is met
-    or missed only if every number in the interval gives this state.
+    `records` is an interval. Its upper bound is None (unknown) if not all lost records were counted. If some numbers in
+    the interval meet the objective and others miss it, the state is `not known`.
     """
 
     records: Range = (0, 0)
@@ -234,14 +234,14 @@ def objectives(
     lost_target: int,
     owners: Owners = NOBODY,
 ) -> tuple[ServiceSlo, list[ServiceSlo]]:
-    """Return how well the services met their objectives: (all services together, each service with the worst first).
+    """Return how well objectives were met: by all services together, and by each service, the worst service first.
 
-    rows         numbers of client-minutes, in the columns of `client_minutes.statuses`
+    rows         the rows of `client_minutes.statuses`: numbers of client-minutes
     clients      number of clients by service
     target       the target of all services together, and of each service without a target of its own
-    lost         records lost in the last period, by service
+    lost         records lost in the reviewed period, by service
     lost_target  how many records each service may lose
-    owners       owners of services, who may set targets of their own
+    owners       owners of services; an owner may set a target for its services
     """
     periods: dict[str, list[Minutes]] = defaultdict(lambda: [Minutes()] * PERIODS)
     slots: dict[str, dict[int, Minutes]] = defaultdict(lambda: defaultdict(Minutes))
