@@ -38,7 +38,7 @@ class TopicSettings(Stated, of=STATED["topics"]):
         if self.health == self.rejects or {self.health, self.rejects} & {*self.metrics, *self.logs}:
             yield "the topics health and rejects must differ from each other and from the input topics"
         for topic in sorted({rule.partition("=")[0] for rule in self.services} - {*self.metrics, *self.logs}):
-            yield f"services names {topic}, which is not a topic of metrics or logs"
+            yield f"services: '{topic}' is not a topic in metrics or logs"
 
 
 class MonitorSettings(Stated, of=STATED["monitor"]):
@@ -101,7 +101,7 @@ class IdentitySettings(Stated, of=STATED["identity"]):
 
 
 class RegistrySettings(Stated, of=STATED["registry"]):
-    """A schema registry, for topics with records that its serializers wrote (Avro, protobuf)."""
+    """A schema registry, which has the schemas that are needed to decode records in Avro or protobuf."""
 
     url: str = DEFAULT
     user: str = DEFAULT
@@ -218,7 +218,7 @@ class Settings:
     links: LinkSettings = field(default_factory=LinkSettings)
     owners: OwnerSettings = field(default_factory=OwnerSettings)
     review: ReviewSettings = field(default_factory=ReviewSettings)
-    #: modes: thresholds that are set to other values than their defaults, by failure mode and name.
+    #: modes: the thresholds that the user has set, as failure mode → name of the threshold → value.
     modes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -81,7 +81,7 @@ class Section:
     def check(self, names: Set[str]) -> None:
         """Raise CatalogueError unless `names` (the fields of the settings class) are exactly this section's settings.
 
-        The same error is raised if a setting names another setting, or a form, that does not exist.
+        Raises the same error if `at_least`, `at_most`, `needs` or `form` of a setting contains an unknown name.
         """
         if wrong := names ^ self.settings.keys():
             raise CatalogueError(f"{self.where}.{min(wrong)} is missing either in this file or in its Python class")
@@ -96,7 +96,7 @@ class Section:
                 raise CatalogueError(f"{self.where}.{name}: unknown form {setting.form}; known are {', '.join(FORMS)}")
 
 
-#: DEFAULT: stands for the default of a field. The default itself is in the TOML table of the settings class.
+#: DEFAULT: placeholder for the default of a field. `Checked` replaces it with the default from the class's TOML table.
 DEFAULT: Any = None
 
 
@@ -108,7 +108,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @property
     def number(self) -> type | None:
-        """The type of the setting's numbers, also in a list or table: int or float; None without numbers."""
+        """The type (int or float) of a number, or of the numbers in a list or table; None for other settings."""
         return self._inner if self._inner in (int, float) else None
 
     @property
@@ -182,7 +182,7 @@ def _keys(section: type) -> Mapping[str, Key]:
 
 
 def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return (first key with an invalid value, reason in words that follow the key's name); None if all are valid.
+    """Return (first invalid key, rest of the error sentence that begins with this key); None if all values are valid.
 
     A key that is missing in `values` has its default.
     """

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 #: IDLE_SECONDS: interval (s) of batches without input. Such a batch finds clients that have stopped sending data.
 IDLE_SECONDS = 15.0
-#: SMALL: a single task writes a batch of at most this number of rows, into one file per table.
+#: SMALL: if a batch has at most this number of rows, a single task writes them, into one file per table.
 SMALL = 10_000
 _HEADERS = "array<struct<key:string,value:binary>>"
 
@@ -61,9 +61,9 @@ class Batch:
     before   called before a batch is read
     waiting  returns True if the topics have unread records
 
-    After a batch with less than half of `max_offsets_per_trigger` records, the next batch begins `trigger_seconds`
-    after this one began. After an empty batch, the next one begins after 15 s (IDLE_SECONDS), or once `waiting` returns
-    True. All pauses end when `stop` is set.
+    A batch is small if it has less than half of `max_offsets_per_trigger` records. The next batch then begins
+    `trigger_seconds` after the start of the small one. After an empty batch, the pause ends 15 s (IDLE_SECONDS) after
+    the batch's start, or once `waiting` returns True. All pauses end when `stop` is set.
     """
 
     settings: Settings

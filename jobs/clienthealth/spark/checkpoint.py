@@ -14,13 +14,13 @@ from clienthealth.model.errors import StateError
 from clienthealth.settings import MonitorSettings
 from clienthealth.spark.files import Files
 
-#: The next offsets that one source will read, by topic and partition. Partitions are texts, as all keys in JSON are.
+#: The next offsets that one source will read, by topic and partition. A partition is a text, as every key in JSON is.
 Offsets = dict[str, dict[str, int]]
 #: One partition of a topic in a source: (index of the source in the query, topic, partition).
 Part = tuple[int, str, int]
 #: Spark stores the number of shuffle partitions with each batch, and keeps the stored number after a restart.
 PARTITIONS = "spark.sql.shuffle.partitions"
-#: FORM: file with the version of the state's format; TICKS: index of Spark's rate source among the SOURCES.
+#: FORM: file with the version of the state's format; SOURCES: number of the query's sources; TICKS: index of its ticks.
 FORM, SOURCES, TICKS = "form", 3, 2
 
 
@@ -52,8 +52,8 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Write `form`, the version in which the state will be saved (`state.VERSION`), into the checkpoint's folder.
 
-        Raises StateError, before any change, if the checkpoint is from a later release. A checkpoint of an earlier
-        release raises StateError only if its query had fewer sources.
+        Raises StateError, before any change, if a later release wrote the checkpoint, or an earlier release whose query
+        had fewer sources than this release's query.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
@@ -114,8 +114,7 @@ class Checkpoint(Files):
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
-        """Give the pending batch new end offsets. The batch reads no part (source, topic, partition) that is not in
-        `end`.
+        """Give the pending batch new end offsets. It reads only the parts (source, topic, partition) that `end` has.
 
         Call this method only if no result of the batch has been written.
         """
@@ -190,8 +189,8 @@ _WORD = 0xFFFFFFFF
 def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
     """Return a number for each bucket of processes: the key under which Spark stores the bucket's state.
 
-    The numbers depend on `shuffle_partitions`. A checkpoint keeps the value with which it began, so its numbers never
-    change.
+    The numbers depend on `shuffle_partitions`. The checkpoint stores the first value of this setting, so its numbers
+    never change.
     """
     if (noted := checkpoint.read(SPREAD)) is None:
         noted = str(settings.shuffle_partitions)

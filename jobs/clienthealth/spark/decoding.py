@@ -37,14 +37,14 @@ REJECTS = -2
 #: A worker passes its chunks on after this number of records, samples or events, to limit its memory.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
-#: Maximum number of literals per regular expression: with all literals in one, RE2 is a hundred times slower.
+#: Maximum number of literals in a regular expression: RE2 is a hundred times slower if one expression has them all.
 MOST = 250
 
 #: In batches with at least BURST lines, at most READ similar lines are decoded; the others are only counted.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
 #: Similar log lines without a Kafka key may differ in these parts: times and the file offset that log shippers add.
-#: Times are in ISO 8601, its variants, or epoch ms and longer.
+#: Times are in ISO 8601 or its variants, or are epoch times of at least 13 digits.
 _TIMES = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|\b[0-9]{13,}\b|\"offset\": ?[0-9]+"
     r"|\b[0-9]{2}:[0-9]{2}:[0-9]{2}[.,][0-9]+"
@@ -71,8 +71,8 @@ class Count(msgspec.Struct, array_like=True):
     """The number of records of one topic that arrived in the minute from `minute_ms` (epoch ms) on.
 
     `reason`: why these records were rejected, None for good records. `late`: number of good records that arrived more
-    than `[monitor] watermark_seconds` after their own time. `newest_ms`: newest time in records of clients.
-    `groups_newest_ms`: newest time in records of consumer groups, which brokers report even if no client reports.
+    than `[monitor] watermark_seconds` after their own time. `newest_ms`: newest event time in records of clients.
+    `groups_newest_ms`: newest event time in records of groups, which are read from brokers even if no client reports.
     """
 
     minute_ms: int
@@ -102,7 +102,7 @@ def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int
 
 
 def compressed(data: bytes | bytearray) -> bytes:
-    """Return the data compressed with LZ4, after its uncompressed size (8 bytes, little-endian)."""
+    """Return the size of `data` (8 bytes, little-endian), followed by `data` compressed with LZ4."""
     import pyarrow as pa
 
     return len(data).to_bytes(8, "little") + pa.compress(data, codec="lz4_raw", asbytes=True)  # type: ignore[no-any-return]
@@ -136,7 +136,7 @@ class _Task:
         self.rejects: list[Reject] = []
         self.counts: dict[tuple[int, str, str | None], Count] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-        #: For each topic: client → the client's slot in `packer`, which collects its samples.
+        #: For each topic: client → slot, the place in `packer` that collects the client's samples.
         self.slots: dict[str, dict[Any, Any]] = {}
         self.partition = 0
 
@@ -256,7 +256,7 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # Replace a time of arrival in the future with now. A producer may set a time that the history cannot store.
+        # Replace future times of arrival with `now_ms`: a producer may set a time that the history cannot store.
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         minutes = arrived // MINUTE_MS * MINUTE_MS
         late = arrived - times > 1000 * self.settings.monitor.watermark_seconds
@@ -346,7 +346,7 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Choose the log records to decode. For each, return its index and the indexes of all records that it represents.
+    """Choose the log records to decode. Return each one's index, and the indexes of the similar records it represents.
 
     Lines of one process (named by the Kafka key) that differ only in digits are similar. Lines without a key are
     similar if they differ only in times, because other digits may distinguish hosts. At most 50 similar lines (READ)

@@ -1,4 +1,4 @@
-"""Explain why the monitor's streaming query failed. If people can remove the cause, the message says how."""
+"""Explain why the monitor's streaming query failed. The message names the remedy if people can remove the cause."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clienthealth.model.errors import DependencyError, HealthError, ServiceError
 from clienthealth.model.tables import table
 from clienthealth.settings import Settings
 
-#: Maximum length (characters) of an unexplained error in our message; Spark logs the whole error.
+#: MOST: number of characters that our message quotes from an unknown error of the JVM; Spark logs the whole error.
 MOST = 2000
 ANOTHER = (
     "another monitor works on the checkpoint in {checkpoint}, which allows only one writer: stop one of the two, or "
@@ -22,7 +22,7 @@ _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 
 
 def explained(message: str, settings: Settings) -> HealthError:
-    """Return the error to raise for an error message of the JVM. Its exit code is 2 if a restart cannot help."""
+    """Return the exception for a failure with this message of the JVM. Its exit code is 2 if a restart cannot help."""
     state_error = re.search(r"StateError: ([^\n]+)", message)
     if state_error:
         return StateError(state_error[1])

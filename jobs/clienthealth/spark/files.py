@@ -82,7 +82,7 @@ def put(spark: SparkSession, files: Sequence[Path], location: str) -> None:
 
 
 def probe(spark: SparkSession, location: str) -> str | None:
-    """Return why `location` cannot be written and read; None if it can."""
+    """Return the reason why a test file in `location` cannot be written and read; None if both work."""
     name, text = f".kafka-health-{uuid4()}", "kafka-health doctor"
     try:
         files = Files(spark, location)

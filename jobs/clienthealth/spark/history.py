@@ -4,9 +4,9 @@ minutes   one final row per client and minute
 verdicts  one row per change of an incident
 quality   counts of the monitor's input; in a minute without a row, the monitor read nothing
 
-Each commit to a table names the streaming query and the batch that made it. Only the first batch after a start can
-already be in a table. So the monitor searches the newest commits only for this batch. If a checkpoint is older than the
-history, rows may come again in batches with other numbers. Such rows are compared with the table (`ReplayGuard`).
+Each commit to a table names the streaming query and the batch that made it. The first batch after a start may repeat an
+earlier one, so the monitor looks for this batch in the newest commits. If the checkpoint is older than the history, the
+same rows come again in batches with other numbers. Then rows that the table already has are left out (`ReplayGuard`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
 #: Keep Delta's log and unused data files for a day, not 30 days. At each commit, Delta lists the folder of its log.
-#: Delta stores the minimum and maximum of the first four columns, among them those with times.
+#: Delta stores the minimum and maximum of a table's first four columns only. The event time is one of them.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
@@ -71,8 +71,8 @@ TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "m
 class Origin:
     """The streaming query and the batch that wrote rows into the history.
 
-    `planned_ms`: when the batch was planned (epoch ms). None if no previous process can have written rows of this
-    batch.
+    `planned_ms`: for a batch that a previous process planned, and perhaps wrote: when it was planned (epoch ms). Else
+    None.
     """
 
     query_id: str
@@ -88,7 +88,7 @@ class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
     Rows that arrive again have event times up to `until_ms` (epoch ms). Only commits up to `written_ms` (epoch ms) can
-    contain the first copies of such rows. Later commits are from batches of the present checkpoint.
+    contain the first copies of such rows. Later commits were made after the monitor began to use this checkpoint.
     """
 
     until_ms: int
@@ -149,8 +149,8 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
     """True if nothing was ever written to the table."""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
-    # Delta writes 0.json when it creates the table, and 1.json at the first write. Only later writes make Delta delete
-    # 0.json.
+    # Delta writes 0.json when it creates the table, and 1.json at the first write. It deletes 0.json only after later
+    # writes, so a table with 0.json but without 1.json is new.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
 
 
@@ -231,8 +231,8 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
 def append(rows: DataFrame, root: str, table: str, origin: Origin, again: ReplayGuard | None = None) -> None:
     """Append the rows of the batch `origin` to a table, only once even if the batch is repeated.
 
-    Columns are matched by name, and cast to the table's types. `again`: describes the rows to leave out if they are
-    already in the table.
+    Columns are matched by name, and cast to the table's types. `again`: which rows may be in the table already; such
+    repetitions are left out.
     """
     where = inside(root, table)
     if origin.planned_ms is not None:
@@ -256,8 +256,8 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Replay
     rows.selectExpr(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
 
 
-#: For each table: the columns in which a row and its repetition are equal. The number is the maximum difference (s)
-#: between the event times of the two rows.
+#: For each table: (columns, s). A row repeats another row if these columns are equal, and if the event times of the two
+#: rows differ by at most s seconds.
 _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
     "minutes": ((*CLIENT_KEY, "kind"), 0),
     "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
@@ -278,7 +278,7 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
 
 
 def _rows(name: str, written: DataFrame) -> DataFrame:
-    """Return rows for the table `name` from JSON in the column `value`, and add `schema_version` and `day`."""
+    """Return rows for the table `name`. `written`: these rows as JSON, in a column `value`. `day` is added."""
     kinds = (f"`{f.name}` {_WRITTEN.get(f.name, f.dataType).simpleString()}" for f in TABLES[name])
     columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
     columns |= {f.name: f"timestamp_millis(row.{f.name})" for f in TABLES[name] if f.dataType == TimestampType()}
@@ -290,7 +290,7 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
 
 minutes, verdicts = partial(_rows, "minutes"), partial(_rows, "verdicts")
 
-#: Types in the step's output that differ from those in the table. Times are in ms, and a lag is a float.
+#: Column types in a batch's JSON that differ from the types in the table. Times are in ms, and a lag is a float.
 _WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), "lag_records": DoubleType()}
 
 
@@ -343,8 +343,8 @@ LOG_STORE = "spark.delta.logStore.s3a.impl"
 class Maintained:
     """The maintenance done on one table.
 
-    `days`: number of days with deleted rows. `removed`, `added`: numbers of small files, and of the larger files
-    that replaced them. `files`, `bytes`: number and size of the table's files afterwards.
+    `days`: number of days with deleted rows. `removed`: number of small files that were joined. `added`: number of
+    larger files that replaced them. `files`, `bytes`: number and size of the table's files afterwards.
     """
 
     table: str

@@ -85,8 +85,8 @@ class Losses:
                 here = {where: at for where, at in positions.items() if where[0] in there}
                 for where, earliest in self._offsets(here, self._spec.earliest()).items():
                     begun_at = self._seen.get(where, 0)
-                    # A lower first offset than at an earlier call shows that the topic was created again. Then count
-                    # from offset 0.
+                    # If the first offset is lower than at an earlier call, the topic was created again: count from
+                    # offset 0.
                     begin = max(here[where], begun_at if begun_at <= earliest else 0)
                     if earliest > begin:
                         log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
