@@ -37,7 +37,7 @@ def diagnosed(folder: Path) -> dict[tuple[str, str], Verdict]:
 @pytest.mark.parametrize(
     ("name", "client", "mode", "status", "words"),
     [
-        ("librdkafka-hangs", IN, STALLED, "suspected", "'MainThread' is in app.reprice, at the same place as "),
+        ("librdkafka-hangs", IN, STALLED, "suspected", "'MainThread' is in app.reprice, and was at the same place "),
         ("librdkafka-hangs-beside", IN, STALLED, "suspected", "before a sample of 'stock-audit' in the same process"),
         ("librdkafka-hangs-max-poll", IN, STALLED, "confirmed", "Application maximum poll interval (50000ms) exceeded"),
         ("librdkafka-not-polled", OUT, DEADLOCK, "confirmed", "the producer's queue is full"),

@@ -54,8 +54,8 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advice    replaces the mode's action. Values of the detail replace names in braces; a name without a value appears
               in capitals
     lasts     True if the remedy takes time to work. The mode's `until_then` is then added to the advice
-    assumed   True if a verdict names this cause without evidence of a cause. A cause from another window replaces it
-    again     the cause to name instead if `Verdict.counts` show several failures, even in distant windows
+    assumed   True if a verdict names this cause without evidence. A cause found in another window is then used instead
+    again     the cause to name instead if the failure happened several times (a number in `Verdict.counts` exceeds 1)
     timeless  True if lines without a time prove the cause, even if the mode has `needs_times`
 
     `advice_by_library` maps a part of a library's name to the advice that replaces `advice` for this library.
@@ -97,8 +97,8 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     looks_like  one sentence: the innocent explanation, a colon, and how it differs from the failure
     refuted_by  kinds of evidence that cannot exist if the explanation is true
-    unless      the circumstance (`circumstances.py`) that refutes the explanation; '' for none. The explanation counts
-                as true if the circumstance is known not to hold
+    unless      the circumstance (`circumstances.py`) that refutes the explanation; '' for none. If data shows that
+                the circumstance does not hold, the explanation counts as true
     settled_by  the data that would show whether the explanation is true
     causes      the causes (`detail.cause`) to which the explanation applies; empty: all causes
     """
@@ -142,24 +142,24 @@ class Facts:
     evidence       the kinds of evidence that can show the failure
     background     how the failure comes about, what proves it, and known gaps of the rules; printed by `explain`
     causes         the possible causes; the verdict names one of them in `detail.cause`
-    until_then     maps a part of a library's name to what to do until `action` has taken effect
+    until_then     advice for the time until `action` has taken effect: maps a part of a library's name to a sentence
     loses          True if the failure implies lost records even if no counter shows the loss. `detail.lost_records` and
                    `detail.lost_bytes` are then [minimum, maximum], if known
     sums           names in `detail` to sum over the whole incident (`Verdict.counts`). Each sum is a lower bound
     peaks          names in `detail` for which the incident shows the maximum over its windows
     momentary      names in `detail` that are shown only while the newest window has them
     needs_times    why lines without a time cannot prove the failure; '' if these lines can prove it
-    explains       modes with symptoms that this failure also causes: these modes are not reported at the same time
-    logs_on        True if a process with the failure logs all the time. A process without new lines has then ended
+    explains       other modes that are not reported at the same time, because this failure also causes their symptoms
+    logs_on        True if a process with the failure logs all the time, so that a silent process counts as ended
     confirmed      the alert while the failure is confirmed. By default it fires at once, because the monitor has
                    weighed the evidence
     suspected      the alert while the failure is suspected, never critical. By default it fires after two minutes:
                    indirect evidence often disappears within a minute or two
     panels         functions in dashboards/panels (evidence, measurements) that draw the first panels of the mode's
                    dashboard
-    places         parts of frames in which a thread waits while the failure lasts. A healthy thread may be there for a
-                   moment. So the text around an attached dump must say that something hangs
-    place_cause    the failure's cause if a stack shows it; '' for no cause
+    places         parts of stack frames. While the failure lasts, a thread waits in such a frame. A healthy thread may
+                   do so for a moment, too. So a dump counts only if the text around it says that something hangs
+    place_cause    the failure's cause if a thread waits in one of `places`; '' for no cause
     """
 
     title: str
@@ -251,7 +251,7 @@ def mode_file(rules: str) -> ModeFile:
 
 
 def _lines(of: str) -> Mapping[str, Meaning]:
-    """Return the log events of a mode, of `also-seen` or of `self-descriptions`, by name."""
+    """Return, by name, the log events of the mode `of`, or of `also_seen.py` or `self_descriptions.py`."""
     others: Mapping[str, Mapping[str, Meaning]] = {"also-seen": BY_ID, "self-descriptions": BY_NAME}
     return others[of] if of in others else _read(Path(__file__).parent / of.replace("-", "_")).lines
 

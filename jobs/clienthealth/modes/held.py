@@ -59,8 +59,8 @@ def held(
 ) -> list[Held]:
     """Return a `Held` for each thread in each dump.
 
-    A `Held` has the consecutive dumps up to that dump with the thread at one place. A dump that shows the thread
-    elsewhere, or not at all, ends a stay. `dumps` are in order of time.
+    A `Held` has that dump and the dumps directly before it that show the thread at the same place. A dump that shows
+    the thread elsewhere, or not at all, ends a stay. `dumps` are in order of time.
 
     where    returns a thread's place in a dump; None if the thread is left out
     threads  returns the threads of a dump that are examined

@@ -56,7 +56,7 @@ FILE = mode_file(__file__)
 ID = FILE.id
 POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "commit-refused", "thread-died", "held"))
 
-#: A polling thread's end explains why polls stopped if it is at most this time (ms) from the last poll.
+#: The end of a thread explains why polls stopped if the last poll was at most SAME_END_MS before or after that end.
 SAME_END_MS = 5000
 #: Kafka Streams polls a consumer with this suffix of its client id only while it restores state.
 _RESTORES = "-restore-consumer"
@@ -85,7 +85,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # Dumps and metrics may show the same slow batch. So `_outside` is used only without any other fact.
+    # `_outside` makes a fact from metrics. Use it only without other facts, because dumps may show the same slow batch.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
@@ -111,9 +111,9 @@ def interval(w: Windows) -> Floats:
 def idle(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the consumer need not poll.
 
-    It need not if it has no lag and never consumed a record, or if it has no partitions. But a consumer that stopped
-    its heartbeats (function `left`) must poll even without partitions. With the protocol of KIP-848, a consumer that
-    polls too rarely loses its partitions.
+    It need not if it has no lag and never consumed a record, or if it has no partitions. But a consumer without
+    partitions must poll if it stopped its heartbeats (function `left`): with the protocol of KIP-848, it may have lost
+    its partitions because it polled too rarely.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -152,8 +152,8 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 def left(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the client stopped its heartbeats, perhaps because of missing polls.
 
-    A client stops its heartbeats when max.poll.interval.ms has passed without a poll, and while its coordinator does
-    not answer.
+    A client stops its heartbeats in two cases: max.poll.interval.ms has passed without a poll, or the client's
+    coordinator does not answer.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
@@ -163,10 +163,10 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 
 
 def circling(w: Windows, limits: Thresholds) -> Bools:
-    """Return one flag per window: True if the group removes the consumer repeatedly for its long times outside poll().
+    """Return one flag per window: True if the group repeatedly removes the consumer for polling too rarely.
 
-    Such a consumer joins its group repeatedly, and its lag grows. Its longest time outside poll() fits between two
-    joins. If that time does not fit, other members cause the rebalances.
+    Such a consumer joins its group repeatedly, and its lag grows. Before each new join, it is outside poll() for about
+    its longest time. If the window is shorter than the sum of these times, other members cause the rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -190,7 +190,7 @@ def silent(w: Windows, limits: Thresholds) -> Bools:
 
 
 def unseen(w: Windows, limits: Thresholds) -> Bools:
-    """Return one flag per window: True if a client without times of polls (Java up to 2.3) does not fetch."""
+    """Return one flag per window: True if a client that does not report its polls (Java up to 2.3) sends no fetch."""
     reported = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
     counted = (w.count("fetch-total") >= MIN_READINGS) & ~w.rose("fetch-total")
     return counted & ~reported & ~idle(w, limits)
@@ -265,7 +265,7 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on missing polls, or on missing fetches of a client that did not wait in its selector."""
+    """Return facts on missing polls; if the client does not report its polls, on missing fetches."""
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
         most = number_or_none(interval(w)[0])
@@ -280,7 +280,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if the application is outside poll() for much longer than between any two earlier polls."""
+    """Return a fact if the application has been outside poll() for much longer than ever before."""
     spell = outside(window)
     if spell is None or not silent(w, limits)[0] or interval(w)[0] > limits.assumed_poll_interval_seconds:
         return []
@@ -306,7 +306,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
-    # If this consumer polled in time, other members caused the rebalance. Then its refused commit is no evidence.
+    # If this consumer polled in time, other members caused the rebalance. Then its refused commit shows no late poll.
     w = window.table
     if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
@@ -353,7 +353,7 @@ def _standing(
         if dump in window.dumps and stay.seconds >= (limits.waits_seconds if for_good else limits.same_frames_seconds):
             frame, apart = innermost(thread), elapsed(stay.seconds)
             detail = {"thread": thread.name, "frame": frame}
-            text = f"'{thread.name}' is in {frame}, {where}at the same place as {apart} before"
+            text = f"'{thread.name}' is in {frame}, {where}and was at the same place {apart} before"
             since = stay.since_ms if last_poll_ms is None else min(stay.since_ms, last_poll_ms)
             given = inside_the_client(window, thread, dump.ts_ms)
             facts.append(Fact.of("thread-dump", dump, text, since=since, given=given))
@@ -363,7 +363,7 @@ def _standing(
 def _ended(
     window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) on an ended polling thread; ({}, []) without one, or if the last poll is recent."""
+    """Return (detail, facts) on an ended polling thread; ({}, []) if none ended, or if the last poll is recent."""
     if not silent(w, limits)[0]:
         return {}, []
     seconds, last = float(seconds_since(w)[0]), window.readings[-1]

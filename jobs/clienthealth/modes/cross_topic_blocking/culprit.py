@@ -27,7 +27,7 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
     readings        samples of one client in order of time
     least_seconds   minimum time (s) between two polls; shorter times are left out
-    most_variation  upper limit for the slow topic: (longest - shortest time per record) / shortest time per record
+    most_variation  the slow topic's time per record may vary by at most this share: (longest - shortest) / shortest
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
     # Leave out the newest time between polls, because it has not ended yet.
@@ -42,7 +42,7 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
 
 def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:
-    """Yield (seconds until the next poll or the last sample, number of returned records by topic) for each poll."""
+    """Yield, for each poll with records, (known seconds until the next poll, number of returned records by topic)."""
     before: Mapping[str, float] = {}
     moved_by: Mapping[str, float] = {}
     away = 0.0
@@ -81,7 +81,7 @@ class Alone(NamedTuple):
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     """Return the one topic handled in the newest samples; None if there is none, or if no other topic starves.
 
-    The newest samples are those since `since_ms` (epoch ms) and since the last move of another topic's position. A
+    The newest samples begin at `since_ms` (epoch ms), or later if another topic's position moved after `since_ms`. A
     topic starves if its unread records wait at the last sample. It also starves if its position moved earlier, but not
     in the newest samples.
     """
@@ -103,7 +103,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
 
 
 def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str, float]:
-    """Return, by topic, the number of records above 0 that the application took between two samples.
+    """Return, by topic, how many records the application took between two samples; topics without any are left out.
 
     `before`, `now`: the positions in the two samples, by topic.
     """

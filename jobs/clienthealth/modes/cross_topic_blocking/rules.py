@@ -94,7 +94,7 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
 def in_one_queue(w: Windows) -> Bools:
     """Return one flag per window: True if all topics (two or more) of a librdkafka client share one queue.
 
-    Two signs show this. Records of each topic wait on the broker, and all topics report one queue length above 0.
+    Two signs show this. Records of each topic wait on the broker, and all topics report the same queue length above 0.
     """
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))
@@ -135,7 +135,7 @@ GATE = Gate(blind, suspects)
 
 
 def _topics(reading: Reading, name: str) -> dict[str, float]:
-    """Return the metric `name` of each topic that reports it: the greatest value of its partitions and threads."""
+    """Return, by topic, the greatest value of the metric `name` that any of its partitions or queues reports."""
     by_topic: dict[str, float] = {}
     for topic in reading.topics:
         if (value := topic.metrics.get(name)) is not None:
@@ -145,7 +145,7 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
 
 def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     facts, detail = _blockade(window, w, limits) or ([], {})
-    # Without samples, the consumer may read several topics, so dumps alone can show the failure.
+    # Without samples, assume that the consumer reads several topics. Dumps alone can then show the failure.
     several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
     return conclude(ID, facts, detail, GATE.reason(w, limits))

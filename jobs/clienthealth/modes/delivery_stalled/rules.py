@@ -41,10 +41,10 @@ CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-fa
 AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tls"))
 
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
-#: Brokers refuse connections if a client loses at least this number per second. Time-outs end fewer connections.
+#: At least REFUSED_PER_SECOND lost connections per second are a sign of refused connections: time-outs are rarer.
 REFUSED_PER_SECOND = 0.2
-#: Parts of the names of errors that mean too few replicas in sync. Names are compared in lower case, only by their
-#: letters.
+#: An error means that too few replicas are in sync if its name contains one of REPLICAS. The name is first changed to
+#: lower case, and all characters except letters are removed.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
@@ -93,7 +93,7 @@ def _delivers(w: Windows, limits: Thresholds) -> bool:
 
 
 def grown_since(w: Windows, name: str, since: Ints) -> Floats:
-    """Return, per window, by how much a counter rose from row `since` to the window's end; 0 if unknown."""
+    """Return, per window, how much a counter rose from the sample at row `since` to the window's end; 0 if unknown."""
     column = w.column(name)
     lo = np.clip(since, w.lo, w.hi)
     return or_zero(column.last(lo, w.hi) - column.first(lo, w.hi))
@@ -103,7 +103,7 @@ def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
     """Return the signs of a fault: a map from the description of each sign to one value per window.
 
     A window shows a sign if the value is above 0. `{}` in a description stands for the value. `since`: for each window,
-    the row (sample) from which on counters are compared.
+    the row of the sample at which the comparison of counters begins.
     """
     return {
         **{f"{name} rose by {{:,.0f}}": grown_since(w, name, since) for name in TROUBLES},
@@ -114,7 +114,7 @@ def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
 
 
 def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
-    """Return how long (s) records may wait without suspicion, for each of the windows at the positions `windows`."""
+    """Return, for each window at a position in `windows`, how long (s) its records may wait without suspicion."""
     share = limits.delivery_timeout_share * w.option("delivery.timeout.ms", windows) / 1000
     return np.maximum(limits.min_stalled_seconds, np.fmin(limits.suspect_stalled_seconds, share))
 
@@ -137,8 +137,8 @@ def net(w: Windows) -> Floats:
     """Return the number of delivered records of each window; NaN if unknown.
 
     Without `record-ack-total`, this is the number of attempts to send a record, minus retries and failed records. A
-    record that brokers refuse until it expires adds 0: each attempt is subtracted as a retry or as a failure. Records
-    that fail without a send make the number too small. So 0 or less does not prove that nothing was delivered.
+    record that brokers refuse until it expires adds 0: one attempt is subtracted as a failure, all others as retries.
+    Records that fail without a send make the number too small. So 0 or less does not prove that nothing was delivered.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
@@ -175,9 +175,9 @@ def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Return one flag per window: True if records wait too long, or if all records are refused.
+    """Return one flag per window: True if records wait too long, or if brokers refuse all records.
 
-    Waiting records count only while the I/O thread runs.
+    Records that wait while the I/O thread is stuck are left to the mode producer-callback-deadlock.
     """
     waits: Bools = io_thread(w, thresholds) == LIVING
     return waits | refused(w, thresholds)
@@ -185,7 +185,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 BLIND_COUNTS = "the client does not report how many records it sent"
 BLIND_WAITING = "the client does not report whether records wait"
-FAILING = "records fail, and no record is known to have been delivered since then"
+FAILING = "records have failed, and nothing shows that any record was delivered afterwards"
 BLIND_FROZEN = "nothing is delivered, but the I/O thread is stuck: see producer-callback-deadlock"
 
 
@@ -247,7 +247,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     # When the first line was logged, its records had already waited for `waitMs`.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
-    # librdkafka times out a request only when its records expire. So lines about requests count whatever their times.
+    # librdkafka times out a request only when its records expire. So for lines about requests, `span` does not matter.
     lasting |= sum(event.repeats for event in failed if "request" in event.captures) >= limits.min_failed_lines
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} like {quoted(failed[-1].text)}"
@@ -306,7 +306,7 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
-    """Return lines on failed connections to brokers except bootstrap brokers; if none, lines that name no broker."""
+    """Return lines on failed connections to brokers other than bootstrap brokers, else lines that name no broker."""
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
     return failed or events(window, CONNECTION_FAILED_SOMEWHERE)

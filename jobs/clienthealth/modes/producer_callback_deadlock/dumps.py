@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
-#: Dumps less than APART_SECONDS apart count as one. Two exporters may take a dump at almost the same time.
+#: Two exporters may dump a process at almost the same time. So dumps less than APART_SECONDS apart count as one dump.
 APART_SECONDS = 5.0
-#: A thread that only wakes up now and then uses at most LITTLE times `still_cpu_share` of a CPU between two dumps.
+#: Between two dumps, a thread that mostly sleeps uses at most LITTLE times `still_cpu_share` of one CPU.
 LITTLE = 5
 #: Causes in which the I/O thread waits for something outside the client.
 HELD = ("callback-blocked", "io-thread-blocked")
@@ -46,8 +46,8 @@ Caused = list[tuple[Fact, str]]
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
     """Return (facts, doubts) on an I/O thread that runs code outside the Kafka client, such as a callback.
 
-    A fact shows that the thread stays in this code. A doubt shows the thread in this code, but not whether it returned
-    to the client. A wait longer than `overdue_seconds` counts as endless.
+    A fact shows that the thread stays in this code. A doubt shows the thread in this code, but the thread may have
+    returned to the client. A wait longer than `overdue_seconds` counts as endless.
     """
 
     def place(dump: ThreadDump, thread: Thread) -> Hashable:
@@ -69,7 +69,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 
 
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
-    """Return a fact if the newest dumps show an I/O thread in one callback; [] if select-total is reported."""
+    """Return a fact if the newest dumps show an I/O thread in one callback; [] for clients that report select-total."""
 
     def callback(_: ThreadDump, thread: Thread) -> Hashable:
         entered = (at for at, frame in enumerate(thread.frames) if any(part in frame for part in CALLBACK_FRAMES))
@@ -95,7 +95,7 @@ def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, ove
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
     in_wait = f"in {'.'.join(wait.split('.')[-2:])}"
     if cause == "send-in-callback":
-        # Outside a callback, a logger called send(). It may use another producer, so the wait proves no deadlock.
+        # Without a callback in the stack, a logger called send(), perhaps of another producer. This proves no deadlock.
         caller = "the callback's own" if in_callback(thread) else "a logger's"
         why = f"{caller} send() waits for metadata or memory that only this thread can provide"
         return _seen(stay, f"{in_wait}: {why}", direct=in_callback(thread) and not _came_back(window, dump))
@@ -154,7 +154,7 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """Return True if MIN_READINGS samples report select-total after the dump, or if the client no longer reports it."""
+    """Return True if MIN_READINGS samples with select-total follow the dump, or if no such sample is to be expected."""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS

@@ -84,7 +84,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     dead, thrown = died(window)
     dumped = [*dead, *deadlocked(window), *dumped]
     facts = [fact for fact, _ in dumped] + measured
-    # Back-pressure alone fills the buffer, too. So lines about a full buffer are evidence only beside other facts.
+    # Back-pressure fills the buffer, too. So lines about a full buffer need the support of a metric or a direct fact.
     if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
@@ -132,7 +132,7 @@ class Frozen(NamedTuple):
     runs       the stretches; each other field has one value per stretch
     filling    True if the buffer filled during the stretch
     overdue    True if records had waited longer than request.timeout.ms at the end of the stretch
-    busy_from  index of the first sample from which on records waited
+    busy_from  index of the stretch's first sample at which records waited
     timeout    request.timeout.ms in seconds, NaN if unknown
     """
 
@@ -212,7 +212,7 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 
 @per_windows
 def inside(w: Windows) -> Floats:
-    """Return for each window the time (s) that a callback has run at the last sample; NaN if none is known to run.
+    """Return, per window, how long (s) a callback has been running at the last sample; NaN if none is known to run.
 
     While a callback runs, callback-time-max grows as fast as the clock, and record-ack-total does not grow.
     """
@@ -226,7 +226,7 @@ def inside(w: Windows) -> Floats:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Return one flag per window: True if metrics suggest a stuck I/O thread, or delivery reports not handled."""
+    """Return one flag per window: True if metrics suggest a stuck I/O thread or unserved delivery reports."""
     suspected = unserved(w, thresholds) | (inside(w) >= thresholds.suspect_inside_seconds)
     suspected |= flagged(w, frozen(w, thresholds).runs.window)
     if not w.reported("select-total").all():
@@ -244,7 +244,7 @@ def _at_end(w: Windows, limits: Thresholds) -> Runs:
 
 BLIND_SELECTOR = "the client's metrics count no selects of its I/O thread (neither select-total nor select-rate)"
 BLIND_BUFFER = "the client does not report how full its buffer is"
-BLIND_RATE = "records wait and select-rate falls: an average over the past does not show that the I/O thread still runs"
+BLIND_RATE = "records wait and select-rate falls: as an average, it does not show that the I/O thread still runs"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
@@ -278,7 +278,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _stopped(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if select-total stopped rising too recently for a suspicion; else []."""
+    """Return a fact if select-total no longer rises, but not yet for long enough for a suspicion; else []."""
     facts = []
     for first, last in zip((runs := _at_end(w, limits)).first, runs.last, strict=True):
         unchanged = run(window, "select-total", first, last)
@@ -356,7 +356,7 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         return []
     text = (
         f"the client refused calls of flush() inside its callbacks: {quoted(lines[-1].text)}; "
-        "no record waits for the call, but the callback's flush was not done"
+        "nothing is stuck, but nothing was flushed"
     )
     return [Fact.of("log", lines[-1], text, since=lines[0])]
 
@@ -426,7 +426,7 @@ def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
     seconds = (last.ts_ms - before.ts_ms) / 1000
     text = f"the buffer filled by {size(filled)} in {elapsed(seconds)}, to {size(used or 0.0)}, and nothing was sent"
     away = (sign.ts_ms - departed_ms) / 1000
-    silent = f"the metric pushes, which the I/O thread sends, have stopped; {elapsed(away)} later came {sign.text}"
+    silent = f"the metric pushes, which the I/O thread sends, have stopped, but {sign.text} came {elapsed(away)} later"
     return conclude(
         ID, [Fact.of("metric", last, text, since=before), Fact.of("absence", sign, silent, since=departed_ms)]
     )
@@ -447,7 +447,7 @@ FULL = "send() found no room in the buffer; no metric or dump shows whether the 
 
 
 def doubt(look: Look) -> str:
-    """Return why `diagnose` cannot rule the failure mode out; '' if it can."""
+    """Return why the data that `diagnose` reads does not rule the failure mode out; '' if it does."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)
