@@ -243,7 +243,7 @@ class Capacity:
 class LagTrend:
     """The lag of a consumer group over the review's period.
 
-    `records`, `seconds`: the greatest lag as number and as time. `slope`: growth in records per day, by least squares.
+    `records`, `seconds`: the greatest lag, in records and in seconds. `slope`: growth (records per day), by regression.
     """
 
     service: str

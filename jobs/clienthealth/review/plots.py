@@ -146,7 +146,7 @@ def burn_down(review: Review) -> Markup:
 
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
-    """Return (start, end) of each column of the heat strip: one per day of a week, never more than ten (CELLS)."""
+    """Return (start, end) of each column of the heat strip, at most ten (CELLS). A week has one column per day."""
     return list(pairwise([*(at for at, _ in _steps(review.period, CELLS)), review.period.end]))
 
 

@@ -14,7 +14,7 @@ from clienthealth.model.errors import StateError
 from clienthealth.settings import MonitorSettings
 from clienthealth.spark.files import Files
 
-#: The next offsets that one source will read, by topic and partition. A partition is a text, as every key in JSON is.
+#: The next offsets to read from one source, by topic and partition. Partitions are texts, because JSON keys are texts.
 Offsets = dict[str, dict[str, int]]
 #: One partition of a topic in a source: (index of the source in the query, topic, partition).
 Part = tuple[int, str, int]

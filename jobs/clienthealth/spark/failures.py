@@ -9,7 +9,7 @@ from clienthealth.model.errors import DependencyError, HealthError, ServiceError
 from clienthealth.model.tables import table
 from clienthealth.settings import Settings
 
-#: MOST: number of characters that our message quotes from an unknown error of the JVM; Spark logs the whole error.
+#: MOST: maximum number of characters that our message quotes from an unknown error; Spark logs the whole error.
 MOST = 2000
 ANOTHER = (
     "another monitor works on the checkpoint in {checkpoint}, which allows only one writer: stop one of the two, or "
