@@ -1,4 +1,4 @@
-"""Build the brokers' plugin (deploy/broker-plugin) as a jar: `make plugin`, and part of `make release`.
+"""Build the brokers' plugin (deploy/broker-plugin) as a jar, for `make plugin` and `make release`.
 
 python -m deploy.supply.plugin [FOLDER]      (default: dist/)
 """
@@ -107,7 +107,7 @@ def _compile(sources: list[Path], classes: Path) -> None:
 def _java(tool: str, arguments: list[str]) -> None:
     path = shutil.which(tool, path=str(Path(java()).resolve().parent))
     if path is None:
-        raise DependencyError(f"there is no {tool} beside java; install a JDK (Debian: openjdk-17-jdk-headless)")
+        raise DependencyError(f"java's folder has no {tool}; install a JDK (Debian: openjdk-17-jdk-headless)")
     command = [path, *arguments]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:

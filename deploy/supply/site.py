@@ -122,7 +122,7 @@ def _section(page: str) -> str:
 
 
 def _as_in_site(root: Path, page: str, link: re.Match[str]) -> str:
-    """Return a page's link for the site. Links to folders lead to the repository, links to pages end with .md."""
+    """Rewrite a page's link for the site. Links to folders lead to the repository, links to pages end with .md."""
     there = (root / page).parent / link[2]
     if there.is_dir():
         return f"{link[1]}{project()['urls']['Source']}/{there.resolve().relative_to(root)}{link[3]}"
