@@ -36,7 +36,7 @@ def test_each_has_its_own_brokers_and_choice_of_groups(tmp_path: Path, monkeypat
 
 
 def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="'default' is already the name of this file's cluster"):
+    with pytest.raises(SettingsError, match="'default' is already the name of the cluster in"):
         exporter.clusters(settings(tmp_path, default=""))
 
 

@@ -258,7 +258,7 @@ def test_groups_that_no_broker_lists_are_not_called_absent(monkeypatch: pytest.M
     assert failed == {TopicPartition("__consumer_offsets", 1): "no leader; its groups are unknown"}
     monkeypatch.setattr(exporter, "connection", lambda settings: cluster.connect)
     with pytest.raises(
-        ServiceError, match=r"'2-b' was not found, but may be in __consumer_offsets/1, which has no leader"
+        ServiceError, match=r"its offsets may be in __consumer_offsets/1, which cannot be read: no leader"
     ):
         next(readings(only(Settings(), "2-b"), "2-b"))
     (snapshot,) = next(readings(only(Settings(), "1-a"), "1-a"))

@@ -21,7 +21,7 @@ FILES = Path(__file__).with_name("files")
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
 PAGING = "10s"
 COUNTING = "1m"
-#: Regular expression for the names of log topics, used if `[topics] logs` has its default.
+#: Regular expression for the names of log topics. Rules use it while the setting `[topics] logs` has its default value.
 LOG_TOPICS = "(.+[._-])?logs?([._-].+)?"
 _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 
@@ -77,13 +77,13 @@ def rules(settings: Settings, dry_run: bool = False) -> dict[str, str]:
 
 
 def rendered(settings: Settings, severity: Callable[[str], str], limits: object = LIMITS) -> dict[str, str]:
-    """Return the rendered rules, by file name.
+    """Fill the template of each rules file. Return the texts, by file name.
 
     `severity`: maps a severity in a template to the severity in the rule.
     """
 
     def levels(level: str) -> list[tuple[str, str]]:
-        """Return each rule's (severity, label matcher) for alerts of severity `level`. Quiet series never page."""
+        """Return (severity, label matcher) for each rule of an alert of this level. Series with `quiet` never page."""
         if level != "critical":
             return [(severity(level), "")]
         return [(severity(level), 'quiet=""'), (f'{severity("warning")}\n          quiet: ""', 'quiet="yes"')]

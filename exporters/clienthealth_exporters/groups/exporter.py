@@ -37,7 +37,7 @@ RECONNECT_MS = 1000
 DELIVERY_SECONDS = 1.0
 WATCHED_SECONDS = 2.0
 WATCHED_MEMBERS_SECONDS = 10.0
-LEFT_OUT = "cluster %s: [groups] include and exclude leave %d groups out"
+LEFT_OUT = "cluster %s: the settings [groups] include and exclude leave out %d groups"
 
 
 class Cluster(NamedTuple):
@@ -64,8 +64,8 @@ def clusters(settings: Settings) -> list[Cluster]:
     for name, file in settings.groups.clusters.items():
         if any(name == cluster.name for cluster in all_clusters):
             raise SettingsError(
-                f"[groups] clusters: '{name}' is already the name of this file's cluster ([prometheus] cluster_name); "
-                "choose another"
+                f"[groups] clusters: '{name}' is already the name of the cluster in [kafka]; choose another (or "
+                "change [prometheus] cluster_name)"
             )
         all_clusters.append(Cluster(name, load(file, environ={})))
     return all_clusters
@@ -85,7 +85,7 @@ def only(settings: Settings, group: str) -> Settings:
 
 
 def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], None, None]:
-    """Yield a list with the group's snapshot at each reading. The list is empty while the group is not due.
+    """Yield a list with the group's snapshot at each reading. The list is empty if the reading skips the group.
 
     Raises InputError if there is no such group, ServiceError if the group cannot be read.
     """
@@ -100,7 +100,8 @@ def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], 
                 for tp, why in reading.failed_partitions.items():
                     if tp.topic == kafka.OFFSETS_TOPIC:
                         raise ServiceError(
-                            f"group '{group}' was not found, but may be in {tp.topic}/{tp.partition}, which has {why}"
+                            f"group '{group}' was not found, but its offsets may be in {tp.topic}/{tp.partition}, "
+                            f"which cannot be read: {why}"
                         )
                 raise InputError(
                     f"there is no consumer group '{group}' ('kafka-health export groups --once' lists all groups)"
@@ -263,8 +264,7 @@ class _Commit(NamedTuple):
 class Snapshots:
     """Turn readings of one cluster into snapshots of groups, and add the time of each offset commit.
 
-    Brokers do not report when an offset was committed. So `commit-timestamp-ms` of a partition is the time of the first
-    reading that found the present offset.
+    Brokers report no commit times. So `commit-timestamp-ms` is the time of the first reading with the present offset.
     """
 
     cluster: str

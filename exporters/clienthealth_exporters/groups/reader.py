@@ -99,7 +99,7 @@ class GroupsReading:
     groups             the groups that were due to be read, and could be read
     failed_groups      the reason for each group that could not be read
     failed_partitions  the reason for each partition with an unknown end offset
-    left_out           number of groups that `[groups] include` and `exclude` leave out
+    left_out           number of groups that the settings `[groups] include` and `exclude` leave out
     """
 
     ts_ms: int
@@ -111,7 +111,7 @@ class GroupsReading:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Return the reason for each failure. The keys are `group NAME` or `the end of TOPIC/PARTITION`."""
+        """Return {what could not be read: reason}. Keys: `group NAME`, `the end of TOPIC/PARTITION` (end offset)."""
         groups = {f"group {name}": why for name, why in sorted(self.failed_groups.items())}
         ends = {f"the end of {tp.topic}/{tp.partition}": why for tp, why in sorted(self.failed_partitions.items())}
         return groups | ends
@@ -354,9 +354,9 @@ class _Seen:
 class Pace:
     """Decide which groups a reading includes.
 
-    A group with members is due at each reading. Empty or failing groups are due ever less often, because most groups of
-    a large cluster are abandoned. `longest`: maximum time (s) until a group is read again. The methods' parameter `now`
-    is the present time in seconds.
+    A group with members is due at each reading. To save time, empty and failing groups are due less and less often:
+    most groups of a large cluster are abandoned. `longest`: maximum time (s) until a group is read again. The methods'
+    parameter `now` is the present time in seconds.
     """
 
     def __init__(self, longest: float) -> None:
@@ -383,7 +383,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return the reason of the last failed read, by group of `waiting` (groups that are not due yet)."""
+        """Return {group: reason} of the groups in `waiting` (not due yet) that could not be read the last time."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

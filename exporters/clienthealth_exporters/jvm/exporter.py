@@ -75,7 +75,7 @@ class Target:
             name, equals, value = option.partition("=")
             if not equals or name not in TARGET_OPTIONS:
                 known = f"{PUSHED}, and NAME=VALUE with the names {', '.join(TARGET_OPTIONS)}"
-                raise SettingsError(f"target '{where}': unknown option '{option}'; known are {known}")
+                raise SettingsError(f"target '{where}': unknown option '{option}'; known options: {known}")
             config[name] = value
         return cls(service or host.rpartition("@")[2], f"{protocol}://{rest}", config, PUSHED in options)
 
@@ -101,7 +101,7 @@ class Targets:
 
     def __init__(self, targets: Sequence[Target], file: Path | None = None) -> None:
         if not targets and file is None:
-            raise InputError("no targets: give --target, --targets-file or [jvm] targets")
+            raise InputError("no targets: give --target or --targets-file, or the setting `targets` in section [jvm]")
         self._given = tuple(targets)
         self._in_file: Reread[tuple[Target, ...]] | None = None
         if file is not None:
@@ -180,7 +180,7 @@ class Watch:
         self.due = self.clock() + self.delay
 
     def read(self) -> None:
-        """Read the JVM once, publish the result, and set when the next read is `due`."""
+        """Read the JVM once and publish the result. Set `due` to the time of the next read."""
         begin = self.clock()
         interval = self.settings.jvm.interval_seconds
         try:
@@ -220,8 +220,8 @@ class Watch:
         self._reads_without_clients = 0 if clients else self._reads_without_clients + 1
         if self._reads_without_clients == READS_WITHOUT_CLIENTS:
             log.warning(
-                "%s shows no Kafka client: the JVM runs none, or a client's metric.reporters leaves out "
-                "org.apache.kafka.common.metrics.JmxReporter, as the OpenTelemetry agent does with kafka-clients 4.x",
+                "%s shows no Kafka client: the JVM runs none, or the client option metric.reporters lacks "
+                "org.apache.kafka.common.metrics.JmxReporter (OpenTelemetry's agent replaces it in kafka-clients 4.x)",
                 self.target.service,
             )
         reasons = self._suspicion.reasons(clients)

@@ -32,7 +32,7 @@ PAGE, MAX_PAGE = 60, 500
 
 
 class Failure(msgspec.Struct, omit_defaults=True):
-    """A suspected or confirmed failure of a client. `cause`: id of the cause within the mode; absent if unknown."""
+    """A suspected or confirmed failure of a client. `cause`: id of one of the mode's causes; absent if unknown."""
 
     mode: str
     status: str
@@ -40,7 +40,7 @@ class Failure(msgspec.Struct, omit_defaults=True):
 
 
 class ClientSummary(msgspec.Struct):
-    """A client, or a consumer group (`kind` is group), in short.
+    """The main facts about a client, or about a consumer group (`kind` is group).
 
     `status`: confirmed, suspected, lagging (only groups), unknown, partial, ok, or gone. `last_seen`: time of the
     client's last data. `written`: time at which the monitor wrote the client's record. `lag`: in records. `page`:
@@ -109,7 +109,7 @@ class ModeVerdict(msgspec.Struct, omit_defaults=True):
 
     `since`: onset of the failure. `reason`: why the status is unknown. `detail`: the mode's measurements. `ruled_out`:
     innocent explanations that the data refutes. `not_ruled_out`: innocent explanations that are still possible, each
-    with the data that would settle it. `adjusted`: names of the general rules that changed the verdict of the mode.
+    with the data that would settle it. `adjusted`: names of rules that changed the verdict after the mode had judged.
     """
 
     mode: str
@@ -127,7 +127,7 @@ class ModeVerdict(msgspec.Struct, omit_defaults=True):
 
     @classmethod
     def from_verdict(cls, verdict: Verdict, client: Client) -> Self:
-        """Return the API's form of a verdict on a client."""
+        """Return a verdict of the monitor on `client` as a `ModeVerdict`."""
         fields, mode = verdict_json(verdict), modes().get(verdict.mode)
         fields["since"] = _onset(verdict)
         fields["evidence"] = msgspec.convert(fields.get("evidence", []), list[EvidenceItem])
@@ -192,7 +192,7 @@ class IncidentChange(msgspec.Struct):
 
 
 class IncidentList(msgspec.Struct):
-    """Open failures, the worst clients first, and changes of status since the exporter started, the newest first.
+    """Open failures (the worst clients first), and changes of status since the exporter's start (the newest first).
 
     Each list has at most as many entries as the parameter `limit`. `open_total`: number of all open failures.
     """
@@ -247,14 +247,14 @@ class Parameter(NamedTuple):
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _LIMIT = Parameter({"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": PAGE}, "maximum number of entries")
-_FILTERS = {name: Parameter(_TEXT, f"only clients with this {name}, as on the status page") for name in FIELDS}
+_FILTERS = {name: Parameter(_TEXT, f"only clients with this {name}") for name in FIELDS}
 _LISTING = {
     **_FILTERS,
     "q": Parameter(_TEXT, "only clients with this text in their service, instance, client id or group"),
     "unhealthy": Parameter(
         {"type": "boolean"}, "true: only clients with a suspected or confirmed failure, and groups that lag"
     ),
-    "since": Parameter({"type": "integer"}, "only clients with a record written at that time or later, epoch ms"),
+    "since": Parameter({"type": "integer"}, "epoch ms: only clients with a record written at this time or later"),
     "fields": Parameter(_TEXT, "names of fields, comma separated: each client has only these fields and its key"),
     "page": Parameter({"type": "integer", "minimum": 1, "default": 1}, "number of the page, from 1"),
     "limit": _LIMIT,
@@ -278,7 +278,7 @@ class Api:
                 return _answer(Problem(f"there is no {request.path}; see {PREFIX}openapi.json"), HTTPStatus.NOT_FOUND)
             if unknown:
                 raise ValueError(
-                    f"unknown parameters: {', '.join(unknown)}; known are {', '.join(route.parameters) or 'none'}"
+                    f"unknown parameters: {', '.join(unknown)}; known ones: {', '.join(route.parameters) or 'none'}"
                 )
             answer = route.answer(self, key, request.query)
         except ValueError as error:
@@ -305,7 +305,7 @@ class Api:
             return answer
         if unknown := sorted({*chosen} - {*ClientSummary.__struct_fields__}):
             known = ", ".join(ClientSummary.__struct_fields__)
-            raise ValueError(f"fields: unknown {', '.join(unknown)}; known are {known}")
+            raise ValueError(f"fields: unknown {', '.join(unknown)}; known fields: {known}")
         short = [{name: getattr(one, name) for name in ("key", *chosen)} for one in shown]
         return {**msgspec.structs.asdict(answer), "clients": short}
 
@@ -349,7 +349,7 @@ class Api:
 class Route(NamedTuple):
     """A path of the API. `says`: the path's description. `answer`: the function that answers.
 
-    `answers`: type of the answer, None for the OpenAPI document.
+    `answers`: the type that `answer` returns; None if `answer` returns the OpenAPI document.
     """
 
     says: str

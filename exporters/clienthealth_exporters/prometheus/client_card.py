@@ -31,7 +31,7 @@ MAX_PARTITIONS = 25
 
 @dataclass(frozen=True)
 class View:
-    """What an HTML page needs besides the clients' states. Times are epoch seconds.
+    """The data that HTML pages need in addition to the clients' states. Times are epoch seconds.
 
     trouble   why records may be missing, else None
     newest    time of the newest data of any client; None before the first record
@@ -110,7 +110,7 @@ def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
 
 
 def what_is_wrong(record: HealthRecord) -> str:
-    """Return the titles and causes of the record's failures; for a consumer group without failures, its lag state."""
+    """Return the failures' titles and causes. Without failures, return a group's lag state, or '' for a client."""
     titles = []
     for verdict in record.verdicts:
         if verdict.unhealthy:
@@ -139,7 +139,7 @@ def others(record: HealthRecord) -> tuple[list[str], list[str]]:
 
 
 def runbook_url(settings: Settings, name: str) -> str:
-    """Return the address of a mode's runbook: below `[links] runbooks` if that is set, else on this server."""
+    """Return the URL of a mode's runbook: under the URL in `[links] runbooks` if that is set, else on this server."""
     return f"{runbooks(settings.links, status_page='.')}/{quote(name)}"
 
 
@@ -178,11 +178,11 @@ def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]
 
 @dataclass(frozen=True)
 class Measurement:
-    """A measurement of a client, in words.
+    """A measurement of a client, as text for a page.
 
     value    the measured value; None if it is unknown, or if the measurement does not apply
-    note     a further measurement in words, such as the maximum
-    ratio    the used share (0 to 1) of the buffer or queue; None without a limit
+    note     a further measurement as text, such as the maximum
+    ratio    the used share (0 to 1) of a buffer or queue; None if unknown, and for other measurements
     applies  False if this kind of client does not have the measurement
     """
 
@@ -201,7 +201,7 @@ class Measurement:
 def measurements(record: HealthRecord) -> list[Measurement]:
     """Return the four measurements (buffer, callback, topic queue, lag), always in this order."""
     kind = record.client.kind
-    # Only librdkafka's producers report a queue per topic.
+    # Of all producers, only librdkafka's report a queue for each topic.
     queues = any(row.get("used_ratio") is not None for row in record.rows("queues"))
     readers: tuple[tuple[str, bool, Callable[[str, HealthRecord], Measurement]], ...] = (
         ("Buffer", kind == "producer", _buffer),

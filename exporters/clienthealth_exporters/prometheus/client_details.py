@@ -1,4 +1,4 @@
-"""Prepare what only a client's own page shows: plots of the last hour, incidents, thread dumps, options, evidence."""
+"""Prepare the data of a client's own page: plots of the last hour, incidents, thread dumps, options, evidence."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
 
 
 def _measured(record: HealthRecord) -> dict[str, str]:
-    """Return the measurements that `lint` compares with the client's options. Each name begins with MEASURED."""
+    """Return {MEASURED + name: text} of the measurements that `lint` compares with the client's options."""
     figures = {"buffer_used_ratio": record.value("buffer_used_ratio", "last")}
     figures["waiting_threads"] = record.value("buffer", "waiting_threads")
     idle, rate = record.value("poll_idle_ratio"), record.value("records_consumed_rate")

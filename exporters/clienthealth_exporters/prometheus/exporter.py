@@ -162,7 +162,7 @@ class Exporter:
             yield from self._rendered(services.samples(states))
             cluster = self.settings.prometheus.cluster_name
             yield from self._rendered(services.owners_of(states, self._owners.current(), cluster))
-        # All lines have been made, so `lacking` is complete.
+        # The lines of all clients have been made, so `lacking` now counts all series that were left out.
         self._dropped.update(lacking)
         left_out = Counter({EVERYBODY: self.states.left_out}) if self.states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]

@@ -32,11 +32,11 @@ for _position, _family in enumerate(FAMILIES):
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The lines of one record on the page /metrics, in parts.
+    """The lines of one health record on the page /metrics, split into parts.
 
     A line such as `kafka_client_up{service="orders",…} 1` has three parts: the metric's name with `{`, the labels of
     the metric's scope, and the rest. `client`, `group` and `partition` contain the labels for metrics of these three
-    scopes. `ends`: for each metric of FAMILIES, one text with the third parts of all its lines.
+    scopes. `ends` has one text for each metric of FAMILIES: the rests of all lines of the metric, joined.
     """
 
     client: str
@@ -48,9 +48,9 @@ class Lines:
 class Shown(NamedTuple):
     """A health record's lines for the page /metrics. Flags say which of these lines the page contains.
 
-    group     True if the page contains the record's metrics of its consumer group (scope "group")
-    whole     True if the page contains the record's metrics that do not decide failure modes
-    evidence  True if the page contains the record's metrics that decide failure modes (`Family.evidence`)
+    group     True if the page contains the record's metrics about a consumer group (scope "group")
+    whole     True if the page contains the record's ordinary metrics (`Family.evidence` is False)
+    evidence  True if the page contains the record's metrics that decide failure modes (`Family.evidence` is True)
     """
 
     lines: Lines
@@ -185,7 +185,7 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return one text with the end of each sample's line: the labels `names` and the value."""
+    """Return the third parts (see `Lines`) of the samples' lines as one text: the labels `names`, `}` and the value."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

@@ -63,7 +63,7 @@ class Filters:
 
 
 def facets(states: Iterable[State], settings: Settings, owners: Owners) -> Facets:
-    """Return for each field how many clients have each of its values."""
+    """Return {field: {value: number of clients with this value}}."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in FIELDS}
     for state in states:
         for name, counter in counts.items():

@@ -34,7 +34,7 @@ CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
 @dataclass
 class HealthTopic:
-    """The reader of the topic `client-health`. Without a consumer group, several exporters can each read everything.
+    """The reader of `client-health`. It uses no consumer group, so each of several exporters reads the whole topic.
 
     put      called with (key, value, timestamp in ms) for every record
     connect  makes the consumer

@@ -19,7 +19,7 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: Maps each plotted measurement to its index in `State.largest`; None for the value of `State.lag`.
+#: Maps each plotted measurement to its index in `State.largest`. None: the value is in `State.lag` instead.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
 #: POINTS: maximum number of samples per client. MAX_CLIENTS: maximum number of clients with samples.

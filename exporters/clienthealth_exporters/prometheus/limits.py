@@ -45,11 +45,11 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Burn:
-    """A burn-rate alert, which fires if the error budget burns faster than `factor` in both `long` and `short`.
+    """A burn-rate alert. It fires if the error budget burns too fast in each of two time windows.
 
-    `long`, `short`: lengths of time windows that end now. `factor`: at 1, the error budget lasts exactly for the SLO's
-    period. `hold`: how long the factor must be exceeded before the alert fires. `pages`: False if the alert opens a
-    ticket.
+    `long`, `short`: lengths of the two windows, which end now. `factor`: the highest allowed speed of burning; at speed
+    1, the error budget lasts exactly for the SLO's period. `hold`: how long the speed must exceed `factor` before the
+    alert fires. `pages`: False if the alert opens a ticket.
     """
 
     long: str

@@ -16,8 +16,8 @@ from clienthealth.model.tables import table
 #: A sample: (values of the metric's extra labels, value).
 Sample = tuple[tuple[str, ...], float]
 CLIENT = ("service", "host", "instance", "client_id")
-#: Maximum number of healthy clients per service and kind that have the metrics with `Family.evidence`. They serve for
-#: comparison with failing clients.
+#: Maximum number of healthy clients, per service and kind, that have the metrics for which `Family.evidence` is True.
+#: These clients serve for comparison with failing clients.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
@@ -39,7 +39,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
                extra label
     nonzero    True if a series exists only while the value is not 0
     lag        key of the value in a row of the indicator `lag`, which has one row per partition
-    reads      key of the table READS: its function computes the samples from a record
+    reads      key in the table READS of the function that computes the samples from a record
     onset      id of a failure mode. While the client has this failure, the value is at least the time (s) since
                the onset
     detail     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`

@@ -21,7 +21,7 @@ WORST = [family for family in ALL_FAMILIES if family.largest]
 
 
 def standing(record: HealthRecord) -> str:
-    """Return the state (in STANDINGS) in which a client is counted.
+    """Return the state (one of STANDINGS) as which a client counts in its service's metrics.
 
     A consumer group counts as `unknown`, because groups that count as `ok` would lower the share of failing clients.
     """

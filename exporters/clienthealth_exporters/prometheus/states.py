@@ -36,7 +36,8 @@ LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
 #: A client's state becomes unknown after at least this time (s) without a record about the client.
 SILENT_SECONDS = 180
 COMPLAINT_SECONDS = 60
-#: If `max_clients` clients are kept, a search every ROOM_SECONDS chooses at most _ROOM_SHARE of them for eviction.
+#: If the exporter has `max_clients` clients and a new one comes, it searches for clients to evict. It searches at most
+#: every ROOM_SECONDS. A search chooses at most the share _ROOM_SHARE of all clients.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 
@@ -124,13 +125,14 @@ _ELSEWHERE = msgspec.json.Decoder(_Elsewhere)
 class States:
     """The newest record per key of `client-health`. Thread-safe: the topic's reader writes, the web server reads.
 
-    A new record replaces its client's known record depending on their windows (the time spans that they judge):
+    Each record judges a window (time span). The windows decide whether a new record replaces the client's old record:
 
-    - If the new record says that the client has gone, the new window must not end before the known window begins.
-    - If only the known record says so, the new window must end more than `window_seconds` - `min_gap_seconds` later.
-    - Otherwise the new window must not end earlier.
+    - If the new record says that the client has gone, its window must not end before the old record's window begins.
+    - If only the old record says that the client has gone, the new record's window must end later than the old one's,
+      by more than `window_seconds` - `min_gap_seconds`.
+    - In all other cases, the new record's window must not end before the old record's window ends.
 
-    A client is dropped `ttl_seconds` after its last record. This time counts only while other records arrive.
+    A client is dropped `ttl_seconds` after its last record. While no records arrive at all, no client is dropped.
     `left_out`: number of records that were dropped because of the setting `max_clients`.
 
     Raises SettingsError if a label in the settings has an invalid name.
@@ -245,10 +247,7 @@ class States:
         return ordered
 
     def recalled(self, names: Names) -> State | None:
-        """Return the last known state of a client that was dropped, or that another exporter serves.
-
-        Return None if no record of the client is kept.
-        """
+        """Return the last state of a client that was dropped, or that another exporter serves; None if unknown."""
         if (known := self._recall.get(names)) is None:
             return None
         key, raw, written = known
@@ -302,7 +301,7 @@ class States:
                 break
             self._spare.pop()
             if not self._spare:
-                # All clients that the last search chose for eviction are evicted, so allow a new search at once.
+                # No client is left of those that the last search chose for eviction, so allow a new search at once.
                 self._looked = -inf
             if other is not None:
                 self._forgotten(self._states.pop(key))
@@ -311,7 +310,7 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Keep, of clients that another exporter serves, the records of failing clients and the names of groups."""
+        """Process another exporter's record: keep it if the client fails; keep a consumer group's name."""
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
