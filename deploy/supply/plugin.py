@@ -23,7 +23,7 @@ from deploy.demo import jars
 from deploy.helm.build import project
 
 SOURCES = "deploy/broker-plugin"
-#: The plugin is compiled for Java RELEASE, because brokers 3.7 to 3.9 run on Java 11.
+#: The plugin is compiled for the Java version RELEASE, because brokers 3.7 to 3.9 run on Java 11.
 RELEASE, COMPILED_WITH = "11", "clients-4.4"
 #: The time of all files in the jar. A fixed time makes the same sources give the same bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -97,8 +97,8 @@ class GroupsReading:
     ts_ms              time (epoch ms) just after the committed offsets were read
     names              names of all existing groups that the settings do not leave out
     groups             the groups that were due to be read, and could be read
-    failed_groups      the reason for each group that could not be read
-    failed_partitions  the reason for each partition with an unknown end offset
+    failed_groups      maps each group that could not be read to the reason
+    failed_partitions  maps each partition with an unknown end offset to the reason
     left_out           number of groups that the settings `[groups] include` and `exclude` leave out
     """
 

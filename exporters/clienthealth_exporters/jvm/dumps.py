@@ -1,7 +1,7 @@
 """Thread dumps of JVMs: the reasons to take a dump, when to take it, and the log record that contains it.
 
-A reason is *weak* if it can also hold for an idle client, otherwise *strong*. While a JVM has only weak reasons, at
-most three dumps are taken.
+A reason is *weak* if it can also hold for an idle client, otherwise it is *strong*. While a JVM has only weak reasons,
+at most three dumps are taken.
 """
 
 from __future__ import annotations

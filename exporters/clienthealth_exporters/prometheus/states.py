@@ -50,7 +50,7 @@ class State:
     written      when the monitor wrote the record
     seen         time of the client's last data
     urgency      rank in lists; the largest is at the top
-    standing     the state (of `services.STANDINGS`) in which the client is counted for its service
+    standing     the state (one of `services.STANDINGS`) as which the client counts in its service's metrics
     statuses     (mode, status) of all verdicts that are not ok
     failures     (mode, status, cause) of the suspected and confirmed verdicts; cause '' if unknown
     largest      the client's value of each metric in `services.WORST`; None if unknown
@@ -263,7 +263,7 @@ class States:
     def shown(self, states: Sequence[State], most: int, dropped: MutableMapping[str, int]) -> list[Shown]:
         """Return the `Shown` of each state that has series on the page /metrics, in the order of `states`.
 
-        At most `most` clients and `most` groups have series. `dropped` counts the further clients and groups.
+        At most `most` clients and `most` groups have series. `dropped` counts those that this limit leaves out.
         """
         groups = {state.group for state in states if state.client.kind == "group"}
         groups |= {group for group, _ in list(self._elsewhere.values())}
