@@ -375,7 +375,8 @@ def test_what_is_asked_for_next_suits_the_library_and_is_not_there_yet(library: 
     unknown = [(client, [Verdict("producer-callback-deadlock", "unknown", reason="x")])]
     assert asked in report(Diagnosis(unknown))
     dumps: dict[Source, list[DumpedThread]] = {Source("h:1/a", 0, 0): [], Source("h:1/b", 0, 0): []}
-    assert "log at INFO and its metrics" in " ".join(report(Diagnosis(unknown, (), dumps)).split())
+    text = " ".join(report(Diagnosis(unknown, (), dumps)).split())
+    assert "client's log (level INFO) and five minutes of its metrics" in text
     assert ("jcmd" in report(Diagnosis(unknown))) == (library == "java")
 
 

@@ -30,7 +30,7 @@ SPEAKERS |= {"nifi", "gobblin", "log4j", "atlas", "cruise-control"}
 SPEAKERS |= {"kafka-connect", "kafka-streams", "ksqldb", "parallel-consumer", "zio-kafka", "fs2-kafka"}
 SPEAKERS |= {"akka", "camel", "debezium", "spring-integration", "spring-cloud-stream", "axon", "reactor-kafka"}
 SPEAKERS |= {"karafka", "racecar", "fluentd", "rsyslog", "syslog-ng", "vector", "opentelemetry-collector"}
-SPEAKERS |= {"wolff", "lua-resty-kafka", "burrow", "kafka-net", "phpkafka"}
+SPEAKERS |= {"wolff", "lua-resty-kafka", "burrow", "kafka-net", "phpkafka", "poseidon", "apisix", "pmacct", "arroyo"}
 SPEAKERS |= {"watermill", "redpanda-connect", "jaeger", "kafka_ex", "platformatic", "quixstreams"}
 SPEAKERS |= {
     "masstransit",
