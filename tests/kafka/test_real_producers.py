@@ -157,7 +157,11 @@ def jvm(jar_set: str, folder: Path, servers: str, *options: str) -> Iterator[sub
 
 
 def has_sent(export: bytes) -> bool:
-    scopes = (scope for resource in json.loads(export)["resourceMetrics"] for scope in resource["scopeMetrics"])
+    try:
+        resources = json.loads(export)["resourceMetrics"]
+    except ValueError:  # Another thread of the JVM wrote amid this line. The agent exports again every second.
+        return False
+    scopes = (scope for resource in resources for scope in resource["scopeMetrics"])
     metrics = {metric["name"]: metric for scope in scopes for metric in scope["metrics"]}
     total = metrics.get("kafka.producer.record_send_total", {"sum": {"dataPoints": []}})
     return any(
