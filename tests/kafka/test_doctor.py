@@ -167,7 +167,7 @@ def test_what_the_newest_records_are_and_why_some_are_rejected(
         "To look closer: kafka-health formats --topic mixed-metrics"
     )
     read = texts(iter(findings), "topic mixed-metrics", "ok")
-    assert "Of the newest 4 records these can be read: 2 canonical." in read
+    assert "Of the newest 4 records, these can be read: 2 canonical." in read
     (framed,) = texts(iter(findings), "topic mixed-logs", "failed")
     assert "rejected as binary: framed with schema 7, but no schema registry is set" in framed
 

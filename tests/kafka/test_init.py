@@ -68,7 +68,7 @@ def test_it_shows_does_and_keeps(fresh: Broker, tmp_path: Path) -> None:
     again = init(*ours, "--yes")
     assert (again.returncode, again.stderr) == (0, "")
     assert "\nNothing is missing. Now start " in again.stdout
-    assert all(f"The topic {topic} is there.\n" in again.stdout for topic in TOPICS)
+    assert all(f"The topic {topic} exists.\n" in again.stdout for topic in TOPICS)
     assert "created" not in again.stdout
 
 

@@ -184,7 +184,7 @@ def test_rights_on_groups_that_are_missing_are_named(cluster: SecureBroker, sett
     assert any(f.about == "groups" and "sees no consumer group" in f.text for f in findings)
     assert [f.text for f in findings if f.about == "pushes"] == [
         "This user may not see which metrics brokers request from clients (ClusterAuthorizationFailedError); "
-        "to have these requests checked, grant DescribeConfigs: kafka-acls.sh --operation DescribeConfigs --cluster."
+        "to check these requests, grant DescribeConfigs: kafka-acls.sh --operation DescribeConfigs --cluster."
     ]
     client = admin(replace(settings, kafka=replace(settings.kafka, options=narrow)))
     with closing(client), pytest.raises(ServiceError, match="Authorization"):

@@ -182,11 +182,11 @@ def test_new_topics_have_three_copies_or_as_many_as_there_are_brokers(
     ("copies", "brokers", "in_sync", "risk"),
     [
         (1, 1, 1, ""),
-        (1, 2, 1, "replication factor 1 beside several brokers: "),
+        (1, 2, 1, "replication factor 1 although there are several brokers: "),
         (2, 2, 1, ""),
-        (2, 3, 2, "min.insync.replicas 2 of 2 copies: "),
+        (2, 3, 2, "min.insync.replicas 2, but only 2 replica(s): "),
         (3, 3, 2, ""),
-        (1, 1, 2, "min.insync.replicas 2 of 1 copies: "),
+        (1, 1, 2, "min.insync.replicas 2, but only 1 replica(s): "),
     ],
 )
 def test_a_topic_that_one_broker_takes_down_with_it_is_named(

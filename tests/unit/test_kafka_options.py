@@ -91,7 +91,7 @@ def test_options_are_checked_before_a_connection_is_tried() -> None:
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
 CHOICE = "must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; all programs refuse it"
 MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM, GSSAPI"
-BUT = "every program but the monitor refuses it"
+BUT = "every program except the monitor refuses it"
 TOKENS = {
     "security.protocol": "SASL_SSL",
     "sasl.mechanism": "OAUTHBEARER",

@@ -132,7 +132,7 @@ def test_a_registry_that_is_away_or_refuses_fails_what_is_read_instead_of_losing
     with pytest.raises(ServiceError, match=r"does not answer: .*; the records that need a schema are read again later"):
         metrics(framed(7), away)
     registry.password, registry.schemas["/schemas/ids/7"] = "rosebud", {"schema": json.dumps(AVRO)}
-    with pytest.raises(ServiceError, match=r"refuses: HTTP 401 .*\[registry\] user"):
+    with pytest.raises(ServiceError, match=r"refuses the request: HTTP 401 .*\[registry\] user"):
         metrics(framed(7), settings)
     (tmp_path / "password").write_text("rosebud\n")
     named = replace(settings.registry, user="reader", password_file=str(tmp_path / "password"))

@@ -2,8 +2,8 @@
 
 For a client that still reports, `LiveMode.recovered` decides. If the client stopped reporting, its incident stays open
 until the client's end is proved (`ends.has_ended`). Without a proof, the incident closes `[absence] shown_seconds`
-after the client's last data. In two cases the incident stays open until the process stops logging. Either the client
-never reported, or its failure makes the process log all the time (`logs_on`).
+after the client's last data. If the client never reported metrics, or if its failure makes the process log all the time
+(`logs_on`), the incident stays open until the process has not logged for GONE_MS.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from clienthealth.monitor.adjust import explains
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.incidents import Change, Incidents, Transition
 
-#: If `recovered` returns False, a failure is over when no window has shown it or a symptom for this time (ms).
+#: If `recovered` returns False, a failure is over after this time (ms) in which windows show neither it nor a symptom.
 NO_SYMPTOM_MS = 600_000
-#: If `recovered` returns True, a failure is over when no window has shown it for this time (ms).
+#: If `recovered` returns True, a failure is over after this time (ms) in which no window shows it.
 CALM_MS = 60_000
-#: A process counts as gone after this time (ms) without data, if its client never reported. The same holds if the
-#: failure makes the process log all the time (`logs_on`).
+#: A process counts as gone after this time (ms) without data. This holds only for processes with a client that never
+#: reported metrics, or with a failure that makes the process log all the time (`logs_on`).
 GONE_MS = 180_000
 
 
@@ -37,8 +37,8 @@ def is_over(
 ) -> Callable[[str], bool]:
     """Return a function that takes the id of a mode, and returns True if the client's incident of this mode is over.
 
-    `window`: returns the client's newest window, which ends at `end_ms`. `in_force`: modes with the thresholds in
-    force.
+    `window`: returns the client's newest window, which ends at `end_ms`. `in_force`: all failure modes by id,
+    with the thresholds of the settings.
     """
 
     def over(mode_id: str) -> bool:
@@ -82,8 +82,8 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 def expired(bucket: Bucket, ended: Set[str]) -> list[Transition]:
     """Close the open incidents of clients that are gone, and return the changes.
 
-    A closed incident ends at the time of the last data of its client or process (`OpenIncident.heard_ms`). `ended`:
-    keys of clients with a proved end.
+    If the time of the last data from the client or its process is known (`OpenIncident.heard_ms`), the incident ends
+    at this time. `ended`: keys of clients with a proved end.
     """
     state, shown_ms = bucket.state, 1000 * bucket.settings.absence.shown_seconds
     living = cache(lambda: {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients})

@@ -1,9 +1,9 @@
 """Merge two entries of the state that describe the same client under two instance names.
 
-A client has two names if a metrics agent was redeployed, or if log and metrics name different instances. The first
-entry stops reporting. An entry with the same client id and another instance begins to report on the same host. The
-counters of a new process begin at zero. So if the second entry's counters continue where the first entry's ended, both
-entries are one client. Then the first client has not ended, and failures under both instances are one failure.
+A client has two names if a metrics agent was redeployed, or if log and metrics name different instances. After a
+redeployment, the old entry gets no more samples, and a new entry with the same client id and host begins. The counters
+of a new process begin at zero. So if the new entry's counters continue where the old entry's ended, both entries are
+one client. This client has not ended, and its failures under both names are one failure.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from clienthealth.monitor.state import BucketState
 
 #: Only a client that has reported for less than this time (ms) can be the continuation of another client.
 NEW_MS = 120_000
-#: Limits for the gap between the old client's last sample and the new client's first. Counters may grow at most FASTER
-#: times as fast as before. The old client must have reported for at least LONGER times the gap's length.
+#: Between the old client's last sample and the new client's first, counters may grow at most FASTER times as fast as
+#: before. The old client must have reported for at least LONGER times the length of this gap.
 FASTER, LONGER = 3.0, 3.0
 
 
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
-    """Merge the old entry of a client that continues under another instance into its new entry.
+    """For each client that now reports under another instance, merge its old entry into its new entry.
 
     Return (`closed` without the old entries, keys of the clients in the old entries, changes of their incidents).
 
@@ -72,7 +72,7 @@ def assign(bucket: Bucket) -> list[Transition]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # Do not move incidents with metrics as evidence or about a client's end, because the client reports now.
+        # Move an incident only if all its evidence is from logs and dumps, and if it is not about a client's end.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:

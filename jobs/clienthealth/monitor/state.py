@@ -54,13 +54,13 @@ class Clients(Table):
 
     `values`: the newest known values of the metrics UNDELIVERED, which show a producer's undelivered records.
 
-    first, last  time of the client's first and newest sample (its own clock, epoch ms)
-    last_seen    time of the client's last data (epoch ms); if its clock is wrong, from neighbouring records
-    every        the client's reporting interval, ms
-    minute       start of the client's first minute that is not in the history yet (epoch ms)
-    config       position of the client's configuration in `configs`
-    published_ms time of the client's newest published sample (its own clock, epoch ms)
-    published    checksum of the content that was published last (see `client_verdicts`); 0 to publish it again
+    first, last   time of the client's first and newest sample (its own clock, epoch ms)
+    last_seen     time of the client's last data (epoch ms); if the client's clock is wrong, from other clients' records
+    every         the client's reporting interval, ms
+    minute        start of the client's first minute that is not in the history yet (epoch ms)
+    config        position of the client's configuration in `configs`
+    published_ms  time of the client's newest published sample (its own clock, epoch ms)
+    published     checksum of the content that was published last (see `client_verdicts`); 0 to publish it again
     """
 
     first: Ints
@@ -130,7 +130,7 @@ class Run(msgspec.Struct, array_like=True):
 
 
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
-    """Entries by key, each with a time (epoch ms). A key is a tuple; `Kept` describes the keys of each field.
+    """Entries by key, each with a time (epoch ms). A key is a tuple; `Kept` describes the keys of its `Memory` fields.
 
     `forget` (`monitor/step.py`) deletes old and excess entries.
     """
@@ -195,29 +195,29 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
 
 
 class Kept(msgspec.Struct, kw_only=True):
-    """The parts of a state that have one form in memory and on disk.
+    """The parts of a state that have the same form in memory and on disk.
 
-    idle_ms   how long (ms) no input has arrived; pauses of the monitor do not count
-    stepped_ms  time of this monitor's last step, by this machine's clock (epoch ms)
-    all_clients  the clients that report
-    waiting   log entries that wait for their process's metrics
-    waited_ms  how long (ms) `waiting` has had entries; pauses of the monitor do not count
+    idle_ms        how long (ms) no input has arrived; pauses of the monitor do not count
+    stepped_ms     time of this monitor's last step, by this machine's clock (epoch ms)
+    all_clients    the clients that report
+    waiting        log entries that wait for their process's metrics
+    waited_ms      how long (ms) `waiting` has had entries; pauses of the monitor do not count
 
     The following fields have the type `Memory`. Most keys begin with a process (service, host). A key in `groups` is
-    the group's `Client.home`, in `shared` a pair of times. In `ended` and `reported_once`, a key is a hash (see
-    `mark`).
+    the group's `Client.home`. A key in `shared` is a pair of times. In `ended` and `reported_once`, a key is a hash
+    (see `mark`).
 
-    groups    the consumer groups
-    has_log_data  processes of which any log line or thread dump was read
-    lifecycle by process and client id: the log events of the client's start and end. Each event has the instance
-              that the line names ("": none)
-    also_seen counts of log lines that show known issues, by process, instance, client id, kind and issue
-    gone      recently departed clients, so that lines of their processes are not assigned to their successors
-    former    clients that have an open incident but do not report: they stopped, or only log lines name them
-    over      recently closed incidents, kept until the history has a row for each minute in which they were open
-    shared    spans (from, to) in which no client at all sent data. `departures.py` does not count them as a
-              client's silence
-    ended     for each client or process that has ended: the newest time of its samples or logs
+    groups         the consumer groups
+    has_log_data   processes of which any log line or thread dump was read
+    lifecycle      log events of a client's start and end, by process and client id. Each event has the instance that
+                   the line names ("": none)
+    also_seen      counts of log lines that show known issues, by process, instance, client id, kind and issue
+    gone           recently departed clients, so that lines of their processes are not assigned to their successors
+    former         clients that have an open incident but do not report: they stopped, or only log lines name them
+    over           recently closed incidents, kept until the history has a row for each minute in which they were open
+    shared         spans (from, to) in which no client at all sent data. `departures.py` does not count them as a
+                   client's silence
+    ended          for each client or process that has ended: the newest time of its samples or logs
     reported_once  new clients that were not added at their first report, because of the limit `max_new_clients`
     """
 
@@ -259,7 +259,7 @@ class BucketState(Kept, kw_only=True):
 
     @property
     def by_process(self) -> tuple[Memory[Any, Any], ...]:
-        """The fields of type `Memory` with keys that begin with a process, or with the `Client.home` of a group."""
+        """The fields of type `Memory` in which each entry belongs to one process or to one consumer group."""
         return self.groups, self.has_log_data, self.lifecycle, self.also_seen, self.gone, self.former, self.over
 
     def end(self, names: Iterable[str], newest_ms: int) -> None:
@@ -289,7 +289,7 @@ class BucketState(Kept, kw_only=True):
 
 
 class _Saved(Kept, kw_only=True):
-    """A saved state. It names the metrics in its tables' columns, because other releases may have other metrics."""
+    """A saved state. It names the metric of each column in its tables: another release may have other metrics."""
 
     buckets: int
     vocabulary: dict[str, tuple[str, ...]]
@@ -335,7 +335,7 @@ def save(state: BucketState, buckets: int) -> bytearray:
 
 
 def _bytes(table: Table) -> bytes:
-    # A view of the table's bytes saves one copy of the table.
+    # A view of the table's bytes makes a copy of the table unnecessary.
     return cast(bytes, table.matrix().reshape(-1, order="F").view(np.uint8).data)
 
 
@@ -346,7 +346,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
     state was saved with another number of buckets.
     """
     if data[:3] != _MAGIC:
-        raise StateError("the checkpoint holds no state of this monitor; name another folder in [monitor] checkpoint")
+        raise StateError("the checkpoint holds no state of this monitor; set [monitor] checkpoint to another folder")
     if not OLDEST <= data[3] <= VERSION:
         raise StateError(
             f"the checkpoint has version {data[3]} of the state, but this program reads versions {OLDEST} to {VERSION}"
@@ -391,7 +391,7 @@ def _readings(saved: _Saved, form: int) -> Readings:
 
 
 def _named(values: Floats, before: Sequence[str], names: Sequence[str]) -> Floats:
-    """Return the columns `names` of a table with the columns `before`. Columns that the table lacks become NaN."""
+    """Return the columns `names` of the table `values`. `before`: its own columns. A missing column becomes NaN."""
     if before == names:
         return values[:, : len(names)]
     known = np.column_stack([values, np.full(len(values), np.nan)])

@@ -115,15 +115,15 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
     """Delete old or excess entries of the state's `Memory` fields.
 
-    `living`: processes that report or log. Returns how many clients lost their log lines on start and end because of
-    `[monitor] max_clients`.
+    `living`: processes that report or log. Returns the number of clients that exceeded `[monitor] max_clients`: the
+    log lines on their start and end were deleted.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
     # Keep log lines on a client's start and end for LIFECYCLE_MS (15 minutes). Keep them longer while its process
     # reports or logs.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
-    # Limit the issues per process: a program may have a separate client id in each thread.
+    # `also_seen` has entries for each client id. Limit them per process: each thread may have its own client id.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
     # Keep closed incidents for 15 minutes: then the history has the rows of all minutes in which they were open.
     state.over.evict(now_ms, 900_000)
@@ -131,8 +131,8 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
     # `shared` has spans in which no client sent data. Drop a span when every client has sent data after it.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
-    # Of the clients that `max_new_clients` excluded, remember the newest: REPORTED_ONCE clients in all buckets
-    # together.
+    # Of the clients that `max_new_clients` excluded, remember only the newest. All buckets together remember at most
+    # REPORTED_ONCE clients.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
     for key, client in [*state.former.items()]:

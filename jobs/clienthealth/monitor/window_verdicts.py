@@ -1,6 +1,6 @@
 """Judge windows: gates examine the windows of all clients, and judges examine the windows that a gate suspects.
 
-Windows with thread dumps, or with log lines that the failure mode reads, always go to the judge.
+Judges also examine windows with thread dumps, and windows with log lines that their failure mode reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: Number of newest half minutes that `Count.slots` keeps. No window reaches back farther.
+#: Number of newest half minutes that `Count.slots` keeps: 32 minutes. No window is longer.
 KEPT_SLOTS = 64
 Overrides = Mapping[str, Mapping[str, float]]
 NOTHING_MORE = Context()
@@ -35,9 +35,9 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 
 
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
-    """Return, for each window, whether a judge must examine it, and the reason for its verdict if not.
+    """Return (flags, reasons), with one value per window. A flag is True if a judge must examine the window.
 
-    The verdict is then `ok` if the reason is '', else `unknown`.
+    If a window's flag is False, its verdict is `ok` without a reason (''), and `unknown` with a reason.
     """
     repeated = repeats(w)
     reasons = np.where(repeated, REPEATS, mode.gate.reasons(w, mode.thresholds))
@@ -47,7 +47,7 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
     """Judge one window, and apply the adjustments of stage "window" (`adjust.py`) to the verdict.
 
-    `known`: what the adjustments use besides `mode` and `window`.
+    `known`: the context that the adjustments read. This function adds `mode` and `window` to it.
     """
     context = dataclasses.replace(known, mode=mode, window=window)
     (adjusted,) = adjust("window", [mode.judge(window, mode.thresholds)], context)
@@ -69,7 +69,7 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 
 
 def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
-    """Return verdicts on a client that sends no more samples, by the modes that can cause this (`LiveMode.silence`)."""
+    """Return verdicts on a client that stopped sending samples, from modes that can cause this (`LiveMode.silence`)."""
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))
         for mode in live_modes(window.client.kind, overrides)
@@ -136,7 +136,7 @@ def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterab
 def united(counts: Iterable[Count]) -> tuple[Count, ...]:
     """Merge counts of effects, such as lost records, from overlapping windows.
 
-    Each half minute keeps its greatest count.
+    Of the counts for the same half minute, only the greatest is kept.
     """
     whole: dict[tuple[str, str], Count] = {}
     for count in counts:
@@ -161,9 +161,9 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return the counts of an incident's verdict, with two more for each sum in `detail` that has no `Count`.
+    """Return the counts of an incident's verdict, and two new counts for each sum in `detail` that has no `Count` yet.
 
-    One is for logs, one for metrics. Their `settled` is the sum, and their `settled_ms` is `seen_ms`.
+    One new count has the kind "log", the other "metric". In both, `settled` is the sum and `settled_ms` is `seen_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
@@ -177,7 +177,7 @@ def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
 def evidence_of(facts: Iterable[Evidence], per_kind: int = 3) -> tuple[Evidence, ...]:
     """Return `facts` in order of time, without duplicates.
 
-    Each kind of evidence keeps at most `per_kind` facts: the oldest one, and the newest others.
+    If a kind of evidence has more than `per_kind` facts, only its oldest fact and its newest facts are returned.
     """
     unique = sorted({(e.kind, e.text): e for e in facts}.values(), key=lambda e: e.ts_ms)
     kept: list[Evidence] = []

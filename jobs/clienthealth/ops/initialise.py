@@ -24,7 +24,7 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: For each SASL mechanism: the options of the login module, and the field of Answers with each option's value.
+#: For each SASL mechanism: maps each option of the login module to the field of Answers that has its value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),
     "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},
@@ -36,15 +36,15 @@ STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 
 @dataclass(frozen=True)
 class Answers:
-    """The user's answers: how to connect to the cluster, its topics, where to keep state.
+    """The user's answers about the connection to the cluster, the topics, and the folder for the monitor's state.
 
     `repr` of the answers leaves out the passwords.
 
     servers                the brokers: host:port, comma separated
-    username, password     for SASL; with OAUTHBEARER the client's id and secret; with GSSAPI username is the principal
+    username, password     SASL: user and password; OAUTHBEARER: client id and secret; GSSAPI: principal and no password
     token_url, scope       OAUTHBEARER: URL that issues tokens (file:///… for a token in a file), scope of the tokens
     keytab                 GSSAPI: path of the keytab; '' for the ticket cache
-    ca_file, client_file   files with the brokers' CA and with the client's key and certificate (PEM or types in STORES)
+    ca_file, client_file   the brokers' CA; the client's key and certificate (each file is PEM or has a type in STORES)
     store_password         password of ca_file and client_file if their type is in STORES
     state                  folder or URL for checkpoints, history and reviews; '': the current folder
     """
@@ -110,8 +110,8 @@ class Answers:
             "review": {"out": there.review.out},
         }
         lines = [
-            "# Settings of Kafka Client Health. A setting that is missing here has its default:",
-            "# deploy/config.reference.toml has every setting with its reason.",
+            "# Settings of Kafka Client Health. A setting that is missing here has its default value.",
+            "# deploy/config.reference.toml lists every setting with its default value and the reason for it.",
         ]
         for section, values in sections.items():
             keys = {toml(name) if "." in name else name: toml(value) for name, value in values.items()}
@@ -152,7 +152,7 @@ def find_topics(settings: Settings, partitions: int, replicas: int | None) -> To
     except KafkaError as error:
         raise ServiceError(f"Kafka answered, then failed: {error_text(error)}") from error
     risks = {name: replication_risk(described[name], brokers) for name in present}
-    there = [f"The topic {name} is there{risk and f', with {risk}'}." for name, risk in risks.items()]
+    there = [f"The topic {name} exists{risk and f', but has {risk}'}." for name, risk in risks.items()]
     return Topics([topic for topic in ours if topic.name not in described], there, unread)
 
 

@@ -20,8 +20,9 @@ import org.apache.hadoop.fs.permission.FsPermission;
 import org.codehaus.janino.Compiler;
 
 /**
- * Hadoop's local files, with the same files and checksums on the disk. PySpark does not have Hadoop's native library.
- * Without this library, Hadoop starts `chmod` and `readlink` for each file. This class calls java.nio instead.
+ * A local file system for Hadoop that starts no programs. PySpark does not have Hadoop's native library. Without this
+ * library, Hadoop starts `chmod` and `readlink` for each file. This class calls java.nio instead. It writes the same
+ * files and checksums as Hadoop's own LocalFileSystem.
  */
 public final class LocalFiles extends LocalFileSystem {
     public LocalFiles() {
@@ -35,7 +36,7 @@ public final class LocalFiles extends LocalFileSystem {
         compiler.compile(new File[] {new File(arguments[0])});
     }
 
-    /** LocalFiles for Hadoop's `FileContext`, with which Spark writes checkpoints, and Delta writes its log. */
+    /** LocalFiles for Hadoop's `FileContext`. Spark's checkpoints and Delta's log are written through a FileContext. */
     public static final class Context extends ChecksumFs {
         public Context(URI uri, Configuration configuration) throws IOException, URISyntaxException {
             super(new Unchecked(uri, configuration));

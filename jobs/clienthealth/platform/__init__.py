@@ -1,1 +1,1 @@
-"""What all commands share: Kafka connections, a web server, jars and Java, schema registries, hiding of secrets."""
+"""Modules that several commands use: for Kafka connections, web pages, jars and Java, schema registries, secrets."""

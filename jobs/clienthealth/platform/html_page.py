@@ -22,13 +22,13 @@ from clienthealth.model.wording import by_reason
 SCRIPT_PATH = "/page.js"
 #: The x coordinates of a curve run from 0 (left edge of the plot) to _ACROSS (right edge).
 _ACROSS = 1000
-#: Beyond _LATE per cent of the width, a mark's name is on its left: a narrow plot has no room on the right.
+#: If a mark is beyond _LATE per cent of the width, its name is left of it: a narrow plot has no room on the right.
 _LATE = 88
 
 
 @cache
 def script() -> str:
-    """Return the JavaScript with which pages refresh themselves. Servers of such pages serve it under SCRIPT_PATH."""
+    """Return the JavaScript with which pages refresh themselves. A page's server must offer it at SCRIPT_PATH."""
     return (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
 
 
@@ -64,8 +64,8 @@ def rendered(package: str, template: str, **values: Any) -> str:
 
 
 def element(tag: str, *content: object, **attributes: object) -> Markup:
-    """Return an element of HTML or SVG. Content that is not Markup is escaped. `class_` becomes class, and `data_x`
-    becomes data-x.
+    """Return an element of HTML or SVG. Content that is not Markup is escaped. The keyword `class_` sets the
+    attribute `class`, and `data_x` sets `data-x`.
     """
     pairs = Markup("").join(
         Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), value)

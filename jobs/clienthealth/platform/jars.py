@@ -1,7 +1,7 @@
 """Find Java on this machine, and download jars from Maven Central with Ivy, which is part of PySpark.
 
-Each jar must have its SHA-256 in `jars.sha256`. A checksum from the same server would prove only that the download is
-complete. $KAFKA_HEALTH_MAVEN_URL names a mirror.
+Each jar must have its SHA-256 in `jars.sha256`. A checksum from the server of the jar would prove only that the
+download is complete. $KAFKA_HEALTH_MAVEN_URL names a mirror.
 
 python -m clienthealth.platform.jars [SET…]      downloads the named sets; without a name, all sets
 """
@@ -54,8 +54,8 @@ _HOW = f"install Java {OLDEST} (Debian: apt-get install openjdk-17-jdk-headless,
 class JarSet:
     """Modules to download, as `group:name:version`, with all their dependencies except `without` (`group:name`).
 
-    If `without` is `*:*`, no dependencies are downloaded, and a module may have a classifier:
-    `group:name:version[:classifier]`.
+    If `without` is `*:*`, no dependencies are downloaded. Only such modules may have a classifier
+    (`group:name:version:classifier`).
     """
 
     modules: Sequence[str]
@@ -63,7 +63,7 @@ class JarSet:
 
 
 SETS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, JarSet], "jars.toml")
-#: Maps each set to the file with the SHA-256 of each of its jars, in the format of `sha256sum`.
+#: Maps each set to a file in the format of `sha256sum` that has the SHA-256 of each jar in the set.
 PINNED = dict.fromkeys(SETS, Path(__file__).with_suffix(".sha256"))
 
 
@@ -133,7 +133,7 @@ def keep_archive(draft: Path, paths: str) -> None:
 def _made_with(paths: str) -> str:
     """Return a hash of Java, class path and PySpark's version: a class archive (AppCDS) is valid only for these."""
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
-    # Skip missing files: on macOS, /usr/bin/java is a launcher, which has no file lib/modules.
+    # Skip lib/modules if it is missing: on macOS, /usr/bin/java is a launcher outside the folder of the JDK.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]
     stamps.append(importlib.metadata.version("pyspark"))
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]
@@ -146,7 +146,7 @@ def start_archiver() -> object:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """Return a new temporary folder. It is on the cache's file system, so a rename can move its files there."""
+    """Return a new temporary folder on the cache's file system, so that a rename can move its files into the cache."""
     return tempfile.TemporaryDirectory(dir=cache())
 
 
@@ -174,7 +174,7 @@ def refuse_other(name: str, paths: Sequence[Path]) -> None:
 
 
 def cache() -> Path:
-    """Return the folder for downloads: $KAFKA_HEALTH_CACHE, else the checkout's `.cache`, else one in `~/.cache`."""
+    """Return the folder for downloads: $KAFKA_HEALTH_CACHE, else the checkout's `.cache`, else a folder in ~/.cache."""
     if chosen := os.environ.get("KAFKA_HEALTH_CACHE"):
         return Path(chosen).expanduser().resolve()
     try:

@@ -31,7 +31,7 @@ _Client = TypeVar("_Client")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-#: After these errors the caller needs a new client: kafka-python looks up a coordinator only once.
+#: After these errors the caller needs a new client, because a kafka-python client looks up a coordinator only once.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
 #: While a partition of this topic has no leader, brokers do not list the groups that this partition holds.
@@ -186,13 +186,13 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
             why = _reason(failures) or str(error)
             # Users may have forgotten to name their settings file.
             default = settings.kafka.bootstrap_servers == KafkaSettings().bootstrap_servers
-            hint = "; if your settings name another address, give them with --config" if default else ""
+            hint = "; if your settings name another address, give the settings file with --config" if default else ""
             raise ServiceError(f"Kafka at {settings.kafka.bootstrap_servers}: {why}{hint}") from error
 
 
 @contextmanager
 def _attempts() -> Iterator[list[str]]:
-    """Yield a list that collects the reasons of failed connections, because kafka-python only logs them."""
+    """Yield a list, and add to it the reason of each failed connection, which kafka-python only logs."""
     failures: list[str] = []
     log = logging.getLogger("kafka.net.manager")
 

@@ -124,7 +124,7 @@ def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def jvm_flags(options: Mapping[str, str]) -> str:
-    """Return a blank, followed by the JVM flag that allows the token endpoint's address; '' without a token endpoint.
+    """Return a blank and the JVM flag that permits requests to the token endpoint; '' without a token endpoint.
 
     Kafka's Java client requests tokens only from the addresses that this flag lists.
     """
@@ -234,7 +234,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
 
 
 def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
-    """Return a key store as PEM. As in Java, a JKS store may have the configured type PKCS12, and vice versa."""
+    """Return a key store as PEM. As in Java, a JKS store may be configured as PKCS12, and a PKCS12 store as JKS."""
     data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
     if kind == "PEM":
         return data
@@ -269,12 +269,12 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
         }
 
     def token(self) -> str:
-        """Return a valid token, or raise ServiceError, after which kafka-python retries the connection."""
+        """Return a valid token. Raises ServiceError if there is none; kafka-python then retries the connection."""
         with self._lock:
             if time.time() >= self._until:
                 try:
                     self._token, self._until = self._fetch()
-                except Exception as error:  # Amazon's libraries raise many types of exceptions.
+                except Exception as error:  # Catch all, because Amazon's libraries raise many types.
                     why = redacted(f"{type(error).__name__}: {error}")
                     raise ServiceError(f"no token: {why}") from error
             return self._token
@@ -284,13 +284,13 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
-    """Return (token, epoch second of its renewal). A token in a file gets 0, so that the file is read at each login."""
+    """Return (token, epoch second of its renewal). The second is 0 for a token in a file: each login reads the file."""
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})
     login = basic_auth(jaas["clientId"], jaas["clientSecret"])
     request = urllib.request.Request(url, urllib.parse.urlencode(asked).encode(), login)
-    # The CA certificates for the token endpoint are options of the login module, as in Java.
+    # As in Java, the login module's options (`jaas`) include the TLS options for the token endpoint.
     context = _tls(jaas).get("ssl_context") or ssl.create_default_context(cafile=_tls(jaas).get("ssl_cafile"))
     with urllib.request.urlopen(request, timeout=10, context=context) as response:
         answer = json.load(response)

@@ -138,8 +138,8 @@ class _Client:
                 why = f"HTTP {error.code} {error.reason}"
                 if error.code in _REFUSED:
                     raise ServiceError(
-                        f"the schema registry {self._settings.url} refuses: {why}; check [registry] user, "
-                        "password_file, cert_file"
+                        f"the schema registry {self._settings.url} refuses the request: {why}; check [registry] "
+                        "user, password_file, cert_file"
                     ) from None
             except (OSError, ValueError) as error:
                 why = str(getattr(error, "reason", error))
@@ -157,7 +157,7 @@ _clients = cache(_Client)
 
 
 def _plain(schema: Any) -> Any:
-    """Return the schema without logical types, for which fastavro would return dates and decimals."""
+    """Return the schema without logical types. With logical types, fastavro would return dates and decimals."""
     if isinstance(schema, dict):
         return {name: _plain(value) for name, value in schema.items() if name != "logicalType"}
     return [_plain(one) for one in schema] if isinstance(schema, list) else schema

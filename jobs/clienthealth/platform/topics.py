@@ -63,13 +63,13 @@ def replication_risk(described: Mapping[str, Any], brokers: int, in_sync: int = 
     copies = min((len(row["replica_nodes"]) for row in described["partitions"]), default=brokers)
     if copies == 1 < brokers:
         return (
-            "replication factor 1 beside several brokers: while a broker is down, its partitions cannot be read or "
-            f"written. Raise the factor to {usual_replicas(brokers)} with kafka-reassign-partitions.sh"
+            "replication factor 1 although there are several brokers: while a broker is down, its partitions cannot be "
+            f"read or written. Raise the factor to {usual_replicas(brokers)} with kafka-reassign-partitions.sh"
         )
     if 1 < in_sync >= copies:
         return (
-            f"min.insync.replicas {in_sync} of {copies} copies: while one broker is down, nothing can be written. "
-            f"Set min.insync.replicas to {max(1, copies - 1)}"
+            f"min.insync.replicas {in_sync}, but only {copies} replica(s): while one broker is down, nothing can be "
+            f"written. Set min.insync.replicas to {max(1, copies - 1)}"
         )
     return ""
 
@@ -96,5 +96,5 @@ def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
 
 
 def _in_sync(replicas: int) -> Mapping[str, str]:
-    """Return the option that lets writes succeed while one broker is down; {} if `replicas` is 1 or -1."""
+    """Return a min.insync.replicas that permits writes while one broker is down; {} if `replicas` is 1 or -1."""
     return {"min.insync.replicas": str(replicas - 1)} if replicas > 1 else {}

@@ -89,7 +89,7 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
     Only the module of command `name` is imported, and only the options of this command are added.
     """
     parser = argparse.ArgumentParser(
-        prog="kafka-health", description="Watches Kafka clients, judges their failure modes with evidence."
+        prog="kafka-health", description="Watches Kafka clients, and reports their failures with evidence."
     )
     parser.add_argument("--version", action="version", version=f"kafka-health {version('kafka-client-health')}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_OfCommand)

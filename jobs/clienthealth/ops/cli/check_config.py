@@ -37,7 +37,7 @@ def _connect_options(options: Mapping[str, str], where: str = "") -> None:
     from clienthealth.platform.logins import java_options, python_options
 
     refused: dict[str, list[str]] = {}
-    for program, read in (("the monitor", java_options), ("every program but the monitor", python_options)):
+    for program, read in (("the monitor", java_options), ("every program except the monitor", python_options)):
         try:
             read(options)
         except SettingsError as error:

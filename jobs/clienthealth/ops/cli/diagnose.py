@@ -99,7 +99,7 @@ def _processes(args: argparse.Namespace, settings: Settings) -> int:
     ended = ended_instances(processes)
     diagnosis = Diagnosis(session.clients(frozenset(ended)), dumps=session.dumps)
     for fault in session.faults:
-        sys.stderr.write(f"could not be judged: {fault}\n")
+        sys.stderr.write(f"some data or clients could not be judged: {fault}\n")
     if args.json:
         for line in json_lines(diagnosis, session.ended_processes(ended)):
             print(line)

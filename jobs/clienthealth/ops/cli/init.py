@@ -114,8 +114,8 @@ def _answers(args: argparse.Namespace) -> Answers:
     if protocol.startswith("SASL_"):
         login["mechanism"] = ask(args.sasl_mechanism, "SASL mechanism", "SCRAM-SHA-512", tuple(LOGINS))
         if login["mechanism"] == "OAUTHBEARER":
-            login["token_url"] = ask(args.token_url, "Endpoint that issues tokens, or file:///… of a token")
-        # A token in a file needs no further options.
+            login["token_url"] = ask(args.token_url, "URL that issues tokens, or file:///… for a token in a file")
+        # If the token is in a file, do not ask for a client id, a secret or a scope.
         ask = partial(_ask, asks and not login.get("token_url", "").startswith("file:"))
         for name, answer in PARTS[login["mechanism"]].items():
             secret = answer == "password"
@@ -143,7 +143,7 @@ def _ask(
     choices: Sequence[str] = (),
     read: Callable[[str], str] = input,
 ) -> str:
-    """Return `given`, else the user's answer to the question `what`, else the default. `asks`: whether to ask."""
+    """Return `given`, else the user's answer to the question `what`, else the default. `asks`: True to ask the user."""
     shown = f" ({', '.join(choices)})" if choices else ""
     while not given and asks:
         given = read(f"{what}{shown}{f' [{default}]' if default else ''}: ").strip() or default

@@ -54,7 +54,7 @@ Ask = Callable[[str], Any]
 
 
 def asker(url: str, user: str, password: str = "") -> Ask:
-    """Return a function that reads the JSON document at a path below /api/v1/ of the exporter at `url`.
+    """Return a function that reads a JSON document from the exporter at `url`, given its path below /api/v1/.
 
     The function raises ValueError on failure. `user`: '' for no login.
     """
@@ -68,7 +68,7 @@ def asker(url: str, user: str, password: str = "") -> Ask:
         except urllib.error.HTTPError as error:
             with error:
                 why = error.read(500).decode(errors="replace")
-            raise ValueError(f"the exporter refuses: {error.code} {why}") from None
+            raise ValueError(f"the exporter refuses the request: {error.code} {why}") from None
         except (OSError, ValueError) as error:
             raise ValueError(f"the exporter at {url} does not answer: {error}") from None
 
@@ -119,7 +119,7 @@ class Tools:
         return answer(self._ask(f"clients?{urlencode({name: value for name, value in asked.items() if value})}"))
 
     def client(self, key: str) -> str:
-        """Show one client: options, verdicts, evidence with topic, partition and offset, and explanations ruled out.
+        """Show one client: options, verdicts, evidence (with topic, partition and offset), and what was ruled out.
 
         key: as unhealthy_clients returns it (service|instance|client_id).
         """
@@ -164,7 +164,7 @@ class Tools:
         folder = Path(self._settings.review.out)
         pages = sorted(folder.glob("*/review.md"), key=lambda page: page.stat().st_mtime) if folder.is_dir() else []
         if not pages:
-            raise ValueError("there is no review in the folder of [review] out; 'kafka-health review' makes one")
+            raise ValueError("there is no review in the folder set by [review] out; 'kafka-health review' makes one")
         return answer({"review": pages[-1].parent.name, "text": pages[-1].read_text("utf-8")}, MAX_ANSWER - MAX_TEXT)
 
 

@@ -67,7 +67,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
     except BlockingIOError as error:
         raise StateError(ANOTHER.format(checkpoint=checkpoint)) from error
     except OSError as error:
-        # Go on without the lock. The streaming job will fail at this folder, too, and its error says what to do.
+        # Go on without the lock. The streaming job cannot use this folder either, and its error says what to do.
         print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
     try:
         yield

@@ -52,7 +52,7 @@ def run_review(args: argparse.Namespace) -> int:
             print(sentence if len(reviews) == 1 else f"{question} {sentence}")
         for one in reviews:
             for what, why in one.not_computed:
-                print(f"not computed{f' of {one.cluster}' if one.cluster else ''}: {what}: {why}", file=sys.stderr)
+                print(f"{what}{f' ({one.cluster})' if one.cluster else ''}: missing, because {why}", file=sys.stderr)
         print(f"\n{inside(settings.review.out, files[0].name)}")
         if args.mail:
             send(settings.review, review, files)

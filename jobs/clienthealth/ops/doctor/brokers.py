@@ -1,6 +1,6 @@
-"""Check whether Kafka can be reached, and check the topics, the user's rights, and the subscriptions of metrics.
+"""Check Kafka: the connection, the topics, the user's rights, and the subscriptions to clients' metrics.
 
-A subscription in the cluster makes clients push their metrics (KIP-714).
+A subscription is configured in the cluster, and makes clients push their metrics (KIP-714).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ READERS = "spark-kafka-source-"
 DESCRIBE = "To measure the lag of groups, grant Describe: kafka-acls.sh --operation Describe --topic '*' --group '*'."
 PUSHES = "pushes"
 UNSEEN = "This user may not see which metrics brokers request from clients"
-GRANT = "to have these requests checked, grant DescribeConfigs: kafka-acls.sh --operation DescribeConfigs --cluster."
+GRANT = "to check these requests, grant DescribeConfigs: kafka-acls.sh --operation DescribeConfigs --cluster."
 
 
 def kafka_works(settings: Settings) -> Iterator[Finding]:
@@ -48,7 +48,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
         return
     try:
         brokers = client.describe_cluster()["brokers"]
-        # Since 4.0, a cluster's list of brokers includes brokers that are down (fenced).
+        # From Kafka 4.0 on, this list of brokers includes brokers that are down (fenced).
         away = [broker["broker_id"] for broker in brokers if broker.get("is_fenced")]
         if away:
             down = ", ".join(map(str, away))
@@ -112,14 +112,14 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     else:
         lost, wanted = "compaction would delete older samples of a client", "delete"
         if states:
-            lost, wanted = "the state of a client would vanish if it rarely changes", "compact,delete"
+            lost, wanted = "a client's record would vanish if the client's state rarely changes", "compact,delete"
         yield Finding(about, "failed", f"The topic's cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
     if read:
         # `needed`: age (s) of the oldest records that a new monitor reads.
         kept_ms, needed = int(config.get("retention.ms", "-1")), settings.monitor.start_seconds_back
         text = f"The topic keeps records {'for ever' if kept_ms < 0 else f'for {kept_ms / 3_600_000:.1f} h'}"
         if 0 <= kept_ms < needed * 1000:
-            text += f", less than the {needed} s that a new monitor reads back ([monitor] start_seconds_back)"
+            text += f", but a new monitor reads the records of the last {needed} s ([monitor] start_seconds_back)"
             yield Finding(about, "failed", f"{text}. Raise retention.ms.")
         else:
             yield Finding(about, "ok", f"{text}.")
@@ -169,7 +169,7 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         grant = f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed"
         yield Finding(about, "failed", f"{text} {grant}.")
     else:
-        # Brokers report no rights on a group that does not exist. Then only the right to describe it is certain.
+        # Brokers report no rights on a group that does not exist. Their answer then proves only the right to describe.
         yield Finding(about, "ok", f"This user may {'read in' if authorised else 'describe'} groups named {READERS}….")
     yield Finding(about, *_groups_seen(client))
 
@@ -192,8 +192,8 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
     """Check that the brokers have our plugin, and that they ask clients for metrics. `nodes`: ids of running brokers.
 
-    Yields one finding, `skipped`, if no broker has our plugin, if brokers are older than 3.7, or if this user may not
-    see the plugin.
+    Yields only one finding, `skipped`, in three cases: no broker has our plugin, the brokers are older than 3.7, or
+    this user may not see the plugin.
     """
     try:
         with_plugin = brokers_with_plugin(client, nodes)
@@ -204,7 +204,7 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
         return
     if not with_plugin or present is None:
         text = (
-            "No broker has our plugin, so no client pushes. deploy/broker-plugin/README.md describes its installation."
+            "No broker has our plugin, so no client pushes metrics. To install it, see deploy/broker-plugin/README.md."
         )
         if with_plugin is None:
             text = f"{UNSEEN}; {GRANT}"

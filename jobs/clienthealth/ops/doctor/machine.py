@@ -63,7 +63,7 @@ def missing() -> list[str]:
 def codecs_present(_: Settings) -> Iterator[Finding]:
     """Check that the exporters have a decompression library for each codec."""
     if lacking := missing():
-        text = f"No library decompresses {', '.join(lacking)}, and an exporter stops at such a record. Remedy: {REMEDY}"
+        text = f"Exporters stop at records that are compressed with {', '.join(lacking)}. Remedy: {REMEDY}"
         yield Finding("codecs", "warning", text)
     else:
         yield Finding("codecs", "ok", f"Python reads topics compressed with {', '.join(READABLE)}.")
@@ -72,7 +72,7 @@ def codecs_present(_: Settings) -> Iterator[Finding]:
 def of_topic(about: str, compression: str) -> Finding:
     """Report whether the exporters on this machine can decompress the records of a topic.
 
-    `about`: the finding's name in the output. `compression`: value of the topic's option `compression.type`: a codec,
+    `about`: the finding's name in the output. `compression`: the topic's `compression.type`, which is a codec,
     `uncompressed`, or `producer` (each producer chooses).
     """
     lacking = missing()
@@ -83,17 +83,17 @@ def of_topic(about: str, compression: str) -> Finding:
             f"The topic is compressed with {compression}, which no installed library decompresses: {REMEDY}",
         )
     if compression == "producer" and lacking:
-        text = f"Producers choose the topic's compression (compression.type); {', '.join(lacking)} cannot be read."
+        text = f"Producers choose the codec (compression.type). Records with {', '.join(lacking)} cannot be read."
         return Finding(about, "warning", f"{text} Remedy: {REMEDY}")
-    chosen = "as the producers choose" if compression == "producer" else f"with {compression}"
+    chosen = "with the codecs of its producers" if compression == "producer" else f"with {compression}"
     return Finding(about, "ok", f"The topic is compressed {chosen}, which the exporters here can read.")
 
 
 def places_work(settings: Settings) -> Iterator[Finding]:
     """Check that this user may write to the folders of checkpoint, history and reviews, and that space is free.
 
-    With PySpark, the check also writes a file to each folder and a table to the history. It then compares checkpoint,
-    history and topics.
+    With PySpark, the check also writes a file to each folder and a table to the history. It then reports if the
+    checkpoint does not match the history or the topics.
     """
     places = {
         CHECKPOINT: settings.monitor.checkpoint,
@@ -148,7 +148,7 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
                 free = "" if is_url(place) else f", {shutil.disk_usage(_there(place)).free / 1e9:.0f} GB are free"
                 yield Finding(about, "ok", f"{place}: {what}{free}.")
             else:
-                look = " Check the bucket, [spark] options (spark.hadoop.fs.s3a.…) and the credentials: "
+                look = " Check the bucket, [spark] options (spark.hadoop.fs.s3a.…) and the credentials; see "
                 remedy = f"{look}deploy/cluster.md, object stores." if is_url(place) else ""
                 yield Finding(about, "failed", f"{place} cannot be used: {why}.{remedy}")
     finally:
@@ -183,7 +183,7 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
 
 @contextmanager
 def _left_as_it_was(place: str) -> Iterator[None]:
-    """Delete the folders that the `with` block created, because the monitor may run as another user."""
+    """Delete the folders that the `with` block created: a monitor that runs as another user could not write to them."""
     folders = () if is_url(place) else (Path(place), *Path(place).parents)
     made = [folder for folder in folders if not folder.exists()]
     yield

@@ -22,7 +22,7 @@ _NAMED = 8
 
 
 def owners_known(settings: Settings) -> Iterator[Finding]:
-    """Compare the files of [owners] with the services and groups in the newest records of client-health."""
+    """Compare the files of owners ([owners] files) with services and groups in the newest records of client-health."""
     if not (files := settings.owners.files):
         yield Finding(ABOUT, "skipped", "No owner is named ([owners] files), so every alert takes the default route.")
         return

@@ -177,7 +177,7 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
         yield Finding(about, *_EMPTY[stream])
     if result.formats:
         formats = ", ".join(f"{counts.records:,} {name}" for name, counts in result.formats.items())
-        yield Finding(about, "ok", f"Of the newest {result.records:,} records these can be read: {formats}.")
+        yield Finding(about, "ok", f"Of the newest {result.records:,} records, these can be read: {formats}.")
     for reject in result.rejects.values():
         why = f"{reject.reason}: {reject.detail}" if reject.detail else reject.reason
         first = f"the first: partition {reject.partition}, offset {reject.offset}"
@@ -187,11 +187,11 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Check the clocks of clients. No sample may be in the future, and a client's samples may not all be 30 s late."""
+    """Report clients with wrong clocks: a sample is in the future, or all samples are 30 s older than their records."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
-    # `ahead`: by client, the most seconds that a sample is ahead of this machine's clock. `behind`: by client, the
-    # fewest seconds that a sample is behind its Kafka record.
+    # `ahead` maps a client to the greatest time (s) by which a sample is ahead of this machine's clock. `behind` maps a
+    # client to the smallest time (s) by which a sample is older than its Kafka record.
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
     for record in records:

@@ -123,7 +123,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
     for limit in LIMITS:
         if left_out := values.get(("left_out_total", limit), 0):
             name = f"max_{limit.replace('-', '_')}"
-            what = f"The limit on {limit.replace('-', ' ')} ({chosen[limit]:,}) has left out {left_out:,.0f}"
+            what = f"The limit on {limit.replace('-', ' ')} ({chosen[limit]:,}) has left out {left_out:,.0f} of them"
             remedy = f"Find the clients that send so much, or raise [monitor] {name}."
             yield Finding("limits", "warning", f"{what} since the monitor started. {remedy}")
     if skewed := values.get(("skewed_clients", ""), 0):
