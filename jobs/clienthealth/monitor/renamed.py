@@ -62,8 +62,8 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 def assign(bucket: Bucket) -> list[Transition]:
     """Move open incidents to the clients to which they belong. Return the changes of incidents.
 
-    An incident without a client id belongs to the only client of its kind in the process. An incident of a client known
-    only from the log belongs to the reporting client with the same client id.
+    An incident without a client id moves if its process has only one client of the same kind. An incident of a client
+    known only from the log moves to the reporting client with the same client id.
     """
     state = bucket.state
     names = {(ref.process, ref.client_id, ref.kind) for ref in state.all_clients} if state.former else set()

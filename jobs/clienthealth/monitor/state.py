@@ -81,7 +81,7 @@ class GroupState(msgspec.Struct):
     data             an int64 matrix [observations, 6] as bytes, in order of time. Columns: time (epoch ms), position in
                      `partitions`, committed, end and start offset, time of the commit (-1: not known)
     newest_ms        time of the newest sample
-    minute           the current minute's row for the history, not finished yet
+    minute           the unfinished row of the current minute, which the history gets later
     unwritten_ms     start of the first minute that is not in the history yet (epoch ms)
     """
 

@@ -56,7 +56,7 @@ def jars_present(_: Settings) -> Iterator[Finding]:
 
 
 def missing() -> list[str]:
-    """Return the compression codecs for which kafka-python has no library here."""
+    """Return the compression codecs for which kafka-python has no library on this machine."""
     return [name for name, has in READABLE.items() if not has()]
 
 
@@ -92,8 +92,8 @@ def of_topic(about: str, compression: str) -> Finding:
 def places_work(settings: Settings) -> Iterator[Finding]:
     """Check that this user may write to the folders of checkpoint, history and reviews, and that space is free.
 
-    With PySpark, the check also writes a file to each folder and a table to the history. It then reports if the
-    checkpoint does not match the history or the topics.
+    If PySpark is installed, the check also writes a file to each folder and a table to the history. It then reports
+    if the checkpoint does not match the history or the topics.
     """
     places = {
         CHECKPOINT: settings.monitor.checkpoint,
