@@ -199,6 +199,7 @@ def test_a_topic_shows_its_codec(broker: Broker, monkeypatch: pytest.MonkeyPatch
     assert "The topic is compressed with lz4, which the exporters here can read." in texts(
         iter(findings), "topic packed-lz4", "ok"
     )
+    assert machine.of_topic("topic plain", "uncompressed").text == "The topic is not compressed."
     assert [finding.state for finding in machine.codecs_present(settings)] == ["ok"]
     monkeypatch.setattr(machine, "READABLE", {**machine.READABLE, "lz4": lambda: False})
     findings = list(kafka_works(settings))

@@ -142,7 +142,7 @@ REFUSED = {
     ),
     "no endpoint": (
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"},
-        "sasl.mechanism OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url to be an https or file URL",
+        "sasl.mechanism OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url to be an https, http or file URL",
     ),
 }
 

@@ -89,7 +89,7 @@ class Webhook:
         self._closing.set()
         with self._changed:
             self._changed.notify_all()
-        self._thread.join(seconds)
+        self._thread.join(max(0.0, until - time.monotonic()))
 
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
         """Yield an event for each failure that begins, changes, or ends (for example, its status becomes `unknown`)."""

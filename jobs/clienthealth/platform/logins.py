@@ -162,7 +162,7 @@ def _login(options: Mapping[str, str]) -> tuple[str, Login | None, Mapping[str, 
     if mechanism == "OAUTHBEARER":
         url = urllib.parse.urlsplit(options.get(_TOKEN_URL, ""))
         if url.scheme not in ("https", "http", "file"):
-            raise OptionError(f"sasl.mechanism OAUTHBEARER needs {_TOKEN_URL} to be an https or file URL")
+            raise OptionError(f"sasl.mechanism OAUTHBEARER needs {_TOKEN_URL} to be an https, http or file URL")
         needs += ["clientId", "clientSecret"] * (url.scheme != "file")
     if mechanism == "AWS_MSK_IAM" and protocol != "SASL_SSL":
         raise OptionError("sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL")

@@ -85,6 +85,8 @@ def of_topic(about: str, compression: str) -> Finding:
     if compression == "producer" and lacking:
         text = f"Producers choose the codec (compression.type). Records with {', '.join(lacking)} cannot be read."
         return Finding(about, "warning", f"{text} Remedy: {REMEDY}")
+    if compression == "uncompressed":
+        return Finding(about, "ok", "The topic is not compressed.")
     chosen = "with the codecs of its producers" if compression == "producer" else f"with {compression}"
     return Finding(about, "ok", f"The topic is compressed {chosen}, which the exporters here can read.")
 
