@@ -117,12 +117,13 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     if read:
         # `needed`: age (s) of the oldest records that a new monitor reads.
         kept_ms, needed = int(config.get("retention.ms", "-1")), settings.monitor.start_seconds_back
-        text = f"The topic keeps records {'for ever' if kept_ms < 0 else f'for {kept_ms / 3_600_000:.1f} h'}"
         if 0 <= kept_ms < needed * 1000:
-            text += f", but a new monitor reads the records of the last {needed} s ([monitor] start_seconds_back)"
-            yield Finding(about, "failed", f"{text}. Raise retention.ms.")
+            short = f"for {kept_ms / 1000:.0f} s, less than the {needed} s that a new monitor reads"
+            text = f"The topic keeps records {short} ([monitor] start_seconds_back). Raise retention.ms."
+            yield Finding(about, "failed", text)
         else:
-            yield Finding(about, "ok", f"{text}.")
+            kept = "for ever" if kept_ms < 0 else f"for {kept_ms / 3_600_000:.1f} h"
+            yield Finding(about, "ok", f"The topic keeps records {kept}.")
     yield machine.of_topic(about, config.get("compression.type", "producer"))
 
 
