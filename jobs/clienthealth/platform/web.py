@@ -30,7 +30,7 @@ from clienthealth.platform.web_config import access
 from clienthealth.settings import PrometheusSettings
 
 log = logging.getLogger(__name__)
-#: Pages may run only this server's script file, and load nothing from other servers. A log line may contain HTML.
+#: Pages run only this server's script file and load nothing from other servers, because a log line may contain HTML.
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -90,8 +90,8 @@ class Server(ThreadingHTTPServer):
     """Answer GET and HEAD requests with the function `answer`, each connection in its own thread.
 
     `open_paths`: the paths of probes, which need no password and do not count towards MAX_ANSWERS. `chosen_by`: the
-    setting or option with the port, for an error message. Raises ServiceError if the server cannot listen on the port.
-    Raises SettingsError if `web_config_file` is wrong, and DependencyError if that file needs a missing package.
+    setting or option that error messages name for the port. Raises ServiceError if the server cannot listen on the
+    port. Raises SettingsError if `web_config_file` is wrong, and DependencyError if that file needs a missing package.
     """
 
     daemon_threads = True
@@ -212,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return False
         if parsed and (self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers):
-            # Close the connection after the response: the server would take the request's body for another request.
+            # The server would read this request's body as the next request, so close the connection after the response.
             self.close_connection = True
         return parsed
 
@@ -255,7 +255,7 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Send a short error response that repeats nothing from the request."""
         self.close_connection = True
-        # Set a version, because the standard library sends no status line if the request had none.
+        # If the request's version is unknown, the standard library sends no status line, so set a version.
         self.request_version = "HTTP/1.1"
         status = HTTPStatus(code)
         self._send(Response(f"{status.phrase.lower()}\n", "text/plain", status, {"Connection": "close"}))

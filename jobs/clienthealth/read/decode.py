@@ -1,15 +1,15 @@
-r"""Decode an input record into client snapshots, log lines, and the reasons why parts of it cannot be used.
+r"""Decode an input record into client snapshots or log lines, and give the reasons why parts of it cannot be used.
 
-The header `format` names a record's format. Without that header, the record's content shows its format. The payload may
-lack fields of the client's identity. Such fields come from the record's headers, or else from its Kafka key
+The header `format` names a record's format. Without that header, the format is recognised by the record's content. The
+payload may lack fields of the client's identity. Such fields come from the record's headers, or else from its Kafka key
 `service|instance|client_id`. In a part of the key, `\` escapes `|` and `\`. In KIP-714 pushes through our broker
-plugin, headers identify the client (`formats/_pushed.py`). The time of such a snapshot comes from the broker's clock. A
-push without metrics of a producer or consumer is no error: since Kafka 4.0, admin clients push, too.
+plugin, headers identify the client (`formats/_pushed.py`). The time of a pushed snapshot comes from the broker's clock.
+A push without metrics of a producer or consumer is no error: since Kafka 4.0, admin clients push, too.
 
 Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first
 (`formats/_payload.py`). The functions of this module raise only errors about the schema registry. ServiceError: the
 registry cannot be reached. DependencyError: fastavro is missing. SettingsError: a file named in [registry] cannot be
-read. For error-free snapshots in our own format (`canonical`), the function `fast` replaces `decode_metrics`.
+read. The monitor first tries the function `fast`, which reads error-free snapshots in our own format (`canonical`).
 
 Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 
@@ -26,7 +26,7 @@ no-metrics         a known format without metrics of a Kafka client
 missing-identity   metrics without the client's id or kind; a log line that does not name a process or client
 foreign-service    a service that this topic may not carry (`[topics] services`)
 missing-timestamp  no time, or a time before Kafka existed (`values.EARLIEST_MS`)
-fatal              reading the record ended the monitor (`spark/poison.py`); only topic, partition and offset are known
+fatal              the monitor ends whenever it reads the record (`spark/poison.py`); only topic and offset are known
 future-timestamp   a time more than `monitor.future_seconds` ahead of the monitor's clock
 """
 
@@ -53,7 +53,7 @@ from clienthealth.read.formats._typed import fast as fast
 from clienthealth.read.logs.times import zone_between
 from clienthealth.settings import Settings, TopicSettings
 
-#: HEADERS: the record headers that are read for every format; _READ: also those of our broker plugin.
+#: HEADERS: the record headers that are read for every format. _READ: HEADERS and the headers of our broker plugin.
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
 _READ = (*HEADERS, *_pushed.HEADERS)
 
@@ -69,7 +69,7 @@ STREAMS: tuple[Stream, ...] = ("metrics", "logs")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
-#: A client's identity: the fields _STATED may be in a record's headers, and the fields _IN_KEY in its Kafka key.
+#: Fields of a client's identity: _STATED may be in the record's headers, and _IN_KEY may be in its Kafka key.
 _STATED = ("service", "host", "instance", "client_id", "library", "version")
 _IN_KEY = ("service", "instance", "client_id")
 
@@ -273,7 +273,7 @@ def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> 
 
 
 def _drop_impossible(snapshot: Snapshot) -> list[str]:
-    """Drop impossible values, options and topics from a snapshot. Return their names, `topics` for each topic."""
+    """Drop impossible values, options and topics from a snapshot. Return their names; each topic is named `topics`."""
     long = [topic for topic in snapshot.topics if topic.is_too_long]
     if long:
         snapshot.topics = [topic for topic in snapshot.topics if not topic.is_too_long]

@@ -1,8 +1,8 @@
 """Turn the value of an input record into client snapshots or log lines: one file per wire format.
 
 `formats` imports all files of this folder. A new format is one new file with a `FORMAT`. A new format of JSON logs is a
-table of `_json_layouts.toml`. For each record, `decode.py` unpacks the bytes, calls the format, and fills in missing
-fields of the client's identity.
+new table in `_json_layouts.toml`. For each record, `decode.py` unpacks the bytes, calls the format, and fills in
+missing fields of the client's identity.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Format:
     name         the value of the record header `format` for this format
     order        formats are tried in ascending order; the first format that recognises a record decodes the record
     recognise    returns True if the record has this format; never raises
-    decode       returns the snapshots (stream metrics) or log lines (stream logs) in a record; never raises. The result
-                 is None if essential parts of the record have the wrong type. Without a client or line, the result is
-                 []. Missing fields of the identity stay None: `decode.py` fills them in
+    decode       returns the snapshots (if `stream` is metrics) or log lines (if it is logs) in a record; never raises.
+                 The result is None if essential parts of the record have the wrong type. It is [] if the record
+                 contains no client or line. Missing fields of the identity stay None: `decode.py` fills them in
     interval_ms  the reporting interval (ms) that is assumed if a record does not contain the client's interval
     groups       True if records in this format may describe consumer groups
     binary       True for a binary format. Binary formats get exactly the records with a binary value (`Record.data`)
-    text         True for a text format of metrics. Without `text` and `binary`, a format of metrics gets only JSON
-                 records
+    text         True for a text format of metrics. A format of metrics gets only JSON records if neither `text` nor
+                 `binary` is True
     about        a description in one line, if the format has no file of its own with a docstring
     """
 

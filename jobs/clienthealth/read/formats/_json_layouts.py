@@ -35,7 +35,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     The first path that exists in the record is used. In a path, a name in backticks may contain dots.
 
-    pod    replaces `host`, which may be the machine on which the pod runs
+    pod    name of the pod; it replaces `host`, which may be the machine on which the pod runs
     unit   name of the systemd unit, which becomes the service
     pid    process id; host and process id become the instance if the record has no `instance`
     nanos  nanoseconds to add to a `time` in whole seconds
@@ -65,7 +65,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     @cached_property
     def readings(self) -> Mapping[str, Sequence[_Reading]]:
-        """Maps each field to its paths, each as a `_Reading`. Fields without paths are left out."""
+        """Maps each field to its paths, in the form `_Reading`. Fields without paths are left out."""
         by_field: dict[str, Sequence[_Reading]] = {}
         for name, paths in msgspec.structs.asdict(self).items():
             if not paths:
@@ -120,7 +120,7 @@ FORMATS = tuple(
     Format(name, "logs", declared.order, declared.recognise, declared.lines, about=declared.about)
     for name, declared in _DECLARED.items()
 )
-#: For JSON lines in an unknown format: all layouts in one, except those of formats that wrap another program's line.
+#: For JSON lines of unknown formats: a merge of all layouts, except of formats that wrap another program's line.
 ANY_LAYOUT = reduce(or_, (declared.layout for _, declared in sorted(_DECLARED.items()) if not declared.carries))
 
 
@@ -150,12 +150,12 @@ def parsed(text: str | bytes) -> Any:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a text unchanged, and another JSON value as JSON text; None for null and unwritable values."""
+    """Return a text unchanged, and another JSON value as JSON text; None for null or a value that cannot be encoded."""
     if value is None or isinstance(value, str):
         return value
     try:
         return _encode(value)
-    except (ValueError, RecursionError):  # too many digits, or nested too deeply
+    except (ValueError, RecursionError):  # a number has too many digits, or the value is nested too deeply
         return None
 
 

@@ -24,7 +24,7 @@ from clienthealth.read.logs.times import has_zone, time_ms
 def stack_text(stack: str) -> str:
     """Return a stack trace as plain text.
 
-    `stack`: plain text (returned unchanged), or the JSON text of an array of lines or of log4j2's exception object.
+    `stack`: plain text (returned unchanged), a JSON array of lines, or log4j2's exception as a JSON object.
     """
     if stack.startswith("["):
         lines = parsed(stack)
@@ -58,7 +58,7 @@ def _texts(values: list[Any]) -> list[str]:
     return [text for text in map(as_text, values) if text is not None]
 
 
-#: A line's time without a zone is used only if it is within BELIEVED_MS (ms) of the time in the shipper's record.
+#: A time without a zone in a log line is used only if it is within BELIEVED_MS (ms) of the shipper's time.
 BELIEVED_MS = 600_000
 #: The text before a JSON line from stern (pod and container) or Docker Compose (service and a bar).
 _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")
@@ -118,8 +118,8 @@ def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
 def named(line: LogLine) -> LogLine:
     """Fill in what a parsed line lacks.
 
-    A missing client id is taken from the message. The level gets its name in upper case, and the stack trace becomes
-    one text. If a line has no message, no stack trace and no dump, its field `error` says so. Never raises.
+    A missing client id is taken from the message. The level becomes a name in upper case, and the stack trace becomes
+    plain text. If a line has no message, no stack trace and no dump, its field `error` says so. Never raises.
     """
     client, message, thread = line.client, line.message, line.thread or None
     stack = (line.stack or "").rstrip("\r\n")

@@ -25,7 +25,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 def kind_of(name: str) -> str | None:
-    """Return the kind of Kafka client with which a metric's name begins; None for another program's metric."""
+    """Return the kind of Kafka client that a metric's name begins with; None for another program's metric."""
     # All keys of _KINDS have the same length.
     return _KINDS.get(name[: len("kafka_producer_")])
 
@@ -42,7 +42,7 @@ def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | 
     instance = label(values, "instance")
     host, scraped = label(values, "host", "pod"), None
     if url := label(values, "url", "endpoint"):
-        # Prefer the label `url` or `endpoint`, the address of the scraped JVM: `host` may be the scraper's own host.
+        # Prefer `url` or `endpoint`, the address of the scraped JVM, because `host` may be the scraper's own host.
         host, scraped = host_and_instance(url, host)
     process = Identity(
         service=label(values, "service", "application", "app", "job"),

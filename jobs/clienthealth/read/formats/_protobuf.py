@@ -1,8 +1,8 @@
 """Parse the parts of OTLP's protobuf messages that the monitor needs (opentelemetry-proto v1: metrics, logs, common).
 
 Attributes, names and bodies stay bytes until they are needed. A few attributes recur in all records, so a cache maps
-the bytes of attributes to their decoded forms. To get these bytes, our schema has the type `bytes` in place of
-OpenTelemetry's embedded messages.
+the bytes of attributes to their decoded forms. Our schema gives OpenTelemetry's embedded messages the type `bytes`, so
+that the parser returns their bytes.
 
 Parsing needs the package `protobuf`; recognising a message (`signal`) does not.
 """
@@ -22,7 +22,7 @@ from clienthealth.model.telemetry import Stream
 REMEMBERED = 65_536
 #: The `aggregation_temporality` of a sum that counts since the previous data point.
 DELTA = 1
-#: Flag of a data point without a recorded value.
+#: The bit in a data point's `flags` that marks a point without a recorded value.
 NO_VALUE = 1
 
 #: The protobuf schema: maps a message to its fields, and each field to its (number, type).
@@ -38,7 +38,7 @@ _RESOURCES = 0x0A
 def message_of(message: str, data: bytes | memoryview) -> Any:
     """Parse bytes as a protobuf message. `message`: name of the message in the schema.
 
-    Raises ValueError if the bytes are not this message, DependencyError without the package `protobuf`.
+    Raises ValueError if the bytes are not this message, and DependencyError if the package `protobuf` is missing.
     """
     instance = _classes()[message]()
     try:
@@ -158,7 +158,7 @@ def _pair(data: bytes) -> tuple[str, bytes]:
 
 
 def _message(name: str, data: bytes) -> Any:
-    """Parse an embedded message, or return an empty message for invalid bytes, so that the rest is still used."""
+    """Parse an embedded message. Invalid bytes give an empty message, so that the rest of the record is still used."""
     try:
         return message_of(name, data)
     except ValueError:

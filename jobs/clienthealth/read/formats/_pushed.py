@@ -1,9 +1,9 @@
 """Identify a pushing client (KIP-714) by the headers of our broker plugin, because the payload contains no identity.
 
-`[identity] push_service` lists the sources of the service's name. A source is the table `[identity] push_services`, the
-client's principal, or the client id without the number at its end. From a principal, the name in `User:name` is read,
-or the CN of a distinguished name. Kafka's default client ids contain no service; from `consumer-GROUP-1`, only the
-group is read. The instance's name consists of the client's address and client instance id.
+`[identity] push_service` lists the sources of the service's name. The possible sources are the table `[identity]
+push_services`, the client's principal, and the client id without the number at its end. A principal `User:NAME` gives
+NAME, or the CN if NAME is a distinguished name. Kafka's default client ids contain no service; from `consumer-GROUP-1`,
+only the group is read. The instance's name consists of the client's address and client instance id.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _of_client_id(client_id: str) -> str:
 
 
 def _named(table: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the name in the first entry (`glob=name`) that matches a text; '' if none does."""
+    """Return the name from the first entry `glob=name` with a glob that matches one of the texts; '' if none does."""
     for entry in table:
         glob, _, name = entry.rpartition("=")
         if any(text and fnmatchcase(text, glob) for text in texts):

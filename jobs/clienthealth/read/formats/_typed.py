@@ -1,8 +1,8 @@
 """Read error-free snapshots in our own format (nearly all traffic) straight into typed structs, in a few µs each.
 
 `fast` accepts a record only if its identity is complete, its time is plausible, and every known metric is a number or
-null. A client's identity and options hardly change from record to record. So they are parsed once, and cached by their
-bytes.
+null. A client's identity and options hardly change from record to record. So they are parsed once, and a cache maps
+their bytes to the result.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class FastTopic(msgspec.Struct, gc=False):
 
 
 class FastClient:
-    """A client, as its records name it. All records of the client share this object while it is cached.
+    """A client with its identity, which is parsed once. All records of the client share this object while it is cached.
 
-    `read`: a function that takes a record's metrics, and returns the values of the metrics of this kind of client.
+    `read`: a function that takes all metrics of a record, and returns the values of those that this kind of client has.
     """
 
     __slots__ = ("identity", "read")

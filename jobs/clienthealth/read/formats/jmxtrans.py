@@ -1,9 +1,9 @@
 """jmxtrans's KafkaWriter: one MBean attribute per record; the field `keyspace` contains the attribute's full name.
 
 The parts of `keyspace` are joined by dots. They are host and port of the JVM (`checkout-1_9010`), MBean domain
-(`kafka_producer`), client id, perhaps topic and partition, MBean type, attribute. A dot within a part is ambiguous. The
-Java consumer replaces the dots in a topic's name. So further dots in a consumer's keyspace belong to the client id. If
-the MBean type is `producer-topic-metrics`, the client id is assumed to contain no dots.
+(`kafka_producer`), client id, topic and partition (only for some MBeans), MBean type, and attribute. A dot within a
+part is ambiguous. The Java consumer replaces the dots in a topic's name. So extra dots in a consumer's keyspace belong
+to the client id. If the MBean type is `producer-topic-metrics`, the client id is assumed to contain no dots.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """kafka-python's `metrics()` as JSON: `{group: {name: value}}`, alone or in an envelope that names the client.
 
-Broker node and topic are part of a group's name (`producer-topic-metrics.orders.v2`). If nothing was measured, the
-average `X-avg` is 0 and the maximum `X-max` is -Infinity. JSON does not allow -Infinity, but json.dumps writes it;
-other encoders write null.
+The name of a group of metrics may end with a broker node or a topic (`producer-topic-metrics.orders.v2`). If nothing
+was measured, the average `X-avg` is 0 and the maximum `X-max` is -Infinity. JSON does not allow -Infinity, but
+json.dumps writes it; other encoders write null.
 
 Queue times are documented as milliseconds but are seconds (sender.py, all versions). Only a number above 3,600 is read
-as milliseconds. No delivery timeout lets a record wait for more than an hour.
+as milliseconds, because no delivery timeout lets a record wait for over an hour.
 
 The envelope has `client_id`, `client_type`, `host`, `service`, `instance`, `library_version`, `ts_ms`, `metrics`.
 Without an envelope, identity comes from headers or key, and the time from the Kafka record.

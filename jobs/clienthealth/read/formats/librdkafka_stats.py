@@ -104,7 +104,7 @@ def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None
 
 
 def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]:
-    """Return (average, maximum) of the statistic `name` over all `parents`. Each average is weighted by its `cnt`."""
+    """Return (average, maximum) of the statistic `name` over all `parents`. `cnt` is the weight of each average."""
     weights = weighted = 0.0
     maxima = []
     for parent in parents:

@@ -2,7 +2,7 @@
 
 An event of the metricsets producer and consumer contains the MBean's name, and fields with Metricbeat's own names.
 METRICBEAT in metric_names.py lists these names. In module `jolokia`, users name the fields. A field is read if its name
-is the MBean attribute's, with hyphens or underscores. The event's `host` is the host of Metricbeat, and
+is the name of an MBean attribute, with hyphens or underscores. The event's `host` is the host of Metricbeat, and
 `service.address` is the address of the client.
 """
 

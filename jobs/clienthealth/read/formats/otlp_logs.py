@@ -35,7 +35,7 @@ def _line(entry: Mapping[str, Any], process: Identity, logger: str | None, ident
 
 
 def _decode(record: Record) -> list[LogLine] | None:
-    """Return the record's lines; None if `resourceLogs` is not a list. A malformed part becomes an error line."""
+    """Return the record's lines; None if `resourceLogs` is not a list. A malformed part gives a line with `error`."""
     resources, identity = mapping(record.document).get("resourceLogs"), record.identity
     if not isinstance(resources, list):
         return None

@@ -79,8 +79,8 @@ class _Metric(NamedTuple):
 class _Meaning(NamedTuple):
     """What the numbers in an instrumentation scope mean: which metric of which client each number is.
 
-    values   maps a subject (client, topic, …) to its numbers: (position in the unpacked scope, our name of the metric)
-    deltas   positions in the unpacked scope: the times (start and end) of the data points that are deltas
+    values   maps a subject (client, topic, …) to (index in the unpacked scope, our name of the metric) of each value
+    deltas   for each data point that is a delta: the index of its times (start and end) in the unpacked scope
     kip714   True if any metric has a name that KIP-714 pushes use
     """
 
@@ -90,7 +90,7 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The positions of the numbers in a scope's bytes. `meanings`: the other bytes → what the numbers mean."""
+    """The positions of the numbers in a scope's bytes. `meanings` maps the other bytes to what the numbers mean."""
 
     def __init__(self, form: str) -> None:
         self.unpack = struct.Struct(form).unpack
@@ -100,7 +100,7 @@ class _Shape:
 class Shapes:
     """A cache of the shapes of instrumentation scopes. A shape is the positions of the numbers in a scope's bytes.
 
-    A scope is compared only with earlier scopes of the same size. If its shape is cached, only its numbers are read.
+    A scope is compared with earlier scopes of the same size. If only the numbers differ, only the numbers are read.
     """
 
     def __init__(self) -> None:

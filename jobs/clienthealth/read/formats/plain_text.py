@@ -1,4 +1,4 @@
-"""Text in any layout, the last resort: printable text that does not begin a JSON object.
+"""Text in any layout, tried after all other formats: printable text that does not begin with `{`.
 
 A line of text names no process, so the record's headers or key must name the process. A record with control characters
 is not text but binary data that happens to be valid UTF-8.
@@ -16,7 +16,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def is_text(record: Record) -> bool:
-    """True if the value is visible text without control characters, and does not begin a JSON object."""
+    """True if the value is visible text without control characters, and does not begin with `{`."""
     text = record.text
     if text.lstrip(" ").startswith("{") or not _VISIBLE.search(text):
         return False

@@ -2,8 +2,8 @@
 
 A Telegraf metric has a name, tags, fields and a time. This file defines what these parts mean for Kafka clients;
 `influx.py` reads InfluxDB's line protocol by the same definitions. A JVM is identified by the URL from which Telegraf
-reads the JVM's metrics. The URL is Jolokia's, or that of a page of Prometheus metrics. If the URL has a local address,
-the tag `host` replaces this address. Telegraf leaves out fields that are NaN.
+reads the JVM's metrics. This is the URL of Jolokia or of a page with Prometheus metrics. If the URL has a local
+address, the tag `host` replaces this address. Telegraf leaves out fields that are NaN.
 
 For inputs.jolokia2_agent, fields are MBean attributes. Client id, topic and partition are tags if the user listed them
 as tag keys.
@@ -33,7 +33,7 @@ _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
 
 
 class _Layout(NamedTuple):
-    """What the name of a metric (Telegraf: measurement) and the names of its fields mean.
+    """The meaning of a metric's name (Telegraf: measurement) and of the names of the metric's fields.
 
     series  (field, name of the series) for each field that is a Prometheus series. If there are any, all other fields
             are ignored

@@ -1,1 +1,1 @@
-"""Logs: turn lines and thread dumps of any source into fields, times and log events of Kafka clients."""
+"""Logs: parse lines and thread dumps of any source, and recognise the log events of Kafka clients in them."""

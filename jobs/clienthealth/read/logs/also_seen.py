@@ -1,4 +1,4 @@
-"""Recognise known issues that are not failure modes, by log lines or client options.
+"""Recognise known issues in log lines and client options. A known issue is not a failure mode.
 
 `also_seen.toml` lists the known issues. They are counted, but cause no verdict and no alert.
 """
@@ -26,8 +26,8 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
     option  the option's name; names that begin with `measured.` are the client's own measurements
     one_of  `is` in TOML: the texts that the value may equal, in lower case; the value's case does not matter
-    like    regular expression; the condition also holds if the expression matches the whole value
-    of      name of another option; `below` and `above` are then multiples of that option's value. '' for plain numbers
+    like    regular expression; if it matches the whole value, the condition holds, whatever `one_of` contains
+    of      name of an option: `below` and `above` are multiples of its value; '' if they are plain numbers
     """
 
     option: str
@@ -50,12 +50,12 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
 
 class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
-    """A known issue, reported beside the verdicts. `says` is its title.
+    """A known issue, reported in addition to the verdicts. `says` is its title.
 
     id             the name of the issue's table in TOML; identifies the issue in records, the history and JSON
     sentence       one or two sentences that describe the issue
     action         what to do about the issue
-    least          minimum number of lines in a run of lines; a shorter run is normal and is not reported
+    least          minimum number of lines in a run (see `apart_seconds`); a shorter run is normal and is not reported
     apart_seconds  a run of lines ends if no further line comes for this time (s); only the latest run is reported
     when           for an issue that options show: conditions on the client's options or measurements; all must hold
     source         URL of the library's documentation of the option; '' if log lines show the issue
@@ -113,7 +113,7 @@ def _coded(error: str) -> dict[str, object]:
 
 
 def _described(library: str, text: str) -> dict[str, object]:
-    """Return the log pattern (as a TOML table) that recognises an error by a library's description (`text`)."""
+    """Return the log pattern (as a TOML table) that recognises the `text` with which a library describes an error."""
     shared = library in ("librdkafka", "sarama")
     return {
         "id": f"text-{text}",
