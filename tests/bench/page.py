@@ -11,7 +11,7 @@ from tests.bench.results import FOLDER, NEVER, ROOT, Figure, Kept, Result, Table
 
 PAGE = ROOT / "tests" / "bench" / "RESULTS.md"
 _DATA = re.compile(r"^<!-- measured (\{.*\}) -->$", re.MULTILINE)
-_OWN = ("date", "commit", "load before", "took")
+_OWN = {"date": "date", "commit": "commit", "load before": "machine load before the run:", "took": "took"}
 
 
 def update(titles: Mapping[str, str], quick: bool) -> Path:
@@ -94,7 +94,7 @@ def _overview(kept: Sequence[Kept]) -> str:
 
 
 def _section(title: str, kept: Kept) -> str:
-    own = ", ".join(f"{name} {kept.conditions[name]}" for name in _OWN if name in kept.conditions)
+    own = ", ".join(f"{word} {kept.conditions[name]}" for name, word in _OWN.items() if name in kept.conditions)
     parts = [f"## {title}", kept.result.how, f"`python -m tests.bench {kept.name}`: {own}."]
     parts += [_table(table) for table in kept.result.tables]
     if kept.result.notes:

@@ -16,9 +16,7 @@ BUFFER_BYTES = 33_554_432
 
 
 def filled_in(text: str) -> bytes:
-    """Convert placeholders to `%(name)d`: a string `<<<name>>>` stands for a JSON number, `<<name>>` for digits inside
-    a string.
-    """
+    """Replace the placeholders `"<<<name>>>"` (a whole JSON string) and `<<name>>` (inside a string) by `%(name)d`."""
     text = re.sub(r'"<<<(\w+)>>>"', r"%(\1)d", text.replace("%", "%%"))
     return re.sub(r"<<(\w+)>>", r"%(\1)d", text).encode()
 

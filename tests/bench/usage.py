@@ -113,8 +113,8 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """Find new processes. A process is measured only once it was found twice. The reason: a JVM shares all memory
-        with a new child for a moment.
+        """Find new processes. A process is measured only from the second search that finds it, because a JVM shares
+        all its memory with a new child for a moment.
         """
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched

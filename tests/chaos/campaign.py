@@ -29,7 +29,7 @@ NUDGE_SECONDS = 5.0
 
 
 class Campaign:
-    """A run of slices of input, each with a fault. Results of a slice are compared after the next slice's fault."""
+    """A run with one fault in each slice (six minutes) of the input. A slice is checked only after the next fault."""
 
     def __init__(
         self,

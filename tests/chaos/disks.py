@@ -57,7 +57,7 @@ def empty(folder: Path) -> None:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Make a bind mount read-only. The disk stays writable, because the monitor's lock file is open there."""
+    """Make a folder read-only by a bind mount, because a disk with an open file cannot be made read-only."""
     _run("mount", "--bind", str(folder), str(folder))
     try:
         _run("mount", "-o", "remount,bind,ro", str(folder))

@@ -24,7 +24,7 @@ from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
-#: During a fault, records from second BEFORE to second AFTER of its slice are published.
+#: BEFORE, AFTER: during a fault, the records between these seconds of the fault's slice of input are published.
 BEFORE, AFTER = 120, 240
 NOTICED_SECONDS = 180.0
 
@@ -275,7 +275,7 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """Return a clock error (ms), below 300 s: the monitor rejects records further in the future."""
+    """Return a clock error (ms) of less than 300 s, because the monitor rejects records that are further ahead."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 

@@ -188,8 +188,8 @@ def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: fl
             not missed and later <= most and median(during.values()) <= ONSET_SECONDS,
             f"{len(during)} other clients became stuck during the flood; the monitor found {len(during) - len(missed)} "
             f"of them. Time from onset to verdict: {median(during.values()):.1f} s (median), "
-            f"{max(during.values()):.1f} s (longest). Before the flood, {len(before)} clients became stuck: "
-            f"{median(before.values()):.1f} s and {max(before.values()):.1f} s.",
+            f"{max(during.values()):.1f} s (longest). Before the flood, {len(before)} clients became stuck; "
+            f"their verdicts took {median(before.values()):.1f} s (median), {max(before.values()):.1f} s (longest).",
         )
         innocent = set(failing) - {name for name, _ in onlookers.stuck(0, time.time())}
         outcome.check(

@@ -20,8 +20,8 @@ from tests.support.fake_registry import framed
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360
 STEP = 10
-#: FLEET clients always report, so that the watermark never jumps by more than a minute. After such a jump, the monitor
-#: assumes that all clients' data was missing.
+#: FLEET: number of clients that always report. Without them, the watermark could jump by more than a minute. Then the
+#: monitor would assume that all clients' data was missing.
 PORTION = 40
 MIB = 1 << 20
 FLEET = 16

@@ -32,10 +32,10 @@ def _lines(
     yield (
         "The input comes from a fleet, recordings of real clients and a consumer group. Each fault strikes in the "
         "middle of its own six minutes of input. A fault passes if the history of these minutes equals the results "
-        "calculated from the same input without faults. The history must contain each row once. The numbers of "
-        "decoded and rejected records must equal the numbers sent. Afterwards the exporter must show the newest state, "
-        "and a real producer and consumer must go on. Input that a fault hid must be counted. Recovery is the time "
-        "from the end of the fault until everything sent by then is processed and shown."
+        "calculated from the same input without faults. The history must contain each row once. Exactly the unreadable "
+        "records must be rejected, and all others must be decoded. Afterwards the exporter must show the newest state, "
+        "and a real producer and consumer must go on. Records that a fault deletes must be counted as lost. Recovery "
+        "is the time from the end of the fault until all input sent so far is processed and shown."
     )
     yield ""
     yield "| fault | what is done | number | lasted | recovery, median | longest | restarts | differences | |"

@@ -43,7 +43,7 @@ def measure(scope: Scope) -> Result:
 def _beside(result: Result, ours: Sequence[WorkedOff], before: Sequence[WorkedOff], commit: str) -> Result:
     ratio = statistics.median(b.micros / a.micros for a, b in zip(ours, before, strict=True))
     rate = statistics.median(run.rate for run in before)
-    figure = Figure("CPU per record of the old commit, relative to ours", ratio, "×", note=f"{commit}: {rate:,.0f}/s")
+    figure = Figure("CPU per record: older commit, relative to this one", ratio, "×", note=f"{commit}: {rate:,.0f}/s")
     rows = [[f"{commit}, {cells[0]}", *cells[1:]] for cells in (_our_row(n, run) for n, run in enumerate(before, 1))]
     table, *others = result.tables
     return replace(
@@ -66,15 +66,15 @@ def _result(ours: Sequence[WorkedOff], peers: Sequence[PeerPass], reading: raw.R
     rows += [_peer_row(number, run) for number, run in enumerate(peers, 1)]
     rows.append(["Spark reads and drops", f"{reading.rate:,.0f}", f"{reading.micros:.1f}", *[""] * 6])
     how = (
-        f"The monitor, with all sinks, reads {filled.records:,} snapshots of {filled.mean_bytes:,} bytes of "
-        f"{filled.clients:,} clients from {PARTITIONS} partitions. Its speed counts from the first batch that ends "
-        f"past a third of the records. The peer is Kafka Streams {peer.KAFKA_STREAMS} on the same topic. It "
-        "calculates five indicators in windows of 60 s every 30 s. It has RocksDB and a changelog, but no verdicts and "
-        "no output. The second half of its run counts. CPU is that of the program and the broker. `Spark reads and "
-        "drops`: Spark's Kafka source writes into `noop`."
+        f"The monitor, with all sinks, reads {filled.records:,} snapshots ({filled.mean_bytes:,} bytes each) of "
+        f"{filled.clients:,} clients from {PARTITIONS} partitions. Its speed is measured once a third of the records "
+        f"has been read. The peer is Kafka Streams {peer.KAFKA_STREAMS} on the same topic. It calculates five "
+        "indicators in windows of 60 s every 30 s. It has RocksDB and a changelog, but no verdicts and no output. The "
+        "second half of its run counts. CPU is that of the program and the broker. `Spark reads and drops`: Spark's "
+        "Kafka source writes into `noop`."
     )
     notes = [
-        f"pass {number}: {run.states:,} states, {run.accused:,} of them accused, {run.rejected:,} rejects, "
+        f"pass {number}: {run.states:,} clients reported, {run.accused:,} of them accused, {run.rejected:,} rejects, "
         f"{run.batches} batches, {run.seconds:.0f} s including the start"
         for number, run in enumerate(ours, 1)
     ]

@@ -59,7 +59,7 @@ def measure(scope: Scope) -> Result:
     head = ["", "bytes", "clients in a record", "records/s", "CPU µs/record", "JVM", "Python", "broker", "peak MB"]
     how = (
         f"The monitor, with all sinks, reads samples of healthy clients from {PARTITIONS} partitions. A batch has a "
-        "sixth of the records. The speed counts from the first batch that ends past a third of the records. A record "
-        "about two clients counts as two snapshots."
+        "sixth of the records. The speed is measured once a third of the records has been read. A record about two "
+        "clients counts as two snapshots."
     )
     return Result(figures, how, [Table([*head, "states", "accused", "rejects"], rows)])

@@ -33,8 +33,8 @@ def measure(scope: Scope) -> Result:
     head = ["", "bytes", "lines/s", "CPU µs/line", "JVM", "Python", "broker", "peak MB", "rejects"]
     how = (
         f"The monitor, with all sinks, reads log lines of {PROCESSES} processes within {SECONDS} s from {PARTITIONS} "
-        f"partitions. There are {NOISE:,} lines, and {STORM:,} in the storm, in which one client logs {LOUD} of 10 "
-        "lines. The speed counts from the first batch that ends past a third of the lines."
+        f"partitions. There are {NOISE:,} lines. Only the storm of one signature has {STORM:,} lines; one client logs "
+        f"{LOUD} of 10 of them. The speed is measured once a third of the lines has been read."
     )
     return Result(figures, how, [Table(head, rows)])
 

@@ -91,10 +91,10 @@ def measure(scope: Scope) -> Result:
     row = [f"{clients:,}", f"{sent_rate:,.0f}", f"{statistics.median(seen.behind):.1f}", f"{max(seen.behind):.1f}"]
     row += [f"{peak:,.0f}" for peak in peaks.values()]
     how = (
-        f"{clients:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, for {seconds:.0f} s. One "
-        f"in {SICK} hangs in a callback from its sample number {SICK_FROM + 1} on. The monitor, one exporter, "
-        "Prometheus with all rules, and Alertmanager run on the same cores. The exporter has series of unhealthy "
-        f"clients, and sums of all clients. Prometheus scrapes every {SCRAPE}. The second half of the time counts."
+        f"{clients:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, for {seconds:.0f} s. One in "
+        f"{SICK} hangs in a callback from its sample number {SICK_FROM + 1} on. The monitor, one exporter, Prometheus "
+        "with all rules, and Alertmanager run on the same cores. The exporter has series for each unhealthy client, "
+        f"and sums over all clients. Prometheus scrapes every {SCRAPE}. The second half of the time counts."
     )
     return Result(figures, how, [Table(head, [row])], [f"firing: {', '.join(sorted(seen.firing)) or 'nothing'}"])
 

@@ -55,8 +55,8 @@ def measure(scope: Scope) -> Result:
     figures = [
         Figure("driver's CPU per batch, per 100,000 more clients", slope, "ms", SLOPE_MS),
         Figure(f"driver's CPU per batch, {most.clients:,} clients, 10 % unhealthy", most.driver_ms, "ms"),
-        Figure("data sent to the driver in the batch in which these 10 % fail", most.worst_bytes / 1e6, "MB"),
-        Figure(f"a task's CPU to take over its share of {most.unhealthy:,} incidents", taken, "ms"),
+        Figure(f"data sent to the driver when 10 % of {most.clients:,} clients fail", most.worst_bytes / 1e6, "MB"),
+        Figure(f"CPU of a task that takes over one bucket (1/32) of {most.unhealthy:,} open incidents", taken, "ms"),
     ]
     head = ["clients", "unhealthy", "step of all buckets", "of a client", "driver", "collects", "when they fail"]
     how = (
@@ -85,7 +85,7 @@ def _row(grown: Grown) -> list[str]:
 def _grown(clients: int, share: float) -> Grown:
     mine = clients // BUCKETS
     sick = round(mine * share)
-    # The one bucket has as many clients as one of 32 buckets would have.
+    # The only bucket of this run gets as many clients as each of 32 buckets would get.
     settings = Settings(monitor=dataclasses.replace(MonitorSettings(), buckets=1, max_clients=mine * 2))
     kept, metrics = _State(), SelfMetrics()
     state: Any = kept

@@ -59,15 +59,15 @@ def measure(scope: Scope) -> Result:
         Figure("20 clients, memory, shared memory counted once", shared_mb, "MB"),
     ]
     how = (
-        f"{PRODUCERS} producers, {CONSUMERS} consumers and {GROUPS} groups send a sample and a log line every "
-        f"{INTERVAL_SECONDS} s each, for {seconds:.0f} s. The second half counts. Memory that processes share counts "
-        "for each of them."
+        f"For {seconds:.0f} s, the monitor gets a sample and a log line about each of {PRODUCERS} producers, "
+        f"{CONSUMERS} consumers and {GROUPS} groups every {INTERVAL_SECONDS} s. The second half counts. Memory that "
+        "processes share counts for each of them."
     )
     rows = [
         [part, f"{cost.cores(part):.3f}", f"{parts[part]:,.0f}" if part in parts else ""]
         for part in ("jvm", "python", "broker")
     ]
     notes = [
-        f"{states} states; batches of the second half: {', '.join(f'{n} {count}' for n, count in batches.items())}",
+        f"{states} clients have a state; batches in the second half: {', '.join(map(str, batches.values()))}",
     ]
     return Result(figures, how, [Table(["", "cores", "most MB"], rows)], notes)

@@ -1,4 +1,4 @@
-"""Compare the monitor of a live fleet with a Kafka Streams program."""
+"""Compare what the monitor and a Kafka Streams program cost per record of a live fleet."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def measure(scope: Scope) -> Result:
     figures, rows = [], []
     for clients, every, most_cores, most_mb in fleets:
         live = _live(clients, every)
-        name = f"{clients:,} clients, {every} s"
+        name = f"{clients:,} clients, a sample every {every} s"
         parts = [live.monitor.per_record(live.worked_off, part) for part in ("jvm", "python", "broker")]
         shown = f"JVM {parts[0]:.0f}, Python {parts[1]:.0f}; p95 {live.p95:.0f} s, {live.memory_mb:.0f} MB"
         print(f"  {name}: {live.micros:.0f} µs a record, {live.ratio:.2f} × the peer; {shown}", flush=True)
@@ -100,10 +100,10 @@ def measure(scope: Scope) -> Result:
         cores = live.monitor.cores(*MONITOR)
         behind = live.worked_off < KEEPS_UP * live.due
         target = None if behind else most_cores
-        note = f"it read only {live.worked_off / live.due:.0%} of its input" if behind else ""
+        note = f"the monitor read only {live.worked_off / live.due:.0%} of its input" if behind else ""
         figures += [
             Figure(f"{name}: cores", cores, "cores", target, peer=live.peer.cores("peer"), note=note),
-            Figure(f"{name}: CPU per record, relative to the peer", live.ratio, "×", RATIO if aimed else None),
+            Figure(f"{name}: CPU per record, relative to Kafka Streams", live.ratio, "×", RATIO if aimed else None),
             Figure(f"{name}: memory, shared memory counted once", live.memory_mb, "MB", most_mb),
             Figure(f"{name}: onset to verdict, p95", min(live.p95, NEVER), "s", onset),
         ]
@@ -114,9 +114,9 @@ def measure(scope: Scope) -> Result:
     how = (
         f"Producers send a snapshot of 1.5 kB per interval. One snapshot in {SPOKEN} comes with a log line of the "
         f"application, one in {OF_LIBRARY} with a log line of the Kafka library. One producer in {SICK} hangs in a "
-        f"callback from {HEALTHY_SECONDS} s on; its buffer is full three samples later. The measurement lasts for the "
-        f"next {WATCHED_SECONDS:.0f} s and one interval. Kafka Streams {peer.KAFKA_STREAMS} reads the same topic at "
-        "the same time. The CPU per record excludes the broker."
+        f"callback from {HEALTHY_SECONDS} s on; its buffer is full three samples later. The measurement also begins at "
+        f"{HEALTHY_SECONDS} s; it lasts {WATCHED_SECONDS:.0f} s plus one interval. Kafka Streams {peer.KAFKA_STREAMS} "
+        "reads the same topic at the same time. The CPU per record excludes the broker."
     )
     head = ["clients", "interval", "CPU µs/record", "JVM", "Python", "broker, both", "Kafka Streams", "found", "UTC"]
     return Result(figures, how, [Table(head, rows)])

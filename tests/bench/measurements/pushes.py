@@ -93,10 +93,10 @@ def measure(scope: Scope) -> Result:
         Figure("size of these pushes on the topic", stored * pushes_per_second / 1e3, "kB/s"),
     ]
     how = (
-        f"{PRODUCERS} real producers of 4.1.2 in one JVM send a record every {SEND_SECONDS:.0f} s each. They push "
-        f"every second, so together as often as {CLIENTS:,} clients that push every {CLIENTS_SECONDS:.0f} s. One "
-        f"broker with the plugin takes the pushes. After a warm-up of {warming:.0f} s, {seconds:.0f} s count. Then "
-        "the broker stops asking for pushes under the same load: the difference is the cost of the pushes."
+        f"{PRODUCERS} real producers (version 4.1.2) in one JVM each send a record every {SEND_SECONDS:.0f} s. They "
+        f"push every second, so together as often as {CLIENTS:,} clients that push every {CLIENTS_SECONDS:.0f} s. One "
+        f"broker with the plugin takes the pushes. After a warm-up of {warming:.0f} s, {seconds:.0f} s are measured. "
+        "Then the broker stops asking for pushes under the same load: the difference is the cost of the pushes."
     )
     rows = [
         ["pushes/s", f"{rate:.0f}", f"{(idle[1].pushes - idle[0].pushes) / unasked.seconds:.0f}"],

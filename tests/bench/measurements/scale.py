@@ -19,7 +19,7 @@ TITLE = "100,000 clients, live"
 TOPIC = "client-metrics"
 FEW, MANY, INTERVAL_SECONDS = 5_000, 100_000, 10
 CORES, MEGABYTES, RATIO = 1.2, 4000.0, 1.3
-#: BEHIND_SECONDS: greatest age of unread input: two report intervals of 10 s, and 10 s between batches.
+#: BEHIND_SECONDS: maximum age of unread input. It is the sum of two report intervals and the time between batches.
 BEHIND_SECONDS = 30.0
 LOOK_SECONDS = 5.0
 
@@ -69,11 +69,11 @@ def measure(scope: Scope) -> Result:
         for live in (small, large)
     ]
     how = (
-        f"{many:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, for {long:.0f} s. Before "
-        f"them, {few:,} clients send as many records a second for {short:.0f} s. Their clock runs "
-        f"{rate * 10 / few:.0f} times as fast. There are {PARTITIONS} partitions. The second half of each time "
-        "counts. CPU per record is that of the monitor, without the broker. Records of a batch count as processed "
-        "when the next batch is due, 10 s later."
+        f"{many:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, for {long:.0f} s. Before them, "
+        f"{few:,} clients send as many records a second for {short:.0f} s. Their clock runs {rate * 10 / few:.0f} "
+        f"times as fast. There are {PARTITIONS} partitions. Only the second half of each of these two runs counts. CPU "
+        "per record is that of the monitor, without the broker. Records of a batch count as processed when the next "
+        "batch is due, 10 s later."
     )
     return Result(figures, how, [Table([*head, "CPU µs/record", "peak MB", "of it JVM", "states"], rows)])
 

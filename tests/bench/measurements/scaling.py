@@ -86,12 +86,12 @@ def measure(scope: Scope) -> Result:
         for s in scaled
     ]
     how = (
-        f"Executors read {filled.records:,} snapshots of {filled.mean_bytes:,} bytes of {CLIENTS:,} clients in "
-        f"batches of {BATCH:,}. The topic has {PARTITIONS} partitions, the state {STATES}. Each executor has its "
-        f"own worker of Spark standalone, in a control group of {CORES} core. All groups share one core, so that no "
-        "executor gains or loses by the others. The second half of the batches counts. JVMs use only the quick "
-        "compiler, so that no warm-up is measured. *At work* is the share of the executors' time that tasks took while "
-        "stages ran. *Shuffle* and *commit* are shares of the time of all tasks."
+        f"Executors read {filled.records:,} snapshots ({filled.mean_bytes:,} bytes each) of {CLIENTS:,} clients, in "
+        f"batches of {BATCH:,} snapshots. The topic has {PARTITIONS} partitions, the state {STATES}. Each executor has "
+        f"its own worker of Spark standalone, in a control group of {CORES} core. All groups share one core, so that "
+        "no executor gains or loses by the others. The second half of the batches counts. JVMs use only the quick "
+        "compiler, so that no warm-up is measured. *At work*: while a stage ran, executors worked on tasks for this "
+        "share of the time. *Shuffle* and *commit* are shares of the time of all tasks."
     )
     return Result(figures, how, [Table(head, rows)], [])
 

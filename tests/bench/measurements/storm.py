@@ -25,7 +25,7 @@ from tests.bench.results import Figure, Result, Table
 TITLE = "All of 10,000 clients fail, and recover"
 CLIENTS, SERVICES = 10_000, 200
 SCRAPE = "15s"
-#: BEFORE, ILL, HEALING (clients recover one by one) and AFTER are the phases of the test.
+#: Durations of the phases: BEFORE the failure, ILL (all clients fail), HEALING (they recover one by one), AFTER it.
 BEFORE_SECONDS, ILL_SECONDS, HEALING_SECONDS, AFTER_SECONDS = 180.0, 600.0, 120.0, 1200.0
 LOOK_SECONDS = 5.0
 BUSY = 30
@@ -111,10 +111,10 @@ def measure(scope: Scope) -> Result:
         Figure("slowest rule group, as a share of its interval", max(a / b for a, b in slowest.values()), "", SHARE),
     ]
     how = (
-        f"{CLIENTS:,} producers of {SERVICES} services fail at once for {ill:.0f} s, and recover within "
+        f"{CLIENTS:,} producers of {SERVICES} services fail at the same time, for {ill:.0f} s, and recover within "
         f"{HEALING_SECONDS:.0f} s. They are watched for {after:.0f} s more. One client fails earlier, and recovers "
-        f"during the mass failure. Prometheus scrapes every {SCRAPE}; rules and routes keep their own intervals. "
-        f"Meanwhile {BUSY} other processes keep the CPU busy."
+        f"during the mass failure. Prometheus scrapes every {SCRAPE}. Rules and Alertmanager's routes have their usual "
+        f"intervals. Meanwhile {BUSY} other processes keep the CPU busy."
     )
     groups = [[name, f"{took:.2f}", f"{every:.0f}"] for name, (took, every) in sorted(slowest.items())]
     return Result(

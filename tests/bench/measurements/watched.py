@@ -75,9 +75,9 @@ def measure(scope: Scope) -> Result:
         Figure("longest pause of a watched JVM", longest, "ms"),
     ]
     how = (
-        f"A producer and a consumer of {RATE} records a second run in a JVM. After {warming:.0f} s, three "
-        f"phases of {seconds:.0f} s are measured: without an agent, while an agent is attached, and with the agent. "
-        f"Figures are cores, by threads of the JVM. Pauses are safepoints."
+        f"A producer and a consumer of {RATE} records a second run in a JVM. After {warming:.0f} s, three phases of "
+        f"{seconds:.0f} s are measured: before `kafka-health watch` attaches an agent, while it does so, and "
+        "afterwards. The table shows how many cores each kind of JVM thread uses. Pauses are safepoints."
     )
     head = ["", *(f"{part}" for part in PARTS), "application", "pauses", "longest ms"]
     notes = [

@@ -102,10 +102,10 @@ def _result(
         ),
     ]
     how = (
-        f"The history of {clients:,} clients and {days} days has a row for each client and minute. Days are as "
-        f"maintenance leaves them. Only the newest day has {newest:,} files of `minutes`, as many as a monitor leaves. "
-        "`kafka-health maintain` and `review` run with default settings. Memory is that of all their processes. "
-        "Other programs used the machine meanwhile."
+        f"The history of {clients:,} clients and {days} days has a row for each client and minute. Files are merged, "
+        f"except those of the newest day. It has {newest:,} files of `minutes`, as many as a monitor writes in a day. "
+        "`kafka-health maintain` and `review` run with default settings. Memory is that of all their processes. Other "
+        "programs used the machine meanwhile."
     )
     notes: list[str] = []
     if written is not None:
@@ -113,7 +113,7 @@ def _result(
         rows = [[name, *_shown(has), *_shown(written.a_day(has))] for name, has in written.grown.items()]
         tables.append(Table(head, [*rows, ["checkpoint", *_shown(written.checkpoint), "stays as it is", ""]]))
         notes.append(f"The monitor ran for {written.seconds / 60:.0f} minutes, with {written.clients:,} clients.")
-        notes.append("Logs of Delta are kept for a day or two, topics for their retention.")
+        notes.append("Delta keeps its logs for a day or two. Topics keep their records for the retention time.")
         notes.append("The checkpoint has its last 100 batches.")
     return Result(figures, how, tables, notes)
 
@@ -246,8 +246,8 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
 
 
 def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
-    """Write `rows` to a Parquet file. The column `minute` is uncompressed, so that `generate` can overwrite it for
-    another day.
+    """Write `rows` to a Parquet file. The column `minute` is uncompressed, because `generate` replaces the column's
+    bytes to copy the file for another day.
     """
     path = table / f"day={day}" / f"{name}-0.parquet"
     path.parent.mkdir(exist_ok=True, parents=True)
