@@ -67,7 +67,7 @@ def _claimed(place: Path) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest tests first: at the end, other processes would be idle meanwhile."""
+    """Run the longest tests first: a long test at the end would leave all other test processes idle."""
     items.sort(key=lambda item: item.get_closest_marker("early") is None)
 
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.long
 HEAP_MB, PARTITIONS = 512, 4
 WAIT_SECONDS, NUDGE_SECONDS = 400.0, 5.0
 DEADLOCK = "producer-callback-deadlock"
-#: AT_FIRST keeps the first driver, which will hang, from taking the cores of new workers.
+#: AT_FIRST limits the first driver to two cores, because it will hang and must not take new workers' cores.
 AT_FIRST = {"spark__cores__max": "2"}
 BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 

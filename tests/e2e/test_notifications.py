@@ -175,7 +175,7 @@ def test_a_fleet_that_fails_is_one_page(world: World) -> None:
 
 @dataclass(frozen=True)
 class Storm:
-    """A fleet in trouble: in each of `services` services, `each` clients fail with each of `modes`.
+    """A fleet in trouble. `services`: number of failing services; `each`: failing clients per service and mode.
 
     In addition, `fleet` clients are healthy.
     """

@@ -51,7 +51,7 @@ public class KafkaTools {
             Object arguments = Arrays.copyOfRange(words, 1, words.length);
             scala.Console$.MODULE$.withOut(output, new Main(words[0], arguments));
         } catch (Exited exited) {
-            // the exit code of a tool that ends this way
+            // the tool called exit, and its exit code is in `code`
         } catch (RuntimeException error) {
             error.printStackTrace(output);
             return 1;

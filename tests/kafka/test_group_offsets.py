@@ -102,7 +102,7 @@ class Lab:
         return consumer
 
     def commit(self, consumer: KafkaConsumer, offset: int) -> None:
-        """Commit once no rebalance is in progress, because a rebalance makes commits fail."""
+        """Commit as soon as no rebalance is in progress, because a rebalance makes commits fail."""
 
         def committed() -> bool:
             try:

@@ -196,7 +196,7 @@ def test_a_checkpoint_that_is_older_than_the_history_counts_nothing_twice(
 ) -> None:
     settings = backed_up.with_backup("older-checkpoint", "backup-0", "backup-1")
     counted_once(backed_up, backed_up.run(settings, backed_up.has_read(settings, 3)))
-    assert "beyond what the checkpoint in" in caplog.text and "are not added twice" in caplog.text
+    assert "has not read all data until then" in caplog.text and "are not added twice" in caplog.text
 
 
 def test_a_history_older_than_the_checkpoint_is_reported_and_a_new_checkpoint_repairs_it(
@@ -206,12 +206,12 @@ def test_a_history_older_than_the_checkpoint_is_reported_and_a_new_checkpoint_re
     assert Restored(backed_up.spark, settings, Checkpoint(backed_up.spark, checkpoint_of(settings))).again is None
     (warning,) = (record for record in caplog.records if record.levelno == logging.WARNING)
     sentence = warning.getMessage()
-    assert "before what the checkpoint in" in sentence and "set [monitor] checkpoint to a new folder" in sentence
+    assert "has read newer records" in sentence and "set [monitor] checkpoint to a new folder" in sentence
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     findings = {finding.about: finding for finding in places_work(settings)}
     assert findings["monitor.history"].state == "warning"
     assert "set [monitor] checkpoint to a new folder" in findings["monitor.history"].text
-    back = int(sentence.rpartition("start_seconds_back = ")[2].partition(":")[0])
+    back = int(sentence.rpartition("start_seconds_back = ")[2].partition(".")[0])
     anew = backed_up.with_backup("history-mended", "", "backup-0")
     anew = replace(anew, monitor=replace(anew.monitor, start_seconds_back=back))
     counted_once(backed_up, backed_up.run(anew, backed_up.has_read(anew, 3, "closed")))

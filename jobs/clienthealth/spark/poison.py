@@ -1,23 +1,22 @@
 """Find a record that ends the monitor whenever it is read. Skip this record, publish it as a reject, read all others.
 
 After a crash Spark repeats a planned batch with the same records. So a record that exhausts the heap would end every
-process that reads it, for ever. Therefore each process keeps notes beside the checkpoint (the class `Run`). From these
+process that reads it, for ever. Therefore each process keeps notes (the class `Run`) beside the checkpoint. From these
 notes the next process concludes how the previous process ended:
 
 - By a fault of a record: Spark's message shows such a fault, or the heap was exhausted. After three such ends in one
-  batch, the batch is narrowed. Then only a sixteenth of it is read at a time. A single end is enough if the heap was
-  certainly exhausted. If this part ends the monitor too, a sixteenth of the part is read. The narrowing goes on down to
-  one record.
-- By a fault of a record that was read alone: this record is skipped. Its batch runs without any record. If this batch
-  succeeds, the record was the cause. Only then is the record published as a reject, with its position.
-- From outside: without a sign of a record's fault, the batch is not narrowed. But if a whole container runs out of
+  batch, the batch is narrowed. (One such end is enough if the heap was certainly exhausted.) Only a sixteenth of a
+  narrowed batch is read. If this sixteenth ends the monitor too, it is narrowed in turn, down to one record.
+- By a fault of a record that was read alone: this record is skipped, so its batch runs without records. If the empty
+  batch succeeds, the record was the cause. Only then is the record published as a reject, with its position.
+- From outside, without a sign of a record's fault: the batch is not narrowed. But if a whole container runs out of
   memory, no process is left to note the cause. So a batch is also narrowed after 20 such ends in a row (KILLS).
 
 Once a record is skipped, all other records are read at full speed again. If the heap was exhausted, many records
 together may be the cause. Then batches stay small until 20 of them have succeeded (CALM).
 
-A batch is narrowed only before any of its results is written, so nothing is read twice. Only the skipped record is
-lost.
+Once results of a batch are written, it is not narrowed: later batches would write results of the same records again.
+Only the skipped record is lost.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: A batch is narrowed after it has ended the monitor DEATHS times with a sign of a record's fault. Without a sign, as
-#: after kill -9, KILLS times are needed. For a batch that is narrowed already, 1 and DEATHS times are enough.
+#: A batch is narrowed after it ended the monitor DEATHS times with a sign of a record's fault, or KILLS times without
+#: one (as after kill -9). A narrowed batch is narrowed further after one end with a sign, or DEATHS without.
 DEATHS, KILLS = 3, 20
 #: To narrow a batch, the monitor reads a SHARE-th of it. After CALM good batches it reads SHARE times as many records.
 SHARE, CALM = 16, 20
@@ -61,7 +60,7 @@ class Run(msgspec.Struct):
     fault    True if Spark's message on the query's failure shows a fault of a record
     limit    maximum number of records of each kind (metrics, logs) in a batch; 0: the limit in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
-    until    (topic, partition, end offset) of the batch that last ended the monitor, before the batch was made smaller
+    until    the original end of the batch that was narrowed last, as a list of (topic, partition, end offset)
     heap     True if the heap was exhausted
     owner    the id of this process
     """
@@ -102,7 +101,7 @@ class Guard:
         pending, run = self._checkpoint.pending(), self._run
         again = pending is not None and pending.batch == run.batch
         if not again:
-            run.skipped = None  # `run.batch` is committed, so the skipped record was published as a reject.
+            run.skipped = None  # `run.batch` is no longer pending: its skipped record was published as a reject.
             run.deaths, run.kills, run.reading = 0, 0, True
         if pending is None or not run.running or self._checkpoint.read(WRITING) == str(pending.batch):
             run.deaths, run.kills = 0, 0

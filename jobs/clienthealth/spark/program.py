@@ -179,7 +179,7 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 
 
 def _archivable(settings: Settings) -> bool:
-    """Return True if the class archive for this JVM is missing and may be made."""
+    """Return True if this JVM lacks a class archive, and the settings and the cache's permissions allow one."""
     possible = not submitted() and settings.monitor.class_archive and os.access(jars.cache(), os.W_OK)
     return possible and (paths := class_path(settings)) == class_path(Settings()) and jars.class_archive(paths) is None
 

@@ -1,4 +1,4 @@
-"""The one streaming query: topics → decode → shuffle by bucket → step → sinks."""
+"""The only streaming query: it reads topics, decodes records, and judges the clients of each bucket."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def rows(
 ) -> DataFrame:
     """Return the output rows of the stateful step, as a stream with the columns ROWS.
 
-    `opened`: maps a bucket to its incidents that are open in the history (see `by_bucket`). `numbers`: the key under
-    which Spark stores each bucket's state (see `numbers_of`). `limit`: maximum number of records per source and
-    batch; 0: as in the settings.
+    `opened`: maps a bucket (a share of all clients) to its incidents that are open in the history (see `by_bucket`).
+    `numbers`: the key under which Spark stores each bucket's state (see `numbers_of`). `limit`: maximum number of
+    records per source and batch; 0: as in the settings.
     """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
     # Each tick sends an empty chunk to every bucket, so that the bucket's step runs even without input.

@@ -1,4 +1,4 @@
-"""Handle a history and a checkpoint of different age: one was restored from a backup or created anew.
+"""Handle a history that is older or newer than the checkpoint, because one of them was restored or created anew.
 
 If the history is ahead of the checkpoint, the query reads records again. Rows that the history already has are not
 added again. If the history is behind the checkpoint, verdicts after the history's end are missing.
@@ -29,10 +29,10 @@ log = logging.getLogger(__name__)
 AGAIN, WRITTEN = "again.json", "written"
 #: A file beside the checkpoint: it exists once the state contains all incidents that were open in the history.
 OPENED = "opened"
-#: For LASTING_MS (ms) after the history's newest event time, the monitor adds only rows that the history lacks.
+#: LASTING_MS (ms): for this long after the history's newest event time, the monitor skips rows that the history has.
 LASTING_MS = 2 * 86_400_000
-#: Records from the last MORE_SECONDS before the history's end should be read again. A minute is written only after its
-#: windows close. So the minutes of these records may be missing in the history.
+#: MORE_SECONDS: the monitor should read again from this long before the history's end. The history may lack its last
+#: minutes, because a minute is written only after its windows close.
 MORE_SECONDS = 600
 
 
@@ -40,7 +40,7 @@ MORE_SECONDS = 600
 class Compared:
     """The result of comparing the history with the checkpoint.
 
-    ends              newest event time in the history; None if the history is empty, or neither ahead nor behind
+    ends              newest event time in the history; None if the history is empty or as new as the checkpoint
     ahead             True if the history has newer data than the checkpoint
     behind            True if the history lacks data that the checkpoint has read
     newest_commit_ms  time of the history's newest commit (epoch ms); 0 without commits
@@ -80,15 +80,15 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
             until = f"ends on {state.ends:%Y-%m-%d at %H:%M} UTC"
             back = f"= {int((now - state.ends).total_seconds()) + MORE_SECONDS}"
         return (
-            f"the history in {root} {until}, before what the checkpoint in {checkpoint} has read. Reviews lack the "
-            "verdicts in between, and failures that ended in between look open. The monitor can judge the data in the "
-            "topics again: set [monitor] checkpoint to a new folder, and set [monitor] start_seconds_back "
-            f"{back}: nothing is counted twice"
+            f"the history in {root} {until}, but the checkpoint in {checkpoint} has read newer records. Reviews lack "
+            "the verdicts on these records, and failures that ended meanwhile look open. The monitor can judge the "
+            "data in the topics again: set [monitor] checkpoint to a new folder, and set [monitor] start_seconds_back "
+            f"{back}. No record is counted twice"
         )
     if state.ahead:
         return (
-            f"the history in {root} reaches to {state.ends:%Y-%m-%d at %H:%M} UTC, beyond what the checkpoint in "
-            f"{checkpoint} has read: rows that come again are not added twice"
+            f"the history in {root} ends on {state.ends:%Y-%m-%d at %H:%M} UTC, but the checkpoint in {checkpoint} has "
+            "not read all data until then: the monitor reads it again, and rows in the history are not added twice"
         )
     return None
 
@@ -101,8 +101,8 @@ class Restored:
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
-        #: Maps (minute, topic) to the numbers of records that the history counts, and that `not_counted` has not
-        #: subtracted yet.
+        #: Maps (minute, topic) to counts of records: the history's counts, minus those that `not_counted` has already
+        #: subtracted.
         self._held: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         state, now = compared(spark, self._root, checkpoint), datetime.now(UTC)
         if (text := sentence(state, settings, now)) is not None:
@@ -156,7 +156,7 @@ class Restored:
 class Opened:
     """Incidents that are open in the history; a monitor with a new checkpoint continues them.
 
-    `by_bucket`: the open incidents by bucket (see `stepping.by_bucket`); empty once the state contains the incidents.
+    `by_bucket`: the open incidents by bucket (see `stepping.by_bucket`); empty if the query's state has them already.
     """
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:

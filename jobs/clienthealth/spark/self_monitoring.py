@@ -143,7 +143,7 @@ class SelfMetrics:
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
                     self.gauges["input_lag_records"].labels(topic, query).set(max(0, behind))
-                # A recreated partition has an end offset below the start offset, and Spark skips its first records.
+                # A recreated partition ends below its start offset. Spark skips its records up to the end offset.
                 start = source.get("startOffset") or {}
                 for topic, partitions in end.items():
                     for partition, offset in partitions.items():

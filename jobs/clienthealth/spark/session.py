@@ -1,4 +1,4 @@
-"""The Spark session: the only place with Spark's configuration.
+"""Start and configure the Spark session. Only this module configures Spark.
 
 If spark-submit starts the program, its Spark master and jars are used. Otherwise Spark runs on all cores of this
 machine, with jars from this project's cache. Settings that affect a query's state are the same in both cases.
@@ -33,7 +33,7 @@ _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 #: Spark options that do not depend on the settings, grouped by where they apply.
 OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
 _JVM = OPTIONS["jvm"]
-#: Memory for threads, code, RocksDB and Python, beside the heap. Without it, the cluster manager kills the process.
+#: Memory beyond the heap, for threads, code, RocksDB and Python. Without it, the cluster manager kills the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 

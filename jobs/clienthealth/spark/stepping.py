@@ -35,7 +35,7 @@ STATE = "data binary"
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
-#: AROUND: bytes that a Kafka batch adds to its only record; SENT_BYTES: maximum size of a record before compression.
+#: AROUND: overhead (bytes) of a Kafka batch with one record; SENT_BYTES: maximum size of a record before compression.
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
 #: Level 6, the default, takes twice the CPU time and saves only a seventh of a health record's size.
 GZIP_LEVEL = 1
@@ -67,7 +67,7 @@ class Summary(msgspec.Struct):
     clients   number of clients and groups in the state
     skewed    number of clients with a wrong clock
     late      number of samples and events that came too late
-    left_out  number of clients, samples and events that were left out, by the exceeded limit (`self_monitoring.LIMITS`)
+    left_out  maps each limit (`self_monitoring.LIMITS`) to the number of clients, samples and events that it left out
     failed    number of processes for which the step failed, by the topic of their newest record. The key '' also counts
               records that were too large to publish
     """

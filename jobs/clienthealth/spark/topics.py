@@ -28,12 +28,12 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
     """Return a stream of the topics' records. Without a checkpoint, the stream begins `start_seconds_back` before now.
 
     A missing topic is read once it exists. Records that Kafka deleted before they were read are skipped (see
-    `losses.py`). A batch has at most `max_offsets_per_trigger` records, or `limit` if that is fewer and not 0.
+    `losses.py`). A batch has at most `max_offsets_per_trigger` records, and at most `limit` if it is not 0.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # Without `max.poll.records`, a poll would also unpack records after the batch. A damaged record among these would
-    # fail the batch, but `poison` searches only the batch for damaged records.
+    # Without `max.poll.records`, a poll would also unpack records beyond the batch's end offset. A damaged record among
+    # these would fail the batch, but `poison` searches only the batch for damaged records.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -63,7 +63,7 @@ TICKS_SECONDS = 30
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
-#: POLLED: maximum number of records per poll. Spark seeks before each poll, so small polls fetch many records again.
+#: POLLED: maximum number of records per poll. Spark seeks before each poll, so small polls refetch many records.
 POLLED = 2000
 
 #: Compress records: uncompressed, the record of a group with 10,000 partitions exceeds the default limits of producers
