@@ -19,7 +19,7 @@ WARM_AFTER = 1 / 3
 @dataclass(frozen=True)
 class WorkedOff:
     """The speed without the monitor's start and warm-up: `rate` in records/s, `cost` in µs of CPU time per record.
-    `total_micros` is the cost with both.
+    `total_micros` is the cost including start and warm-up.
     """
 
     rate: float

@@ -1,7 +1,4 @@
-"""Restart an exporter while a client fails:
-
-Alertmanager pages exactly once and does not report the failure as resolved.
-"""
+"""Check that an exporter's restart while a client fails causes neither a second page nor a resolution."""
 
 from __future__ import annotations
 

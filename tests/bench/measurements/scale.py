@@ -70,10 +70,10 @@ def measure(scope: Scope) -> Result:
     ]
     how = (
         f"{many:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, for {long:.0f} s. Before them, "
-        f"{few:,} clients send as many records a second for {short:.0f} s. Their clock runs {rate * 10 / few:.0f} "
-        f"times as fast. There are {PARTITIONS} partitions. Only the second half of each of these two runs counts. CPU "
-        "per record is that of the monitor, without the broker. Records of a batch count as processed when the next "
-        "batch is due, 10 s later."
+        f"{few:,} clients send as many records a second for {short:.0f} s. Their timestamps advance "
+        f"{rate * 10 / few:.0f} times as fast as real time. There are {PARTITIONS} partitions. Only the second half of "
+        "each of these two runs counts. CPU per record is that of the monitor, without the broker. Records of a batch "
+        "count as processed when the next batch is due, 10 s later."
     )
     return Result(figures, how, [Table([*head, "CPU µs/record", "peak MB", "of it JVM", "states"], rows)])
 

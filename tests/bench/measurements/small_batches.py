@@ -59,8 +59,8 @@ def measure(scope: Scope) -> Result:
         rows.append([f"{size:,}", f"{bursts}", f"{median:.2f}", f"{max(took):.2f}", f"{cores:.2f}"])
     how = (
         f"Every {TRIGGER_SECONDS} s, a burst of records comes {BURST_AFTER} s after the monitor's trigger. Each client "
-        f"reports in every second burst. Bursts of the first {scope.seconds(90, 40):.0f} s do not count. The time runs "
-        "from the plan of a batch until all its results are written."
+        f"reports in every second burst. Bursts of the first {scope.seconds(90, 40):.0f} s do not count. The time of "
+        "a batch runs from its planning until all its results are written."
     )
     return Result(
         figures, how, [Table(["records", "batches", "median s", "longest s", "cores, all of the monitor"], rows)]
