@@ -1,7 +1,7 @@
 """Record and judge real clients in random circumstances: `make lab ARGS="--seed 101 --cases 60"`.
 
-The seed determines each case. Recordings stay in .cache/lab/SEED. Monitor and `diagnose` judge the files in `seen`;
-`case.json` and `truth.jsonl` contain what really happened.
+The seed determines each case. Recordings stay in .cache/lab/SEED. Monitor and `diagnose` judge the files in a case's
+folder `seen`; `case.json` and `truth.jsonl` contain what really happened.
 """
 
 from __future__ import annotations

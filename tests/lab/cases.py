@@ -27,7 +27,7 @@ _WEATHER = ("", "", "", "", "cut", "swallow")
 
 @dataclass(frozen=True)
 class Case:
-    """A run to record. `onset`: seconds from the start to the failure. `after`: seconds of recording after the onset.
+    """One recorded run of a program. `onset`: seconds from the start to the failure. `after`: seconds recorded then.
     `lasts`: duration (s) of a fault that ends by itself. `weather`: event at the brokers before the onset.
     """
 
@@ -69,7 +69,7 @@ class Case:
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
     """Draw cases, two failures for each healthy control.
 
-    `only`, `families`: texts, one of which the name of the mechanism (the family) must contain; empty: any name.
+    `only`, `families`: a mechanism's (a family's) name must contain one of these texts; empty: any name.
     """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]

@@ -1,4 +1,4 @@
-"""Define the families of clients: program and libraries."""
+"""Define the families of clients. The clients of a family share a program and the version of its client library."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
 _OTHER_GROUP = ("rebalance", "rebalances")
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
-#: Causes that librdkafka lacks: its produce() never waits, and its callbacks run on the application's thread.
+#: Causes of failure that librdkafka rules out: its produce() never waits, and the application's thread runs callbacks.
 _RDKAFKA = (
     *_NO_THREAD,
     "callback-get",
@@ -103,7 +103,7 @@ _RDKAFKA = (
     "brokers-away",
     "brokers-silent",
 )
-#: Causes that aiokafka lacks. It has one thread, so while a callback blocks, nothing is logged.
+#: Causes of failure that aiokafka rules out. It has one thread, so while a callback blocks, nothing is logged.
 _AIO = (
     *_NO_THREAD,
     "callback-get",

@@ -135,7 +135,7 @@ def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> str:
     matrix: dict[str, dict[str, Counter[str]]] = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
     for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
         ways = [("diagnose", of_case)]
-        # Every third case is a control, so `number % often` could select only controls, or none.
+        # Every third case is a control. With `number % often` alone, the stream could get only controls, or none.
         if (number + number // often) % often == 0:
             ways.append(("stream", streamed(folder)))
         for how, found in ways:

@@ -26,7 +26,7 @@ from tests.lab.mechanisms import (
 Asked = Literal["nothing", "suspected", "confirmed"]
 #: A long wait is proved by two dumps APART_SECONDS apart, or by unchanged metrics for STILL_SECONDS.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
-#: The I/O thread hangs if metrics stand still for DEAD_SECONDS and for request.timeout.ms.
+#: The I/O thread hangs if its metrics stand still for DEAD_SECONDS, or for request.timeout.ms if this is longer.
 DEAD_SECONDS = 60.0
 #: Each callback that returns takes less than LONG_SECONDS, so two dumps LONG_SECONDS apart prove a hang.
 LONG_SECONDS = 40.0
@@ -146,7 +146,7 @@ def _came(recorded: Recorded) -> bool:
     if mode == NOT_CLOSED:
         return bool(_sent(whole) > recorded.case["stored"])
     if mode == LOOP:
-        # A close() that has not returned at the end of the case hangs.
+        # If close() has not returned at the end of the case, it hangs.
         return not recorded.case["ended_by_itself"] and whole[-1]["in"] in ("commit", "close", "closed")
     after = [one for one in whole if one["ts"] >= recorded.onset_ms]
     clients = [[one for one in after if one["id"] == client] for client in recorded.case["troubled"]]
@@ -196,7 +196,7 @@ def _deadlock(recorded: Recorded) -> Label:
 
 def _blocked(recorded: Recorded) -> Label:
     if recorded.case["mechanism"] == "topic-denied":
-        # send() fails at once on an unknown topic, unless several threads request its metadata.
+        # On a denied topic, send() fails at once. It waits only if several threads request the topic's metadata.
         waited = any(one["unknown"] for one in recorded.truth)
         logged_failure = recorded.log_seconds > 10
         return Label(
@@ -231,7 +231,7 @@ def _stalled(recorded: Recorded) -> Label:
 
 def _not_closed(recorded: Recorded) -> Label:
     if MECHANISMS[recorded.case["mechanism"]].again:
-        # After a restart, the old client seems to pause, so no verdict on it is required.
+        # The program is killed and started again, so its old client seems only to pause. No verdict on it is required.
         return Label(at_most="confirmed")
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended
@@ -248,7 +248,7 @@ def _consumer(recorded: Recorded) -> Label:
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000
     overdue = recorded.log_seconds > interval + 6 and recorded.version >= _OVERDUE
-    # A thread is the consumer's if an earlier dump shows the thread inside poll().
+    # A thread belongs to the consumer if a dump from before the onset shows this thread inside poll().
     written = recorded.case["written"]
     polled = any(ts < recorded.onset_ms for ts in written.get("polling", written["dumps"]))
     polled &= len(recorded.case["clients"]) == 1 or not recorded.case["family"].startswith("kafka-python")

@@ -61,7 +61,7 @@ class Program:
         with copy.open("a", encoding="utf-8") as output:
             for line in self.process.stdout:
                 word, _, rest = line.partition(" ")
-                # The agent's export is lost if the program wrote a line into it, because both share a pipe.
+                # Agent and program write to one pipe. If a line of the program splits an export, the export is lost.
                 if word.startswith('{"resourceMetrics"') and line.endswith("]}\n"):
                     word, rest = "METRICS", line
                 if word == "TRUTH":

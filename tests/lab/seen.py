@@ -32,7 +32,7 @@ _SINGLE = {"producer": "kafka.producer:*", "consumer": "kafka.consumer:*"}
 
 @dataclass(frozen=True)
 class Seen:
-    """What is recorded. Times are seconds after the program's start; `ends`: seconds before the recording's end."""
+    """What the lab records of a case. Times are s after the program's start; `ends`: s before the recording's end."""
 
     metrics: str
     interval: float

@@ -18,8 +18,8 @@ import org.slf4j.LoggerFactory;
  *
  * go    the trouble begins
  * over  the trouble ends
- * end   this program ends, as the system property `end` demands: close, flush, a number (close within that many
- *       milliseconds), exit (close nothing), halt, throw, return. `end.ms` is an additional time before the end.
+ * end   this program waits `end.ms` milliseconds, and then ends. The system property `end` says how: close, flush,
+ *       a number (close within that many milliseconds), exit (close nothing), halt, throw, return.
  */
 final class Control {
     private static final Logger LOG = LoggerFactory.getLogger("orders.Main");

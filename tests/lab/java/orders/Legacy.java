@@ -41,7 +41,8 @@ public class Legacy {
         Control.await();
         WORKERS.get(0).interrupt();
         if (INTERRUPTED.equals("commits")) {
-            // Wait until the first commit has failed, because an interrupt would end its retries after a shutdown.
+            // Shut down only after the first commit has failed. If it failed after the shutdown, the client would retry
+            // it, and the interrupt above would end the retries.
             LOOKING.await();
             Method looks = Class.forName("LegacyShutdown").getDeclaredMethod("looksForCoordinator", Thread.class);
             looks.setAccessible(true);

@@ -36,7 +36,7 @@ import org.slf4j.LoggerFactory;
  * every           number of records per log line
  * p.NAME, c.NAME  client options
  *
- * Compiled once, with kafka-clients 2.2. Parts that differ between versions are called by reflection.
+ * This class is compiled once, with kafka-clients 2.2. Parts that differ between versions are called by reflection.
  */
 public class Plain {
     private static final Logger LOG = LoggerFactory.getLogger(Plain.class);
@@ -174,7 +174,7 @@ public class Plain {
         truth.in = "closed";
     }
 
-    /** Polls: up to 1.1 the time is a number, from 4.0 on it is a Duration. */
+    /** Calls poll(), which takes milliseconds in clients up to 1.1, and a Duration in clients from 4.0 on. */
     @SuppressWarnings("unchecked")
     private static ConsumerRecords<byte[], byte[]> poll(KafkaConsumer<byte[], byte[]> consumer) {
         return (ConsumerRecords<byte[], byte[]>) call(consumer, "poll", Duration.ofMillis(500), 500L);

@@ -24,7 +24,7 @@ import org.slf4j.LoggerFactory;
  *
  * trouble          its kind
  * trouble.ms       its duration, if it ends by itself
- * trouble.in       its place: callback, handler, or revoked (while the consumer is closed)
+ * trouble.in       its place: callback, handler, or revoked (onPartitionsRevoked() during close())
  * trouble.clients  number of affected clients
  * slow.topic       the only affected topic
  */

@@ -21,7 +21,7 @@ final class Truth {
     final AtomicLong exhausted = new AtomicLong();
     final AtomicLong polls = new AtomicLong();
     final AtomicLong handled = new AtomicLong();
-    /** Records of topics with a fast handler. */
+    /** Number of handled records of topics other than `slow.topic`. */
     final AtomicLong others = new AtomicLong();
     final Map<Long, Long> sending = new ConcurrentHashMap<>();
     final Map<Long, Long> calling = new ConcurrentHashMap<>();
