@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
-#: Nice value of the stages `unit` and `rules`. The demo beside them needs CPU for its clients to fail.
+#: Nice value of the stages `unit` and `rules`. They leave CPU to the demo, which runs meanwhile.
 GIVES_WAY = 10
 OVER = 1.5
 CHECK, TEST, ALL = "check", "test", "test-all"

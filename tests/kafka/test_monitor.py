@@ -1,6 +1,6 @@
 """Run a monitor on a real broker from an earlier release's checkpoint.
 
-The broker deletes unread input. One record ends the monitor whenever it is read.
+The broker deletes unread input. One of the records kills the monitor's JVM whenever it is read.
 """
 
 from __future__ import annotations
@@ -167,13 +167,13 @@ def test_a_record_bomb_between_good_records_affects_no_other_record(continued: C
         bomber.close()
     lab.wait(lambda: any(headers(r)["reject_reason"].startswith("fatal: ") for r in lab.records("rejects")), 600)
     lab.wait(lambda: any(json.loads(r.value)["last_seen"] == now + 25_000 for r in lab.records("health")))
-    # A record of BOMB_MB (`bomb`) killed a process even as the only record of its batch.
+    # The monitor divided the batch down to single records. Even alone, the large record (`bomb`) killed the JVM.
     assert "the batch is now read in steps of 1 records" in lab.log.read_text()
     rejects = [headers(record) for record in lab.records("rejects")]
     (reject,) = (each for each in rejects if each.pop("reject_reason").startswith("fatal: "))
     assert len(rejects) == len(BAD) + 1
     assert reject == {"source_topic": left.METRICS, "source_partition": "0", "source_offset": str(bomb.offset)}
-    # The history counts the bomb at once, other rejected records every 20 s.
+    # The history counts the bomb at once. It counts other rejected records every 20 s.
     counted = History(lab.folder / "history").quality.look()
     assert sum(row["rejected"] for row in counted if row["minute"] > continued.begin_ms - 600_000) == len(BAD) + 1
 

@@ -75,7 +75,7 @@ def test_three_lines_for_a_producer(lab: Lab) -> None:
         if number < 10:
             future.add_callback(slow)
     assert future.get(PATIENCE_SECONDS).topic == lab.topic
-    # The average includes the time so far of a callback that is still running.
+    # The average includes callbacks that are still running, with the time that they have taken so far.
     snapshot = lab.await_snapshot(lambda s: s["metrics"].get("callback-time-avg", 0.0) >= 20)
     assert snapshot["metrics"]["callback-time-avg"] < 2 * max(slept_ms)
     producer.close()
@@ -176,7 +176,7 @@ def test_a_process_that_ends_without_close_is_reported_to_its_end(lab: Lab, way:
         check=True,
     )
     assert done.stdout == "acknowledged\n"
-    # The last report has no queued record, because kafka-python flushes at exit before it.
+    # At exit, kafka-python flushes before it sends the last report. So this report shows no queued record.
     last = lab.await_snapshot(lambda s: s["metrics"].get("record-ack-total") == 1)
     assert last["metrics"]["queue-records"] == 0
     assert {s["client"]["client_id"] for s in lab.snapshots()} == {"short", "reader"}

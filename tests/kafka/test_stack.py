@@ -1,4 +1,4 @@
-"""Test the embedded brokers and their jars, and that no process outlives its parent."""
+"""Test that the embedded brokers and their jars work, and that no child process outlives its parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copy our packages, and add the examples of our pages to the copy."""
+"""Copy our packages to another folder, and add the files that our pages print as examples."""
 
 from __future__ import annotations
 

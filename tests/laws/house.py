@@ -1,4 +1,4 @@
-"""Compute the size and the shape of the code."""
+"""Count what shows whether the code stays simple: files, statements, long functions, and imports between packages."""
 
 from __future__ import annotations
 

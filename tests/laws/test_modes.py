@@ -81,7 +81,7 @@ def test_it_is_silent_on_every_control(mode: Mode) -> None:
         if control and judged and judged.status in ("suspected", "confirmed"):
             noisy.add(folder.name)
     excused = {name for name, of in NOISE if of == mode.id}
-    if mode.absence:  # the end of a recording counts as the client's end
+    if mode.absence:  # the recorder killed some clients, so their records were really lost
         excused |= {folder.name for folder in folders() if was_stopped(folder)}
     assert noisy <= excused, "its rules accuse clients that are fine: mend the rules, or give the reason in NOISE"
 
@@ -232,7 +232,7 @@ def test_modes_and_log_lines_are_read_from_an_archive(tmp_path: Path) -> None:
     """`spark-submit --py-files` gives executors the program as an archive."""
     archive, jobs = str(tmp_path / "program.zip"), locations.checkout() / "jobs"
     with zipfile.ZipFile(archive, "w") as program:
-        # Write no entries for folders, as in a wheel. Python then needs an `__init__.py` in each package.
+        # Like a wheel, this archive has no entries for folders. So Python needs an `__init__.py` in each package.
         for file in sorted((jobs / "clienthealth").rglob("*.*")):
             if file.suffix in (".py", ".toml"):
                 program.write(file, file.relative_to(jobs))

@@ -109,7 +109,7 @@ def test_nothing_else_is_confirmed(folder: Path) -> None:
     confirmed = {mode for mode, verdict in verdicts(folder).items() if verdict.status == "confirmed"}
     confirmed -= {*truth(folder).get("also", ())}
     if expected == DEADLOCK or was_stopped(folder):
-        confirmed -= {NOT_CLOSED}  # a deadlocked process is killed in the end and also loses its buffer
+        confirmed -= {NOT_CLOSED}  # also true: the recorder kills the process, and its buffer is lost
     assert confirmed <= {expected}, (
         "a false accusation: mend the rules, or name it in `also` of truth.json if it happened too"
     )
@@ -147,7 +147,7 @@ def test_the_deadlock_is_reported_with_cause_and_numbers() -> None:
     assert verdict.detail["waiting_threads"] == 2
     texts = [evidence.text for evidence in verdict.evidence]
     assert "select-total stayed at 8328 for 42 s while the buffer filled from 31 % to 100 %" in texts
-    onset = 1795208567059  # truth.json says 21:02:47.059
+    onset = 1795208567059  # 21:02:47.059 UTC, the onset in truth.json
     assert verdict.since_ms is not None and abs(verdict.since_ms - onset) < 2000
 
 
@@ -160,7 +160,7 @@ def test_the_missing_topic_is_named() -> None:
 
 def test_the_outage_is_suspected_with_its_address_and_clears() -> None:
     (client,) = (c for c in clients(EVIDENCE / "c2_outage31") if c.client.kind == "producer")
-    back = 1795210138248  # truth.json says 21:28:58.2
+    back = 1795210138248  # 21:28:58.248 UTC, the outage's end in truth.json
     outage = client.windows[2]
     seen = dataclasses.replace(
         outage,
@@ -172,7 +172,7 @@ def test_the_outage_is_suspected_with_its_address_and_clears() -> None:
     assert verdict.status == "suspected"
     assert verdict.detail == {"cause": "cluster-unreachable", "bootstrap": "127.0.0.1:19510", "blocked_threads": 2}
     judged = [modes()[METADATA].judge(w, modes()[METADATA].thresholds) for w in client.windows]
-    assert {v.status for v in judged} == {"ok"}  # each window also contains the end of the outage
+    assert {v.status for v in judged} == {"ok"}  # `ok`, because each window also contains the outage's end
 
 
 def test_culprit_and_victims_are_named() -> None:
@@ -186,7 +186,7 @@ def test_the_blockade_begins_and_ends_when_it_did() -> None:
     (client,) = clients(EVIDENCE / "4_hol_blocking")
     judged = [modes()[BLOCKING].judge(w, modes()[BLOCKING].thresholds) for w in client.windows]
     assert [v.status for v in judged] == ["ok", "ok", "confirmed", "confirmed", "confirmed", "ok", "ok"]
-    onset = 1795209714900  # truth.json says 21:21:54.9
+    onset = 1795209714900  # 21:21:54.9 UTC, the onset in truth.json
     assert abs(min(v.since_ms for v in judged if v.since_ms) - onset) < 2000
 
 

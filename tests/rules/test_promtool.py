@@ -48,19 +48,19 @@ CASES = [
 @pytest.mark.parametrize("name", CASES)
 def test_rules_behave(name: str, alerts: Path) -> None:
     command = ["promtool", "test", "rules", str(alerts / "tests" / name)]
-    # With more memory (120 MB), Go's garbage collector takes a fifth less of the CPU time.
+    # GOGC=400 makes Go collect garbage less often: promtool takes 120 instead of 70 MB, and a fifth less CPU time.
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "GOGC": "400"})
     assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
 
 
 OURS = {**PLACEHOLDERS, "host": "HOST", "shard": "1/1"}
-#: Values of a series, each for half an hour: 0 (the failure is over), nearly 0, 1 (the state holds), 100.
+#: VALUES of a series: 30 minutes of 0 (no failure), of 0.01, of 1 (a state holds), and of 100.
 VALUES = "0x30 0.01x30 1x30 100x30"
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "alerts/runbooks").glob("*.md")))
 def test_queries_of_a_runbook_see_their_own_cluster_alone(name: str, tmp_path: Path) -> None:
-    """Without series of its own cluster, a query has no result unless it uses `absent` or `up`."""
+    """If its own cluster has no series, only a query with `absent` or `up` has a result."""
     page = (ROOT / f"alerts/runbooks/{name}.md").read_text("utf-8")
     blocks = re.findall(r"^ *```promql\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
     queries = [line.partition(" # ")[0].strip().replace(" offset 1w", "") for line in "".join(blocks).splitlines()]

@@ -92,7 +92,7 @@ def window(
     earlier: Sequence[ThreadDump] = (),
     before: Sequence[Reading] = (),
 ) -> ClientWindow:
-    """Return a window of 60 s from T0. In the samples `before`, second 0 is 30 s before T0."""
+    """Return a window of 60 s from T0. The samples `before` are moved 30 s into the past."""
     return ClientWindow(
         client(kind),
         T0,
@@ -124,7 +124,7 @@ def producer(
     until: float = 60,
     **more: Callable[[float], float | None],
 ) -> list[Reading]:
-    """Return a producer's samples. `used`: bytes in use in its buffer; `more`: further metrics (`_` for `-`)."""
+    """Return a producer's samples. `used`: used bytes of the buffer; `more`: more metrics, named with `_` for `-`."""
     names: dict[str, Callable[[float], float | None]] = {
         "select-total": select,
         "buffer-total-bytes": lambda s: total,

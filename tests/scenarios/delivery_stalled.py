@@ -90,7 +90,7 @@ def averaging(latency: Of, open_requests: float, failed: Of) -> list[Reading]:
 
 
 def answered(until: float) -> Of:
-    """Return an average latency (ms) that changes with each response, up to second `until`."""
+    """Return a function: second → average latency (ms), constant after the last response, at second `until`."""
     return lambda s: 8 + 1 / (3 + min(s, until))
 
 
@@ -104,8 +104,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"a-line-of-a-batch-with-{left}-attempts-left",
             window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
         )
-        # `left`: retries that remain of 2,147,483,647 (default). The first batch has used 1,173 of them, the third only
-        # 8. With 0 left, the client gives the batch up. With 2 left, the used retries are unknown.
+        # `left`: remaining retries (default: 2,147,483,647). The first batch has used 1,173, the third only 8. With 0
+        # left, the client gives the batch up. 2 may remain of any limit, so the number of used retries is unknown.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
     suspects(

@@ -1,4 +1,4 @@
-"""Share one history of `known_weeks` and its reviews between all Spark tests of a process."""
+"""Write the history of `known_weeks` and its reviews only once, and share them between all tests of a process."""
 
 from __future__ import annotations
 

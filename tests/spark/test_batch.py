@@ -1,4 +1,4 @@
-"""A batch writes its rows, and reports skipped records, which ended the monitor before."""
+"""A batch writes its rows, and reports records that it skips, because they ended the monitor in an earlier run."""
 
 from __future__ import annotations
 

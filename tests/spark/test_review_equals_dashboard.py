@@ -100,7 +100,7 @@ def asked(prometheus: str, query: str) -> dict[str, float]:
     for name, expr in recordings().items():
         query = re.sub(rf"{name}\{{[^}}]*\}}", lambda _, expr=expr: f"({expr})", query)  # type: ignore[misc]
     query = query.replace("[$__range:1m]", f"[{PERIOD.minutes}m:1m]").replace("$slo_target", "0.995")
-    # Half a minute before the period's end, each step of the query falls into one minute of the period.
+    # The query ends half a minute before the period's end, so that each of its steps lies inside one minute.
     form = urllib.parse.urlencode({"query": query, "time": PERIOD.end.timestamp() - 30})
     with urllib.request.urlopen(f"http://{prometheus}/api/v1/query?{form}", timeout=60) as answer:
         result = json.load(answer)["data"]["result"]

@@ -38,7 +38,7 @@ def week(reviewed: Reviewed) -> Review:
 
 
 def test_objectives(week: Review) -> None:
-    # Each client has 10,080 minutes less a gap of 130. 95 + 20 + 10 + 60 minutes are confirmed, 5 + 30 suspected.
+    # Each client has 9,950 minutes: 10,080 minus a gap of 130. Confirmed failures last 95 + 20 + 10 + 60 minutes.
     assert week.overall.minutes == Minutes(ok=49_470, suspected=35, confirmed=185, unknown=60)
     assert {s.service: s.minutes for s in week.services} == {
         "orders-api": Minutes(ok=9_820, suspected=5, confirmed=125),
@@ -95,7 +95,7 @@ def test_themes(week: Review) -> None:
     ]
     deadlock, blocking, lost, _ = week.themes
     assert (deadlock.start, deadlock.stop) == (at(10, "10:00"), at(10, "14:45"))
-    assert (deadlock.detect, deadlock.clear) == (50.0, 19 * 60 + 10.0)  # medians (s) of three incidents
+    assert (deadlock.detect, deadlock.clear) == (50.0, 19 * 60 + 10.0)  # medians (s) until detected, then until ended
     assert (deadlock.title, deadlock.services) == ("Producer deadlocked in its own callback", ("orders-api",))
     assert (blocking.stop, blocking.clear) == (None, None)
     assert (lost.lost_records, lost.lost_bytes) == ((12, 1152), None)
@@ -158,7 +158,7 @@ def test_pages(week: Review) -> None:
         ("audit", NOT_CLOSED, at(13, "16:01:15"), at(13, "16:05"), 1),
         ("search", BLOCKING, at(15, "23:00:30"), None, 1),
     ]
-    # True: the last deadlock caused a page at 14:36:30 and ended at 14:45, too early for anybody to act.
+    # Only the last deadlock needed nobody: its page came at 14:36:30, and it ended at 14:45, too early to act.
     assert [p.needed_nobody for p in week.pages] == [False, False, True, False, False, False]
     assert [p.night for p in week.pages] == [None] * 5 + [date(2026, 11, 16)]
 
@@ -211,7 +211,7 @@ def test_capacity(week: Review) -> None:
     assert dict(zip(week.buffers.classes, week.buffers.now, strict=True))["70–80 %"] == 3 * 9_950 - 60
     assert dict(zip(week.buffers.classes, week.buffers.now, strict=True))["80–90 %"] == 60
     assert dict(zip(week.buffers.classes, week.buffers.before, strict=True))["60–70 %"] == 3 * 9_950 + 3 * 130
-    # The group's lag is n records in minute n. A gap leaves out 130 minutes of the class 1k–10k.
+    # The group's lag is n records in minute n. The 130 minutes of a gap would have a lag of 1,000 to 9,999.
     assert week.lags.now == (1, 9, 90, 900, 9_000 - 130, 80, 0, 0, 0)
     assert week.lags.before == (10_080, 0, 0, 0, 0, 0, 0, 0, 0)
 

@@ -29,7 +29,7 @@ class Rule:
 
     @property
     def condition(self) -> str:
-        """Return the alert's PromQL condition. Alerts that page have it in a recording rule."""
+        """Return the alert's PromQL condition. An alert that pages reads its condition from a recording rule."""
         recorded = re.fullmatch(r"(\S+:paging)\{.*\}", self.expr)
         if recorded is None:
             return self.expr

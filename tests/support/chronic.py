@@ -57,7 +57,7 @@ class Failure:
         for snapshot in mine:
             yield (snapshot.ts_ms or 0) - onset_ms, partial(_same, snapshot)
         stretch = [s for s in mine if (s.ts_ms or 0) - onset_ms >= 1000 * self.settled]
-        if len(stretch) < 2:  # the client's MBeans are gone: nothing to repeat
+        if len(stretch) < 2:  # the client removed its MBeans, so no samples can be repeated
             return
         first, end = stretch[0], stretch[-1]
         length = (end.ts_ms or 0) - (first.ts_ms or 0)

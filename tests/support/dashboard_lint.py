@@ -186,7 +186,7 @@ def target_scope(board: Board) -> Iterator[str]:
         if node.name in EVIDENCE and not {f"${name}" for name in CLIENT[1:]} & {
             m.value for m in node.matchers.matchers
         }:
-            # A query of EVIDENCE may show another client of the service for comparison.
+            # For comparison, a query of a metric in EVIDENCE may show another client of the service.
             wanted -= set(CLIENT[1:])
         matched = {m.value.removesuffix("|") for m in node.matchers.matchers}
         missing = {name for name in wanted & variables if f"${name}" not in matched}
@@ -303,7 +303,7 @@ def legend_labels(board: Board) -> Iterator[str]:
 
 @rule
 def thresholds_explicit(board: Board) -> Iterator[str]:
-    """Demand explicit thresholds (Grafana's default is red above 80) and a calm base colour for missing values."""
+    """Demand explicit thresholds (Grafana's default is red above 80). Missing values must not look like an alarm."""
     for panel in panels(board):
         if panel["type"] in {"row", "text"}:
             continue

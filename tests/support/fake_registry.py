@@ -75,9 +75,9 @@ def serving(
     other: Callable[[str], Mapping[str, Any] | None] = lambda _: None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[None]:
-    """Serve `registry` on the port of `registry.url`; '': on a free port.
+    """Serve `registry` on the port of `registry.url`, or on a free port if the URL is empty.
 
-    `other`: path that is not in `registry.schemas` → answer; None: 404.
+    `other` gets a path that is not in `registry.schemas`, and returns the answer to it (None: 404).
     """
 
     class Handler(BaseHTTPRequestHandler):

@@ -3,10 +3,10 @@
 uv run --frozen --no-sync --with coverage python -m tests.support.mutants [--seed 44] [--count 60] [--whole]
 
 The program works in a copy of the checkout. First it runs tests/laws, tests/unit and tests/rules, to learn which test
-runs which line. Then it applies one mutant at a time. It runs the tests of the mutant's line, then of the file's other
-lines, until one fails. Finally it applies all survivors together and runs all tests. If a test fails then, each
-survivor is tried alone. `--whole`: include tests marked long. `--beside FOLDER`: change only statements that the
-checkout in FOLDER has too. Results go to .cache/mutants/; the next run continues there.
+runs which line. Then it applies one mutant at a time. It runs tests until one fails: first those that run the mutant's
+line, then those that run other lines of the file. Finally it applies all survivors together and runs all tests. If a
+test fails then, each survivor is tried alone. `--whole`: include tests marked long. `--beside FOLDER`: change only
+statements that the checkout in FOLDER has too. Results go to .cache/mutants/; the next run continues there.
 """
 
 from __future__ import annotations

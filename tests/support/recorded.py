@@ -132,7 +132,7 @@ def _bucket(folder: Path, every_ms: int) -> Bucket:
 
 
 def _thinned(ref: Ints, ts: Ints, every_ms: int) -> Bools:
-    """Return which samples to keep: samples of a client are then at least 95 % of `every_ms` apart."""
+    """Return a mask of the samples to keep. Between two kept samples of a client lie at least 95 % of `every_ms`."""
     keep = np.zeros(len(ts), bool)
     last: dict[int, int] = {}
     for row, (client, moment) in enumerate(zip(ref.tolist(), ts.tolist(), strict=True)):
@@ -178,7 +178,7 @@ def _packed(folder: Path) -> Packer:
 
 
 def _line(numbered: tuple[int, Read]) -> object:
-    """Return a key that equal log lines share: of equal lines in a burst, the monitor reads only one."""
+    """Return a record's key. Equal log lines share a key, because the monitor reads only one of them in a burst."""
     number, record = numbered
     return (record.instance, record.file, record.value) if record.stream == "logs" else number
 

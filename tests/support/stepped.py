@@ -95,7 +95,7 @@ def by_batch(
 ) -> dict[float, list[Snapshot | LogEntry]]:
     """Group inputs into batches. Return a dict: end of a batch (s) → its input.
 
-    LONGER successive batches that contain only samples of the client `beside` become one batch.
+    Six (LONGER) successive batches become one batch if they contain only samples of the client `beside`.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
@@ -115,7 +115,7 @@ def by_batch(
 class Stepped:
     """Runs `step` on one bucket, batch by batch. `saved`: each batch loads the saved state of the one before.
 
-    `apart`: the step may leave out a process with data that makes the step fail.
+    `apart`: if the data of a process makes the step fail, the step may leave out this process.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Stepped:
     def batch(
         self, inputs: Iterable[Snapshot | LogEntry], second: float = 10_000_000, others: float | None = None
     ) -> Published:
-        """Run a batch. `second`: the monitor's clock; `others`: another task's watermark; both in s after START."""
+        """Run a batch. `second`: time on the monitor's clock (s after START). `others`: watermark of another task."""
         chunks, now_ms = [self.chunk(inputs)], START + int(1000 * second)
         if others is not None:
             chunks.append(Chunk(clocks=[(START + int(1000 * others), 1)]))

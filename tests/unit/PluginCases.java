@@ -51,7 +51,7 @@ public class PluginCases {
         clock();
     }
 
-    /** Losses over three minutes of a simulated clock. */
+    /** Prints what the plugin logs if pushes are lost for 150 s of a simulated clock. */
     private static void clock() {
         long[] now = {0};
         List<String> lines = new ArrayList<>();

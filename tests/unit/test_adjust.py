@@ -1,4 +1,4 @@
-"""A verdict names the adjustments of `adjust` that changed it."""
+"""A verdict names the adjustments that changed it (see `clienthealth.monitor.adjust`)."""
 
 from __future__ import annotations
 

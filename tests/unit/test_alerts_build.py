@@ -86,7 +86,7 @@ def test_generated_files_contain_no_time_or_place() -> None:
 
 
 def test_a_runbook_names_the_limits_of_its_alerts_and_of_what_these_read() -> None:
-    """The limits here are chosen by hand from limits.py."""
+    """The limits that this test expects were chosen by hand from limits.py."""
     limits = {alert.name: alert.limits for alert in catalogue()}
     storm = {"storm_minutes", "storm_services", "storm_clients", "fleet_one_service_ratio"}
     assert limits["KafkaClientFleetUnhealthy"] == {"fleet_confirmed_ratio", "fleet_confirmed_clients", *storm}

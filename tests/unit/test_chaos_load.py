@@ -1,4 +1,4 @@
-"""The calculated results of a chaos campaign do not depend on the batches of its input."""
+"""However the input of a chaos campaign is divided into batches, the calculated results are the same."""
 
 from __future__ import annotations
 

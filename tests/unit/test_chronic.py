@@ -14,7 +14,7 @@ from tests.support.rows import long_after
 from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 
 BEGIN = 60
-#: LONG: two hours (s) test as much as a day, because `step` keeps nothing longer than an hour.
+#: LONG: duration (s) of a failure. Two hours suffice, because `step` keeps nothing longer than an hour.
 LONG = 7_200
 CLOSED_SECONDS = 120
 BY_LOG = ("send-blocked-on-metadata", "consumer-shutdown-loop", "delivery-stalled")

@@ -1,4 +1,4 @@
-"""A recording is decoded again only if the code or its files change."""
+"""A recording is decoded again only if the code or a file of the recording changes."""
 
 from __future__ import annotations
 

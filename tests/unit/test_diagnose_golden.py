@@ -42,7 +42,7 @@ def test_recordings_are_judged_as_in_the_golden_matrix() -> None:
         (client.service, client.client_id): {v.mode: v.status for v in verdicts} for client, verdicts in result.clients
     }
     expected = reviewed()
-    assert len(expected) == len(FOLDERS) + 1  # c2_outage31 has a producer and a consumer
+    assert len(expected) == len(FOLDERS) + 1  # one client per folder, but two in c2_outage31
     for statuses in expected.values():
         if statuses.get("producer-not-closed") == "confirmed":
             statuses["producer-not-closed"] = "suspected"

@@ -30,7 +30,7 @@ def plain(recording: str) -> str:
 
 @cache
 def rows(recording: str) -> list[Row]:
-    """Return the samples as (time in epoch ms, (group, name, tags) → value)."""
+    """Return for each sample its time (epoch ms), and its values by (group, name, tags)."""
     listed: list[Row] = []
     for line in gzip.decompress((RECORDINGS / recording / "metrics.jsonl.gz").read_bytes()).splitlines():
         document = json.loads(line)

@@ -309,7 +309,7 @@ REFUSED = (
     "ERROR [main] shop.Worker - commit failed: org.apache.kafka.clients.consumer.CommitFailedException: Offset commit "
     "cannot be completed since the consumer is not part of an active group for auto partition assignment"
 )
-#: Minutes of refused commits: every six minutes for two hours; two commits, and two more after six days.
+#: MINUTES: two series of refused commits. In the first, one every 6 minutes; in the second, two, and two 6 days later.
 MINUTES = tuple(range(0, 120, 6)), (0, 6, 8640, 8646)
 
 
@@ -328,7 +328,7 @@ def test_what_cannot_happen_twice_in_a_window_is_counted_over_the_whole_text(
     (verdict,) = [verdict for _, verdicts in found.clients for verdict in verdicts if verdict.unhealthy]
     assert (verdict.mode, verdict.status) == ("consumer-stalled", "suspected")
     assert (verdict.detail["commits_refused"], verdict.detail.get("incidents")) == (times, incidents)
-    # One refused commit shows that handling took too long once, several that it happens again and again.
+    # One refused commit shows one handling that took too long. Several show that this happens again and again.
     assert verdict.detail["cause"] == ("rejoins" if times > 1 else "poll-interval-exceeded")
     assert not any(fact.text[0].isdigit() for fact in verdict.evidence)
 

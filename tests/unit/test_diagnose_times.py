@@ -25,7 +25,7 @@ WORDS = (
     "|MAXPOLL|rdkafka#consumer-1| [thrd:main]: Application maximum poll interval (300000ms) exceeded by 255ms (adjust "
     "max.poll.interval.ms for long-running message processing): leaving group"
 )
-LONG_AGO = 1_745_143_200  # 2025-04-20, 578 days before the dumps
+LONG_AGO = 1_745_143_200  # LONG_AGO is 2025-04-20, 578 days before the dumps in DUMPS
 
 
 def verdict(diagnosis: Diagnosis, mode: str) -> Verdict:
@@ -81,7 +81,7 @@ def test_a_time_stands_anywhere_before_the_clients_words(line: str, since: str, 
 )
 def test_a_time_is_of_the_zone_that_it_names(written: str) -> None:
     stamp = Times.all().stamp(f"{written} app started".encode())
-    assert stamp is not None and stamp.ts_ms == 1_795_208_940_000  # 21:09 in London
+    assert stamp is not None and stamp.ts_ms == 1_795_208_940_000  # 2026-11-20 21:09:00 UTC
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_the_date_of_a_file_is_neither_an_onset_nor_a_distance(tmp_path: Path) -
     os.utime(undated, (LONG_AGO, LONG_AGO))
     diagnosis = examine([tmp_path], Settings())
     found = verdict(diagnosis, DEADLOCK)
-    assert found.status == "confirmed" and found.since_ms == 1_795_208_594_000  # 21:03:14, from the first dump
+    assert found.status == "confirmed" and found.since_ms == 1_795_208_594_000  # 21:03:14 UTC, from the first dump
     report = "\n".join(fact.text for _, verdicts in diagnosis.clients for v in verdicts for fact in v.evidence)
     assert " d before" not in report and "days" not in report
 
@@ -165,7 +165,7 @@ def test_a_sentence_above_a_log_has_the_time_of_the_first_line_below(tmp_path: P
     )
     found = examine([tmp_path], Settings())
     assert found.inputs[0].timed
-    assert verdict(found, "send-blocked-on-metadata").since_ms == 1_795_169_040_000  # 60 s before 10:05:00
+    assert verdict(found, "send-blocked-on-metadata").since_ms == 1_795_169_040_000  # 10:05:00 minus the wait of 60 s
 
 
 def test_a_date_without_a_year_is_not_in_the_future() -> None:

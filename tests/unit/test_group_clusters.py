@@ -97,7 +97,7 @@ def test_snapshots_are_of_their_cluster() -> None:
         (108.0, 2.0, 118.0),
         (109.5, 2.0, 118.0),
         (100.0, 9.0, 101.0),
-        (100.0, 12.0, 100.0),  # reading the groups takes 12 s
+        (100.0, 12.0, 100.0),  # a reading takes 12 s, longer than the interval of 10 s
     ],
 )
 def test_readings_end_just_before_a_multiple_of_the_interval(now: float, lead: float, expected: float) -> None:

@@ -189,7 +189,7 @@ def test_one_group_that_fails_costs_no_other() -> None:
     assert len(reading.groups) == 19
     assert list(reading.failed_groups) == ["1-07"]
     assert "not yours" in reading.failed_groups["1-07"]
-    # Twenty groups need two requests. The failing one is split at most four times, each time in two.
+    # Twenty groups need two requests. The request that fails is split into halves, at most four times.
     assert cluster.asked.count("committed") <= 2 + 2 * 4
 
 

@@ -69,7 +69,7 @@ def test_a_cause_stays_known_if_the_newest_window_no_longer_shows_it() -> None:
 
 
 def test_a_selector_that_stops_at_the_end_is_not_ok_even_if_it_moved_in_earlier_windows() -> None:
-    """kafka-clients 3.3, a sample every 15 s. From the third sample on, a callback waits for a latch."""
+    """The client sends a sample every 15 s. From the third sample on, a callback waits for a latch."""
     client = Client("orders", "web-1", "web-1:7", "stock", "producer", library="java")
     readings = [
         Reading(

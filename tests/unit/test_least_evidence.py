@@ -21,9 +21,9 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """A cell of the table. `least`: number of dumps, lines or samples → the verdict for which it is just enough.
+    """A cell of the table. `least`: smallest number of dumps, lines or samples → the verdict that they give.
 
-    `least` is empty if even ten of them raise no suspicion.
+    `least` is empty if ten dumps, lines or samples raise no suspicion.
     """
 
     mode: str

@@ -1,4 +1,4 @@
-"""The mixin contains every generated file, and `_config` changes them."""
+"""The Jsonnet mixin contains all generated rules and dashboards, and its settings (`_config`) change them."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ class DiedError(Exception):
 
 
 class Query:
-    """A query. `sizes`: number of records per partition; `deadly`: records that kill the reader; `sign`: its last
-    message."""
+    """A query. `sizes`: number of records per partition; `deadly`: records that kill the reader; `sign`: what a killed
+    reader reports of its end (None: nothing)."""
 
     def __init__(
         self, sizes: Mapping[Part, int], deadly: Set[tuple[Part, int]] = frozenset(), sign: str | None = WORKER
@@ -57,8 +57,8 @@ class Query:
         self.files[name] = text
 
     def process(self, fault: Callable[[str], None] = lambda _: None, certain: bool = False) -> None:
-        """Run processes until all is read. `fault` may raise at "start" and "read"; `certain`: the previous process
-        exhausted its heap."""
+        """Run processes until all is read. `fault` is called with "start" and "read", and may raise. `certain`: the
+        previous process exhausted its heap."""
         self.starts += 1
         guard = Guard(self)  # type: ignore[arg-type]
         guard.begin(certain)

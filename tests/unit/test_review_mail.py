@@ -21,7 +21,7 @@ from tests.support.review_example import review
 
 
 class Post(socketserver.ThreadingTCPServer):
-    """A mail server. `refuse`: lower-case beginning of an SMTP command → the answer that refuses it."""
+    """A mail server. `refuse`: beginning of an SMTP command (lower case) → error that the server answers."""
 
     allow_reuse_address = True
     daemon_threads = True

@@ -300,7 +300,7 @@ def test_a_page_over_within_ten_minutes_without_loss_needed_no_action(
     ("hours", "hour", "ends_on"),
     [
         ((22, 7), 21, None),
-        ((22, 7), 22, 10),  # Monday, 22:00: the night ends on Tuesday, the 10th
+        ((22, 7), 22, 10),  # Monday 22:00 belongs to the night that ends on Tuesday, the 10th
         ((22, 7), 6, 9),
         ((22, 7), 7, None),
         ((0, 6), 5, 9),

@@ -77,7 +77,7 @@ def test_what_is_in_force_reads_back_and_hides_secrets(tmp_path: Path) -> None:
 def test_what_the_settings_name_lies_in_the_current_folder_and_urls_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Delta rejects relative folders."""
+    """Relative folders become absolute, because Delta rejects relative ones."""
     (tmp_path / "else").mkdir()
     path = written(tmp_path / "else", '[monitor]\nhistory = "h"\n[review.histories]\neu = "eu"\nus = "s3a://us/h"\n')
     monkeypatch.chdir(tmp_path)

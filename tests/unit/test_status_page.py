@@ -428,7 +428,7 @@ def test_the_fleet_by_hour_by_version_and_stale_clients() -> None:
     cells = re.findall(r'<td class="(\w+)"', re.split("<tr>", page)[2])
     assert cells[-1] == "bad" and cells[-3] == "bad" and cells[-2] == "none" and len(cells) == 24
     words = text(page)
-    assert "java 3.9.1 32 1 3 4.1.2" in words  # KAFKA-10790, KAFKA-19012, KAFKA-19747
+    assert "java 3.9.1 32 1 3 4.1.2" in words  # 3 bugs: KAFKA-10790, KAFKA-19012, KAFKA-19747
     assert "billing / invoices bill-99:77 has ended 21:04:00 UTC" in words
     assert 'href="./?service=billing"' in page
 

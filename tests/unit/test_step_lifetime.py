@@ -54,8 +54,8 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
         ["opened", "escalated", "closed"],
     )
     assert 110 <= at(first) <= 130
-    # The last window with the failure ends after 30 s. 60 s without the failure follow, 30 s to the next batch, and
-    # 30 s to the end of that batch's window.
+    # The incident closes at most 150 s after the failure: 30 s until the last window with the failure ends, 60 s
+    # without the failure, 30 s until the next batch, and 30 s until the end of this batch's window.
     assert 0 < at(last) - end <= 150
 
 
@@ -81,7 +81,7 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
 
 
 def storm(second: int) -> list[Any]:
-    """Return twenty log lines of one second, the rate limit of the application."""
+    """Return the log lines of one second. The application logs at most twenty lines a second."""
     return [logged(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
 
 

@@ -44,7 +44,7 @@ def test_a_flood_of_new_ids_leaves_known_clients_judged_and_is_counted() -> None
     assert len(monitor.state.all_clients) == 50
     shop = {key: record for key, record in monitor.records.items() if key.startswith("shop|")}
     assert len(shop) == 20
-    assert {record["samples"] for record in shop.values()} == {4}  # number of samples in the newest window
+    assert {record["samples"] for record in shop.values()} == {4}  # each client's newest window has 4 samples
 
 
 def test_of_clients_that_reported_once_a_batch_takes_in_few_and_the_others_when_they_report_again() -> None:

@@ -184,8 +184,8 @@ def test_the_columns_are_those_that_0_2_reads_and_writes() -> None:
         [1, names.index("b"), -1, names.index("0")],
     ]
     assert parts[:, PART_HEAD + 2].tolist()[1] == 4
-    # A client's row begins with the times of its first and last sample and last record, its interval, minute, and
-    # configuration. Then come time and checksum of its newest publication.
+    # Columns of a client: times of the first sample, the last sample and the last data, interval, minute,
+    # configuration, time of the newest published sample, and checksum of the published content (see `Clients`).
     assert clients[0, :7].tolist() == [START + 9000, START + 9000, START + 9000, 10_000, START, -1, START + 9000]
     assert clients[1, :7].tolist() == [START + 7000, START + 7000, START + 7000, 20_000, START, -1, START + 7000]
     assert clients[:, 7].all()

@@ -19,7 +19,7 @@ UNITS = sorted((ROOT / "deploy/systemd").iterdir())
 SERVICES = [unit for unit in UNITS if unit.suffix == ".service"]
 
 
-#: The highest permitted exposure of a unit, of 100 (`systemd-analyze security`; 50 means "medium").
+#: The highest exposure that `systemd-analyze security` may report for a unit, on a scale of 0 to 100 (50: "medium").
 MOST_EXPOSED = 35
 SYSTEMD = shutil.which("systemd-analyze")
 

@@ -198,7 +198,7 @@ def test_an_io_thread_that_never_came_back_was_busy_all_the_time() -> None:
 
 
 def test_a_select_in_progress_does_not_change_the_busy_ratio() -> None:
-    # In the first 10 s, the I/O thread is outside select() for 8 s. In the next 10 s, a select() is in progress.
+    # In the first 10 s, the I/O thread is outside select() for 8 s. The next 10 s are spent in one select().
     counts = (selector(0, 0, 0, 0), selector(100, 0.5e9, 1.5e9, 80), selector(100, 0.5e9, 1.5e9, 80))
     measured = indicators(*(snapshot(10 * n, one) for n, one in enumerate(counts)))
     assert measured["io_thread_busy_ratio"] == pytest.approx(0.8)

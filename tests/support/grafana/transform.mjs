@@ -1,5 +1,5 @@
 // Runs the transformations of panels on data frames in Grafana's own code.
-// node transform.mjs MODULES < [{"frames": […], "transformations": […]}]  →  [{"field": [values]}] of the first frame of each
+// node transform.mjs MODULES < [{"frames": […], "transformations": […]}]  →  for each input a list of frames {"field": [values]}
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
