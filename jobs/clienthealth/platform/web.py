@@ -38,11 +38,11 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-#: MAX_ANSWERS: maximum number of requests that are answered at one time. Probes are answered in any case.
+#: MAX_ANSWERS: maximum number of requests that are answered at one time. Probes do not count.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
-#: REQUEST_SECONDS: time limit for a peer to send a request. ANSWER_SECONDS: time limit to read the response.
+#: REQUEST_SECONDS: time limit for a peer to send a request. ANSWER_SECONDS: time limit for reading the response.
 REQUEST_SECONDS = 15.0
 ANSWER_SECONDS = 60.0
 MAX_HEADER_BYTES = 32_768
@@ -296,7 +296,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Bounded:
-    """Reads a request line and its headers, line by line, up to MAX_HEADER_BYTES in total."""
+    """Reads the first line and the headers of a request, line by line, up to MAX_HEADER_BYTES in total."""
 
     def __init__(self, lines: io.BufferedIOBase) -> None:
         self._lines = lines
@@ -318,7 +318,7 @@ def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield packets of 64 to 128 KiB (the last may be smaller).
+    """Join `pieces` into packets of 64 to 128 KiB, and yield the packets (the last may be smaller).
 
     The peer that receives the packets must read each one within the timeout of its connection.
     """

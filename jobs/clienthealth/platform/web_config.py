@@ -60,7 +60,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 class Access:
     """The server's TLS context (`tls`; None without TLS), and the users who may log in.
 
-    `users`: bcrypt hash of the password by user name. Without users, every request is allowed.
+    `users`: maps a user's name to the bcrypt hash of the password. Without users, every request is allowed.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, users: Mapping[str, str] | None = None) -> None:

@@ -2,7 +2,7 @@ r"""Decode an input record into client snapshots or log lines, and give the reas
 
 The header `format` names a record's format. Without that header, the format is recognised by the record's content. The
 payload may lack fields of the client's identity. Such fields come from the record's headers, or else from its Kafka key
-`service|instance|client_id`. In a part of the key, `\` escapes `|` and `\`. In KIP-714 pushes through our broker
+`service|instance|client_id`. In each part of the key, `\` escapes `|` and `\`. In KIP-714 pushes through our broker
 plugin, headers identify the client (`formats/_pushed.py`). The time of a pushed snapshot comes from the broker's clock.
 A push without metrics of a producer or consumer is no error: since Kafka 4.0, admin clients push, too.
 

@@ -67,7 +67,7 @@ def subject_of(kind: str, attributes: Mapping[str, str], ids: Sequence[str]) -> 
 
 
 def attributes_of(listed: Any) -> Mapping[str, str]:
-    """Return JSON attributes (OTLP's list of key and value) as a mapping from name to value as text.
+    """Return a mapping from an attribute's name to its value as text. `listed`: OTLP's JSON list of attributes.
 
     Attributes without a value, or with a list or object, are left out. If a name occurs twice, the first value counts.
     """
@@ -83,7 +83,7 @@ def attributes_of(listed: Any) -> Mapping[str, str]:
 
 
 def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """Return, as text, the first non-empty value of the attributes `names`, in that order; None if there is none."""
+    """Try the attributes `names` in order, and return the first non-empty value as text; None if there is none."""
     for name in names:
         if value := attributes.get(name):
             return str(value)

@@ -16,7 +16,7 @@ from clienthealth.model.values import epoch, mapping, measurement
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import read
 
-#: If the keys of a response's `value` match, the request was for a pattern of MBeans.
+#: If MBEAN matches the keys of a response's `value`, the request was for a pattern of MBeans.
 MBEAN = re.compile(r"[^=]+:.*=")
 
 

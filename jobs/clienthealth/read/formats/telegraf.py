@@ -9,8 +9,8 @@ For inputs.jolokia2_agent, fields are MBean attributes. Client id, topic and par
 as tag keys.
 
 The input inputs.prometheus scrapes the JMX exporter or Micrometer. If its `metric_version` is 2, a series becomes a
-field of the same name. If `metric_version` is 1, a series becomes a metric of the same name. The value
-is then in a field named after the series' type, for example `gauge` or `counter`.
+Telegraf field of the same name. If `metric_version` is 1, a series becomes a Telegraf metric of the same name, with the
+value in a field named after the series' type (`gauge`, `counter`).
 """
 
 from __future__ import annotations
