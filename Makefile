@@ -1,4 +1,4 @@
-# Targets set up what they need; a second run does so in seconds and downloads nothing.
+# Each target installs what it needs. A second run takes only seconds for this step, and downloads nothing.
 .DEFAULT_GOAL := help
 .PHONY: help setup jars demo soak chronic check test test-all promtool pixels pictures bench lab chaos fuzz lint dist release site image plugin sbom audit needed system
 SHELL := /bin/sh
@@ -7,7 +7,7 @@ STAGES ?=
 # A healthy client, and one of each failure mode.
 CHRONIC := healthy,callback-deadlock,send-blocked,not-closed,cross-topic-blocking,shutdown-loop,delivery-stalled,consumer-stalled
 
-# Healthy clients of all libraries. Single brokers, the brokers of a cluster, and Python processes restart meanwhile.
+# Healthy clients of all libraries. Meanwhile standalone brokers, brokers of a cluster, and Python clients restart.
 # Groups rebalance. One topic is slow without blocking others.
 SOAK := healthy,restless,rolled,rolled-3.9,rolled-2.3,rolled-0.11,rolled-confluent-kafka,rolled-kafka-python,rolled-aiokafka,rolled-groups,idle,connector-per-topic
 
@@ -17,7 +17,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 UV := $(shell command -v uv 2>/dev/null || echo .cache/uv/bin/uv)
 READY := .venv/.ready
 
-# Prometheus's long-term support release and the newest Alertmanager, each in its own module: their client libraries differ.
+# promtool from Prometheus's long-term support release, and amtool from the newest Alertmanager. Each tool has a Go
+# module of its own, because the two tools need different versions of the same libraries.
 GO_TOOLS := github.com/prometheus/prometheus/cmd/promtool@v0.313.5 github.com/prometheus/alertmanager/cmd/amtool@v0.35.0
 
 help: ## this list
