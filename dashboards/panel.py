@@ -27,7 +27,7 @@ NONE = "none"
 #: Grafana's units for seconds. AGE shows a single value as "1 hour, 45 minutes"; CLOCK shows an axis as 01:45:00.
 AGE, CLOCK = "dtdurations", "dthms"
 UNKNOWN = "–"
-#: Maximum number of points in time in a chart. With three times this number, Prometheus took 30 s for 10,000 clients.
+#: Maximum number of points in time in a chart. With 720, Prometheus computed a chart of 10,000 clients in 30 s.
 MOMENTS = 240
 ORDER = (
     "status", "mode", "service", "team", "client_id", "group", "topic", "partition", "library", "version", "kind",
@@ -67,10 +67,10 @@ def chart(
 ) -> Panel:
     """Return a chart with lines over time.
 
-    above    thresholds, each with the colour from there on; each is drawn as a dashed line
-    ceiling  value that the axis reaches at least
+    above    threshold → colour of the dashed line that is drawn there
+    ceiling  the axis reaches at least this value
     stacked  True to draw each series on top of the one before, so that the top shows the sum
-    colours  colour of each series, by the first word or words of the series' name
+    colours  colour of each series: the key is the series' name, or the words with which the name begins
     nothing  text that is shown if there is no data
     """
     panel = (
@@ -129,7 +129,7 @@ def number(
 ) -> Panel:
     """Return a panel that shows the newest value of a query in large type.
 
-    `above` maps a threshold to the colour from there on. Below the first threshold the colour is GOOD (blue).
+    `above`: threshold → colour of values that reach it. Below the lowest threshold the colour is GOOD (blue).
     """
     panel = (
         stat.Panel()
@@ -178,7 +178,7 @@ def rows(
     columns   query and unit of each column, by the column's heading
     hidden    labels without a column
     above     thresholds of each column, by heading
-    words     mappings that show a column's values as words, by heading
+    words     mappings that show values as words, by the heading of the values' column
     coloured  colours of a label's values, by label
     linked    links that a click on a label's value offers, by label
     largest   heading of the column by which the rows are sorted, the largest value first
@@ -219,7 +219,7 @@ def rows(
         panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
     places = {name: place for place, name in enumerate((*ORDER, *names))}
-    # Without these overrides of `noValue`, Grafana would write `nothing` (for an empty table) into each empty cell.
+    # Without these overrides, an empty cell would show the parameter `nothing`, which is the text for an empty table.
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
     panel.override_by_field_type("number", [model.DynamicConfigValue("noValue", UNKNOWN)])
     panel.override_by_regexp(f"/^({'|'.join(NARROW)})$/", [model.DynamicConfigValue("custom.width", 95)])

@@ -1,4 +1,4 @@
-"""Send dashboards, and incidents as annotations, to a Grafana over its HTTP API."""
+"""Send dashboards to Grafana over its HTTP API, and create annotations there for incidents."""
 
 from __future__ import annotations
 
@@ -165,5 +165,5 @@ def _advice(error: GrafanaClientError) -> str:
     if error.status_code == 403:
         return "the token is not allowed to do this: give its service account the role Editor"
     if error.status_code == 412:
-        return f"somebody changed the dashboard, or a provisioned file owns it: {_message(error)}"
+        return f"somebody changed the dashboard, or it is provisioned from a file: {_message(error)}"
     return _message(error)

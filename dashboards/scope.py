@@ -46,9 +46,9 @@ def named(labels: Sequence[str]) -> str:
 
 
 def keeping(text: str, settings: Settings) -> str:
-    """Replace the labels KEPT in a query, link or legend by the labels that the settings give an installation.
+    """Replace the labels KEPT in a query, link or legend by the labels that these settings give each installation.
 
-    Raises SettingsError if no label is set.
+    Raises SettingsError if the settings contain no such label.
     """
     kept = kept_labels(settings)
     if kept == KEPT:
@@ -96,7 +96,7 @@ def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
         box = build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").description(_PATTERN)
         return box.default_value(".*")
     if name not in _FIXED:
-        # kafka_client_health_exporter_up loads quickly, because it has few series.
+        # List label values from kafka_client_health_exporter_up: it has few series, so this query is fast.
         kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})")
         label, query = _LISTS.get(name, kept)
         return (
@@ -128,12 +128,12 @@ def worst(
     """Return a query for the series with the worst values in the time range of the dashboard.
 
     each    query for all series
-    by      labels that identify a series; of several series with equal labels, the largest value is drawn
+    by      labels that identify a series; if several series have equal labels, the largest of their values is drawn
     most    maximum number of series
     pick    topk if large values are bad, bottomk if small values are bad
     ranked  query for the values that rank the series; '' for the worst value of `each` in the time range
     among   query for the clients that may be shown; '' for all clients
-    zeros   True to draw a missing series as 0 while an exporter answers
+    zeros   True to draw 0 at times when a series is missing although its exporter runs
     """
     end = "max" if pick == "topk" else "min"
     over = f"({ranked})" if ranked else f"{end}_over_time(({each})[$__range:$__interval] @ end())"

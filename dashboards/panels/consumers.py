@@ -58,8 +58,8 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Consumers",
-            "Number of consumers with series of their own. Fewer than you run is bad: the others are not monitored. "
-            'With client_series = "unhealthy", only unhealthy consumers have series. Alert: '
+            "Number of consumers in the exporter's metrics. It is bad if you run more: the others are not monitored. "
+            'With client_series = "unhealthy", the metrics contain only unhealthy consumers. Alert: '
             "KafkaClientHealthInputSilent, if an input topic receives no data.",
             f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind=~"consumer|legacy-consumer", {OF_CLIENT}}}))',
             "none",
@@ -71,9 +71,9 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Fullest topic queue",
-            "The largest used share of a queue between a consumer and one topic. High is bad: the topic's handler "
-            "does not keep up. What to do: find the consumer in the panel Queue per topic. Alert: "
-            "KafkaClientTopicQueueSaturated.",
+            "Used part of the fullest queue (a consumer may have a queue for each of its topics), as a share of the "
+            "queue's size. High is bad: the topic's handler does not keep up. What to do: find the consumer in the "
+            "panel Queue per topic. Alert: KafkaClientTopicQueueSaturated.",
             f'max(kafka_client_consumer_queue_used_ratio{{{OF_CLIENT}, topic=~"$topic"}})',
             "percentunit",
             above={LIMITS.queue_used_ratio: WARNING},
@@ -82,8 +82,8 @@ def _strip() -> Sequence[Panel]:
         number(
             3,
             "Longest without poll()",
-            "The longest time since a consumer last called poll(). High is bad: after max.poll.interval.ms "
-            "the consumer loses its partitions. What to do: take a thread dump. No alert of its own.",
+            "The longest time since a consumer last called poll(). High is bad: after max.poll.interval.ms the "
+            "consumer loses its partitions. What to do: take a thread dump. No alert on this value.",
             f"max(kafka_client_consumer_last_poll_age_seconds{{{OF_CLIENT}}})",
             AGE,
             nothing="not known",

@@ -19,9 +19,9 @@ _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return two queries: one for the clients with the worst values of `metric`, one for the best client of a service.
+    """Return two queries on `metric`: the clients with the worst values, and the best client of each of a few services.
 
-    The second query covers at most _BEST services.
+    The second query selects the _BEST services in which the best client has the worst value.
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
@@ -35,8 +35,8 @@ def selects(width: int = 12, among: str = "") -> Panel:
         140,
         "Selects per second",
         "How often I/O threads return to their selector, the slowest first. Dashed: the fastest producer of the same "
-        "service. 0 while the buffer fills is bad: it proves that the thread is stuck. A healthy thread returns "
-        "within request.timeout.ms. What to do: take two thread dumps, ten seconds apart. Alert for "
+        "service. A rate of 0 while the buffer fills is bad: it proves that the I/O thread is stuck. A healthy thread "
+        "returns within request.timeout.ms. What to do: take two thread dumps, ten seconds apart. Alert for "
         f"{CALLBACK_DEADLOCK}.",
         _beside_best("kafka_client_producer_select_rate", among, pick="bottomk"),
         "ops",
@@ -49,9 +49,9 @@ def undelivered(width: int = 12, among: str = "") -> Panel:
     return chart(
         141,
         "Oldest undelivered batch",
-        "Time for which records have waited without any delivery. Dashed: the best producer of the same service. "
-        "Rising is bad: after delivery.timeout.ms (2 min by default) the producer gives records up. What to do: "
-        f"restore the connection to the brokers that the verdict names. Alert for {DELIVERY_STALLED}.",
+        "Time for which records have waited without any delivery. Dashed: the best producer of the same service. A "
+        "rise is bad: after delivery.timeout.ms (2 min by default) the producer gives up the waiting records. What to "
+        f"do: restore the connection to the brokers that the verdict names. Alert for {DELIVERY_STALLED}.",
         _beside_best("kafka_client_producer_undelivered_age_seconds", among),
         CLOCK,
         width=width,
@@ -77,7 +77,7 @@ def metadata_waiting(width: int = 12, among: str = "") -> Panel:
     return chart(
         143,
         "Callers waiting for metadata",
-        "Highest number of threads that waited for metadata in send() since the failure began, in thread dumps. Any "
+        "Highest number of threads that wait for metadata in send(), in any thread dump since the failure began. Any "
         "such thread is bad: it is blocked for up to max.block.ms, and then send() fails. Without a dump the panel is "
         f"empty. What to do: remove the cause that the verdict names. Alert for {SEND_BLOCKED}.",
         [Query(worst_clients("kafka_client_producer_metadata_waiting_threads", among), LEGEND)],
@@ -96,9 +96,9 @@ def left_at_end(width: int = 24, among: str = "") -> Panel:
     return rows(
         146,
         "Left undelivered at the end",
-        "Records that producers had not delivered at their last sample before they ended. They may be lost, so any "
-        "such record is bad. What to do: send the records again if their source allows it, and close the producer on "
-        f"every path that ends the process. Alert for {NOT_CLOSED}.",
+        "Number of undelivered records in the last sample of each producer that has ended. These records may be lost, "
+        "so any such record is bad. What to do: send the records again if their source allows it, and close the "
+        f"producer on every path that ends the process. Alert for {NOT_CLOSED}.",
         {"bytes": (most("bytes"), "bytes"), "records": (most("records"), "short")},
         hidden=("host",),
         largest="bytes",
@@ -129,8 +129,8 @@ def topic_fetches(width: int = 12, among: str = "") -> Panel:
     return chart(
         145,
         "Records per topic",
-        "Records per second that consumers of several topics read from each topic, the slowest first. Bad: one topic "
-        "continues, or has a full queue, while others are at 0. The handler of that topic then blocks the others. "
+        "Records per second that consumers of several topics read from each topic, the slowest first. It is bad if one "
+        "topic is read, or has a full queue, while others are at 0: the handler of the one topic blocks the others. "
         f"What to do: examine that handler. Alert for {CROSS_TOPIC}.",
         [
             Query(

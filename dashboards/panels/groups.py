@@ -49,8 +49,8 @@ def largest_lag_records(width: int = 4) -> Panel:
     return number(
         202,
         "Largest lag in records",
-        "Number of records that a group has not committed on its worst partition, for the worst group. A constant "
-        "rise is bad. Alert: KafkaClientLagGrowing.",
+        "Largest number of records that any group has not committed on one of its partitions. A constant rise is bad. "
+        "Alert: KafkaClientLagGrowing.",
         f"max(kafka_consumergroup_group_max_lag{{{OF_GROUP}}})",
         "short",
         nothing="no groups",
@@ -92,8 +92,8 @@ def lag_records() -> Panel:
     return chart(
         205,
         "Lag in records",
-        "Records that each group has not committed, over all its partitions. A rise is bad. What to do: "
-        "more consumers up to the number of partitions, or a faster handler. Alert: KafkaClientLagGrowing.",
+        "Records that each group has not committed, over all its partitions. A rise is bad. What to do: add consumers "
+        "up to the number of partitions, or make the handler faster. Alert: KafkaClientLagGrowing.",
         [Query(worst(f"kafka_consumergroup_group_sum_lag{{{OF_GROUP}}}", _BY), _GROUP)],
         "short",
         links=to_group(),
@@ -105,8 +105,8 @@ def lag_by_topic() -> Panel:
     return chart(
         206,
         "Lag by topic",
-        "Number of records that each group has not committed, by topic. If only the lag of one topic rises, its "
-        "handler is too slow or cannot process a record. Alert: KafkaClientLagStalled, KafkaClientLagStopped.",
+        "Number of records that each group has not committed, by topic. If the lag rises on one topic only, the "
+        "topic's handler is too slow or cannot process a record. Alert: KafkaClientLagStalled, KafkaClientLagStopped.",
         [Query(worst(lag, f"{_BY}, topic"), f"{{{{topic}}}}: {_GROUP}")],
         "short",
         links=to_group(),
@@ -150,10 +150,10 @@ def retention() -> Panel:
     return chart(
         208,
         "Unread share of what is retained",
-        "Lag as a share of the records that the topic retains, on the worst partition. Near 1 is bad: Kafka is about "
-        "to delete unread records. Above 1, some are deleted. Only for topics that have deleted records, and for "
-        "groups with members or a commit within a week. What to do: raise the topic's retention. Alerts: "
-        "KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
+        "Number of unread records on the topic's worst partition, as a share of the records that Kafka retains. Near 1 "
+        "is bad: Kafka is about to delete unread records. Above 1, it has deleted some. Shown only if Kafka has "
+        "deleted records of the topic, and the group has members or has committed within a week. What to do: raise the "
+        "topic's retention. Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
         [
             Query(
                 worst(f"group:kafka_consumergroup_unread:ratio{{{OF_GROUP_TOPIC}}}", f"{_BY}, topic"),

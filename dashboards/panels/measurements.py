@@ -47,7 +47,7 @@ def reporting(kinds: Iterable[str], width: int = 24, among: str = "") -> Panel:
         "Is it reporting",
         f"Whether clients report (at most {WORST}, gone clients first). A client that has gone is no longer judged, "
         "and may have lost the records in its buffer. What to do: check whether the client's process runs. Alert: the "
-        "failure mode's alert.",
+        "alert on the failure mode of this dashboard.",
         Query(
             worst(f"kafka_client_up{{{OF_CLIENT}}}", BY_CLIENT, pick="bottomk", among=among or ever(_of(kinds))), LEGEND
         ),
@@ -62,15 +62,15 @@ def last_seen(kinds: Iterable[str], width: int = 12, among: str = "") -> Panel:
     silent = worst(
         seen,
         BY_CLIENT,
-        # Rank clients by the number of steps without new data. Ranking by the age of the data takes Prometheus much
-        # longer.
+        # Rank clients by how many of the query's time steps brought no new data. Ranking by the age of the data takes
+        # Prometheus much longer.
         ranked=" - ".join(f"{count}({seen}[$__range:$__interval] @ end())" for count in ("count_over_time", "changes")),
         among=among or ever(_of(kinds)),
     )
     return chart(
         101,
         "Time since its last data",
-        "Time since the newest data of a client. High is bad: the client or its reporter has stopped. Up to the "
+        "Time since the newest data of a client. High is bad: the client or its reporter has stopped. A time up to the "
         "client's reporting interval is normal. What to do: check whether the process runs, then whether its metrics "
         "reach the monitor's input topic. Alert: KafkaClientHealthInputSilent, if no client reports.",
         [Query(f"time() - {silent}", LEGEND)],
@@ -100,8 +100,8 @@ def buffer_bytes(width: int = 12, among: str = "") -> Panel:
     return chart(
         111,
         "Buffer free, and its size",
-        "Free bytes of the fullest buffers. Dashed: the smallest buffer.memory. Near 0 is bad. A buffer that is "
-        "always nearly full is too small. Alert: KafkaClientBufferNearlyExhausted.",
+        "Free bytes of the fullest buffers. Dashed: the smallest buffer.memory of all chosen producers. Near 0 is bad. "
+        "A buffer that is always nearly full is too small. Alert: KafkaClientBufferNearlyExhausted.",
         [
             Query(
                 worst_clients("kafka_client_producer_buffer_available_bytes", among, pick="bottomk", most=WORST - 1),
@@ -121,9 +121,9 @@ def seconds_to_full(width: int = 12, among: str = "") -> Panel:
     return chart(
         112,
         "Time until the buffer is full",
-        "Time until the buffer is full if it fills at the present speed, shown only while it fills. Low is bad: below "
-        "the dashed line, send() blocks in ten minutes or less. What to do: check brokers, network and callbacks. "
-        "Alert: KafkaClientBufferNearlyExhausted.",
+        "Time until the buffer is full if it fills at the present speed, shown only while it fills. A short time is "
+        "bad: below the dashed line, the buffer is full in ten minutes or less, and then send() blocks. What to do: "
+        "check brokers, network and callbacks. Alert: KafkaClientBufferNearlyExhausted.",
         [Query(worst_clients("kafka_client_producer_buffer_seconds_to_full", among, pick="bottomk"), LEGEND)],
         CLOCK,
         nothing=NONE,
@@ -152,11 +152,11 @@ def records_failed(width: int = 12, among: str = "") -> Panel:
     return chart(
         114,
         "Records given up, dropped, sent again",
-        "Records per second. Empty is good. Given up: no broker acknowledged the records in time, or a broker refused "
-        "them. Dropped: send() failed because the buffer was full (clients before 2.6 do not count this). Both are "
-        "lost unless the application sends them again. Sent again (dashed): normal while brokers restart, bad if it "
-        f"lasts. What to do: read the error in the client's log. Alerts: the alert on {DELIVERY_STALLED}; "
-        "KafkaClientBufferNearlyExhausted before records are dropped.",
+        "Records per second. An empty chart is good. Given up: no broker acknowledged the records in time, or a broker "
+        "refused them. Dropped: send() failed because the buffer was full (clients before 2.6 do not count this). Both "
+        "are lost unless the application sends them again. Sent again (dashed): normal while brokers restart, bad if "
+        f"it lasts. What to do: read the error in the client's log. Alerts: the alert on {DELIVERY_STALLED}; "
+        "KafkaClientBufferNearlyExhausted, before records are dropped.",
         [
             Query(worst_clients("kafka_client_producer_record_error_rate", among, most=7), f"given up: {LEGEND}"),
             Query(worst(rate, BY_CLIENT, 6, among=among), f"dropped: {LEGEND}"),
@@ -179,7 +179,7 @@ def batch_size(width: int = 12, among: str = "") -> Panel:
         "Batch size",
         "Average size of a producer's batches, the smallest first. Small batches at a high rate are bad: each costs "
         "the brokers as much work as a large one. What to do: raise linger.ms, or send to fewer partitions. No alert "
-        "of its own.",
+        "on this value.",
         [Query(worst_clients("kafka_client_producer_batch_size_bytes", among, pick="bottomk"), LEGEND)],
         "bytes",
         width=width,
@@ -208,7 +208,7 @@ def callback_time(width: int = 12, among: str = "") -> Panel:
         "Callback time",
         "Duration of a callback, measured by the client or derived from its I/O thread. High is bad: while a callback "
         "runs on the producer's only I/O thread, nothing is sent. What to do: hand the callback's work to another "
-        "thread. Alert: KafkaClientCallbacksSlow (average).",
+        "thread. Alert on the average duration: KafkaClientCallbacksSlow.",
         [
             Query(
                 worst_clients("kafka_client_producer_callback_seconds", among, by=f"{BY_CLIENT}, stat"),
@@ -243,7 +243,7 @@ def queue_time(width: int = 12, among: str = "") -> Panel:
         122,
         "Time in the buffer",
         "Time that batches wait before they are sent. High is bad unless linger.ms is high, too: brokers or the I/O "
-        "thread are too slow. What to do: compare with request latency and callback time. No alert of its own.",
+        "thread are too slow. What to do: see also request latency and callback time. No alert on this value.",
         [
             Query(
                 worst_clients("kafka_client_producer_queue_time_seconds", among, by=f"{BY_CLIENT}, stat"),
@@ -261,7 +261,7 @@ def request_latency(width: int = 12, among: str = "") -> Panel:
         123,
         "Request latency",
         "Time from a request to its response. High is bad: brokers or network are slow, and producers' buffers fill. "
-        "What to do: look at the brokers before the client. No alert of its own.",
+        "What to do: look at the brokers before the client. No alert on this value.",
         [
             Query(
                 worst_clients("kafka_client_producer_request_latency_seconds", among, by=f"{BY_CLIENT}, stat"),
@@ -279,8 +279,8 @@ def latency_by_broker(width: int = 12) -> Panel:
     return chart(
         124,
         "Slowest brokers",
-        "Average time to a response, by broker. Each producer contributes only its slowest broker. High is bad: the "
-        "broker, its disk or the network to it is slow. What to do: check that broker first. No alert of its own.",
+        "Average response time of each broker. Each producer contributes only its slowest broker. High is bad: the "
+        "broker, its disk or the network to it is slow. What to do: check that broker first. No alert on this value.",
         [
             Query(
                 worst(f"max by ({by}) (kafka_client_producer_slowest_broker_latency_seconds{{{OF_CLIENT}}})", by),
@@ -299,7 +299,7 @@ def throttled(kind: str, width: int = 12) -> Panel:
         "Held back by quotas",
         "Average time by which brokers delay responses because the client exceeds its quota. Empty is good. A delay "
         "that lasts is bad: buffers or lag grow. What to do: raise the quota, or find out which clients share it. No "
-        "alert of its own.",
+        "alert on this value.",
         [Query(throttle, LEGEND)],
         "s",
         nothing=NONE,
@@ -319,7 +319,7 @@ def throughput(kind: str, width: int = 12) -> Panel:
         "Records sent" if kind == "producer" else "Records received",
         "Records per second of the busiest clients. A fall to 0 while there is work is bad: compare with the same "
         "hour of yesterday. What to do: see the client's verdict, and its buffer or lag. "
-        + ("Alert: KafkaClientNothingSent." if kind == "producer" else "No alert of its own."),
+        + ("Alert: KafkaClientNothingSent." if kind == "producer" else "No alert on this value."),
         [Query(worst(rate, BY_CLIENT), LEGEND)],
         "recps",
         width=width,
@@ -332,9 +332,9 @@ def connections(kind: str, width: int = 12) -> Panel:
     return chart(
         127,
         "Connections to brokers",
-        "Open connections of the clients that have the fewest. 0 for long is bad: the client reaches no broker, or no "
-        "broker accepts its login. Clients may close idle connections after ten minutes. What to do: read in the "
-        "client's log which address it tries, and why it fails. No alert of its own.",
+        "Number of open connections of each client, the lowest first. A client without a connection for long is bad: "
+        "it reaches no broker, or no broker accepts its login. Clients may close idle connections after ten minutes. "
+        "What to do: read in the client's log which address it tries, and why it fails. No alert on this value.",
         [Query(connected, LEGEND)],
         "none",
         width=width,
@@ -349,7 +349,7 @@ def refused(kind: str, width: int = 12) -> Panel:
         "Authentications refused",
         "Failed authentications per minute, the most frequent first. Empty is good. Any failure is bad: the client's "
         "password, token or certificate is wrong or has expired. What to do: read the reason in the client's log. "
-        + (f"Alert on {SEND_BLOCKED}, if the client cannot send." if kind == "producer" else "No alert of its own."),
+        + (f"Alert on {SEND_BLOCKED}, if the client cannot send." if kind == "producer" else "No alert on this value."),
         [Query(worst(rate, BY_CLIENT, among=ever(_of({kind}))), LEGEND)],
         "short",
         nothing=NONE,
@@ -359,7 +359,7 @@ def refused(kind: str, width: int = 12) -> Panel:
 
 
 def versions(id_: int, kind: str) -> Panel:
-    """Return a table with the clients of this kind, by library version: their number and their unhealthy share."""
+    """Return a table of library versions: the number of clients of this kind, and the share of unhealthy clients."""
     by = listed((*KEPT, "library", "version"))
 
     def clients(statuses: str) -> str:
@@ -415,8 +415,8 @@ def last_poll(width: int = 12, among: str = "") -> Panel:
         131,
         "Time since the last poll()",
         "Time since a consumer last called poll(). High is bad: its handler takes long or hangs. After "
-        "max.poll.interval.ms it loses its partitions. What to do: take a thread dump and see what the polling thread "
-        "does. No alert of its own.",
+        "max.poll.interval.ms the consumer loses its partitions. What to do: take a thread dump and see what the "
+        "polling thread does. No alert on this value.",
         [Query(worst_clients("kafka_client_consumer_last_poll_age_seconds", among), LEGEND)],
         CLOCK,
         width=width,
@@ -429,7 +429,7 @@ def poll_idle(width: int = 12, among: str = "") -> Panel:
         132,
         "Waiting for records",
         "Share of time that consumers wait in poll(), the smallest first. Near 0 is bad if the lag rises: the handler "
-        "is the bottleneck. What to do: add consumers, or make the handler faster. No alert of its own.",
+        "is the bottleneck. What to do: add consumers, or make the handler faster. No alert on this value.",
         [Query(worst_clients("kafka_client_consumer_poll_idle_ratio", among, pick="bottomk"), LEGEND)],
         "percentunit",
         ceiling=1,
@@ -443,10 +443,10 @@ def rebalances(width: int = 12, among: str = "") -> Panel:
     return chart(
         133,
         "Rebalances per minute",
-        "Rebalances per minute that a consumer takes part in, the most frequent first. A few are normal while members "
-        "start or stop. Many are bad, because consumption pauses during each. What to do: see in the log which "
-        "members join and leave. Compare the time between polls with max.poll.interval.ms. Alert: the alert on "
-        f"{CONSUMER_STALLED}, if a member hangs.",
+        "Rebalances per minute in which a consumer takes part. The consumers with the most rebalances are shown. A few "
+        "are normal while members start or stop. Many are bad, because consumption pauses during each. What to do: see "
+        "in the log which members join and leave. Compare the time between polls with max.poll.interval.ms. If a "
+        f"member hangs, the alert on {CONSUMER_STALLED} fires.",
         [Query(rate, LEGEND)],
         "short",
         nothing=NONE,
@@ -464,7 +464,7 @@ def coordinator_time(width: int = 12, among: str = "") -> Panel:
         "Time of commits and rebalances",
         "Duration of commits of offsets. Dashed: the longest recent rebalance. Long commits are bad: the group's "
         "coordinator or the network to it is slow. A rebalance lasts until the slowest member has rejoined the group. "
-        "No alert of its own.",
+        "No alert on this value.",
         [
             Query(commits, f"commit: {LEGEND}, {{{{stat}}}}"),
             Query(

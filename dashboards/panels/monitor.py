@@ -41,7 +41,7 @@ def _latency(by: str, share: float) -> str:
 
 
 def age_of_newest() -> str:
-    """Return a query for the age of the newest record in seconds. Of several installations, the largest age counts."""
+    """Return a query for the age of the newest record (s). With several installations, it returns the largest age."""
     return f"max({_age(listed(KEPT), 'exporter_newest_record_timestamp_seconds')})"
 
 
@@ -78,7 +78,7 @@ _SENTENCES = {
     4: ("No client is judged: the monitor runs, but its query has ended.", CRITICAL),
     3: ("These pages are old or incomplete: the exporter cannot reach Kafka.", CRITICAL),
     2: ("These pages are old: there was no new verdict for five minutes.", CRITICAL),
-    1: ("The monitor works, but not fully: see below which alert on it fires.", WARNING),
+    1: ("The monitor works, but one of its own alerts fires: see the panels below.", WARNING),
     0: ("The monitor works: clients are judged, and these pages are up to date.", GOOD),
 }
 
@@ -88,9 +88,9 @@ def _strip() -> Sequence[Panel]:
         number(
             7,
             "In one sentence",
-            "The worst problem of the monitor. Any colour but blue is bad: a fleet without failures then proves "
-            "nothing. What to do: find the panel below that shows the problem. Alerts: all with names that begin with "
-            "KafkaClientHealth….",
+            "The worst problem of the monitor. Any colour but blue is bad: failures of clients may then be missing on "
+            "all dashboards. What to do: find the panel below that shows the problem. Alerts: all with names that "
+            "begin with KafkaClientHealth….",
             _state(),
             "none",
             mappings=words(_SENTENCES),
@@ -122,8 +122,8 @@ def _strip() -> Sequence[Panel]:
             3,
             "Exporter",
             "Whether the exporter has read its whole topic and reaches Kafka. Down is bad: the data is old or "
-            "incomplete. What to do: open the exporter's /healthz. Alerts: KafkaClientHealthExporterBlind; for one of "
-            "several exporters KafkaClientHealthReplicaBlind, KafkaClientHealthTargetDown.",
+            "incomplete. What to do: open the exporter's /healthz. Alerts: KafkaClientHealthExporterBlind; if only one "
+            "of several exporters fails, KafkaClientHealthReplicaBlind or KafkaClientHealthTargetDown.",
             f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))",
             "none",
             mappings=up_words(),
@@ -132,7 +132,7 @@ def _strip() -> Sequence[Panel]:
         number(
             4,
             "Age of the newest record",
-            "Age of the newest data behind any verdict. High is bad: verdicts may be out of date. What to do: see in "
+            "Age of the newest data that a verdict uses. High is bad: verdicts may be out of date. What to do: see in "
             "the panel Records not yet read whether the monitor falls behind. Alert: KafkaClientHealthStale.",
             age_of_newest(),
             AGE,
@@ -142,8 +142,8 @@ def _strip() -> Sequence[Panel]:
         number(
             5,
             "Verdict latency, median",
-            "Median time from the onset of a failure to its verdict, in the chosen time range. High is bad: failures "
-            "are found late. What to do: see the panels Records not yet read and Batch duration. No alert of its own.",
+            "Median time from a failure's onset to its verdict, in the chosen time range. High is bad: failures are "
+            "found late. What to do: see the panels Records not yet read and Batch duration. No alert on this value.",
             f"histogram_quantile(0.5, sum by (le) (rate({_LATENCY}[$__range]))) >= 0",
             "s",
             nothing="no fault found",
@@ -219,8 +219,8 @@ def _work() -> Sequence[Panel]:
         chart(
             20,
             "Batch duration",
-            "Duration of the last batch. If batches stay longer than the trigger interval, the monitor falls behind. "
-            "What to do: give the monitor more cores or fewer clients. Alert: KafkaClientHealthFallingBehind.",
+            "Duration of the last batch. If batches always last longer than the trigger interval, the monitor falls "
+            "behind. What to do: give the monitor more cores or fewer clients. Alert: KafkaClientHealthFallingBehind.",
             [_each("query", lambda by: f"max by ({by}) ({_P}_batch_duration_seconds{{{OF_KEPT}}})")],
             "s",
         ),
@@ -235,9 +235,9 @@ def _work() -> Sequence[Panel]:
         chart(
             22,
             "Clients in the state",
-            "Number of clients in the state that the monitor keeps. Rising for days is bad: some clients get a new "
-            "name at each start. What to do: give clients stable ids, or the monitor more memory. Alert if a limit is "
-            "reached: KafkaClientHealthLimitReached.",
+            "Number of clients in the state that the monitor keeps. A number that rises for days is bad: some clients "
+            "get a new name at each start. What to do: give clients stable ids, or the monitor more memory. Alert if a "
+            "limit is reached: KafkaClientHealthLimitReached.",
             [_each("query", lambda by: f"max by ({by}) ({_P}_state_rows{{{OF_KEPT}}})")],
             "short",
         ),
@@ -245,7 +245,7 @@ def _work() -> Sequence[Panel]:
             23,
             "Verdict latency",
             "Time from the onset of a failure to its verdict, shown while failures are found. Much more than a minute "
-            "is bad. What to do: see the panels Records not yet read and Batch duration. No alert of its own.",
+            "is bad. What to do: see the panels Records not yet read and Batch duration. No alert on this value.",
             [
                 _each("", lambda by: _latency(by, 0.5), "median", WORST // 2),
                 _each("", lambda by: _latency(by, 0.95), "95 %", WORST // 2),
@@ -290,9 +290,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             32,
             "Series left out",
-            "Series that the exporter left out because a metric has too many. Any such series is bad: some clients "
-            "are missing. What to do: raise max_series_per_metric, or run an exporter per cluster. Alert: "
-            "KafkaClientHealthSeriesDropped.",
+            "Series that the exporter left out because their metric has more than max_series_per_metric series. Any "
+            "such series is bad: some clients are missing. What to do: raise this limit, or run an exporter per "
+            "cluster. Alert: KafkaClientHealthSeriesDropped.",
             [_each("metric", lambda by: _rate(by, "series_dropped_total", "increase"))],
             "short",
             nothing=NONE,
@@ -310,9 +310,9 @@ def _left_out() -> Sequence[Panel]:
         chart(
             34,
             "Left out by a limit",
-            "Samples and events per second that were left out because a limit of [monitor] is reached. If the loss "
-            "lasts, clients beyond the limit are not monitored. What to do: find the program that sends so much, or "
-            "raise the limit. Alert: KafkaClientHealthLimitReached.",
+            "Samples and events per second that were left out because a limit in the settings ([monitor]) is reached. "
+            "If the loss lasts, clients beyond the limit are not monitored. What to do: find the program that sends so "
+            "much, or raise the limit. Alert: KafkaClientHealthLimitReached.",
             [_each("limit", lambda by: _rate(by, "left_out_total"))],
             "short",
             nothing=NONE,
@@ -348,7 +348,7 @@ def _left_out() -> Sequence[Panel]:
         number(
             37,
             "Files of owners",
-            "Whether the exporter could read the current [owners] files. Unread is bad: alerts go to the previous "
+            "Whether the exporter could read the current [owners] files. If it could not, alerts go to the previous "
             "owners of services. What to do: run kafka-health check-config, which names the wrong line. Alert: "
             "KafkaClientHealthOwnersUnread.",
             f"min({_P}_exporter_owners_read{{{OF_KEPT}}})",

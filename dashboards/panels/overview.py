@@ -65,10 +65,10 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Reporting",
-            "Clients of the service that report. Fewer than you run is bad: the others are not monitored. What to do: "
-            "check that their reporter or agent writes to the monitor's input topic. Alerts: "
-            "KafkaClientHealthInputSilent for a topic, KafkaClientServiceSilent for a service, "
-            "KafkaClientFleetServicesSilent for many services, KafkaClientFleetSilent for all clients.",
+            "Number of the service's clients that report. It is bad if you run more: the others are not monitored. "
+            "What to do: check that their reporter or agent writes to the monitor's input topic. Alerts, when reports "
+            "stop: KafkaClientHealthInputSilent (on a topic), KafkaClientServiceSilent (of a service), "
+            "KafkaClientFleetServicesSilent (of many services), KafkaClientFleetSilent (of nearly all clients).",
             f"sum({_PRESENT}{{{OF_SERVICE}}})",
             "none",
             nothing="no clients",
@@ -131,8 +131,8 @@ def _by_service() -> Panel:
         22,
         "Unhealthy clients by service",
         f"Clients with a suspected or confirmed failure, for the {WORST} worst services. Any such client is bad. What "
-        "to do: choose the service above. Alerts: KafkaClientErrorBudgetBurn if failures last, "
-        "KafkaClientServiceWorse if more clients fail while an older page is open.",
+        "to do: choose the service at the top of the page. Alerts: KafkaClientErrorBudgetBurn if failures last, "
+        "KafkaClientServiceWorse if more clients fail while an older alert is open.",
         [
             Query(
                 worst(f"sum by ({_BY_SERVICE}) ({_UNHEALTHY}{{{OF_SERVICE}}}) > 0", _BY_SERVICE, zeros=True),
@@ -177,8 +177,8 @@ def _installations() -> Panel:
         "Clusters and environments",
         "Clients of the service by cluster and environment, the worst first. If clients fail in only one cluster, the "
         "cause is its brokers or load, not the release. The column bugs counts clients with a version that has known "
-        "bugs; the exporter's page /fleet lists them. Click a row for the overview of that cluster and environment. "
-        "Alerts: each failure mode's alert.",
+        "bugs; the exporter's page /fleet lists these versions. Click a row for the overview of that cluster and "
+        "environment. Alerts: each failure mode's alert.",
         {
             "confirmed": (f"{verdicts.failing('confirmed', by)}\nor\n0 * {reporting}", "none"),
             "suspected": (f"{verdicts.failing('suspected', by)}\nor\n0 * {reporting}", "none"),
@@ -204,10 +204,10 @@ def _services() -> Panel:
     return rows(
         31,
         "Services",
-        "Clients of each service by status, and the worst value of each measurement among them, even if they have no "
-        "series of their own. The status page lists clients that have gone under Fleet. What to do: click a service "
-        "for its clients. Alerts: KafkaClientServiceSilent if no client is left, KafkaClientServiceNotJudged if none "
-        "is judged, KafkaClientFleetNotJudged if a third of all clients is not.",
+        "Number of each service's clients by status, and the service's worst value of each measurement. All clients "
+        "count, even clients without series. On the status page, Fleet lists clients that have gone. What to do: click "
+        "a service for its clients. Alerts: KafkaClientServiceSilent if no client is left, KafkaClientServiceNotJudged "
+        "if none is judged, KafkaClientFleetNotJudged if a third of all clients is not judged.",
         {
             "confirmed": (verdicts.clients("confirmed", by), "none"),
             "suspected": (verdicts.clients("suspected", by), "none"),

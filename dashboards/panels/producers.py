@@ -56,8 +56,8 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Producers",
-            "Number of producers with series of their own. Fewer than you run is bad: the others are not monitored. "
-            'With client_series = "unhealthy", only unhealthy producers have series. Alert: '
+            "Number of producers in the exporter's metrics. It is bad if you run more: the others are not monitored. "
+            'With client_series = "unhealthy", the metrics contain only unhealthy producers. Alert: '
             "KafkaClientHealthInputSilent, if an input topic receives no data.",
             f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind="producer", {OF_CLIENT}}}))',
             "none",
@@ -67,8 +67,8 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Fullest buffer",
-            "The largest used share of a buffer. High is bad: at 1, send() blocks. What to do: find the producer in "
-            "the panel Buffer used. Alert: KafkaClientBufferNearlyExhausted.",
+            "Used part of the fullest buffer, as a share of buffer.memory. High is bad: at 1, send() blocks. What to "
+            "do: find the producer in the panel Buffer used. Alert: KafkaClientBufferNearlyExhausted.",
             f"max(kafka_client_producer_buffer_used_ratio{{{OF_CLIENT}}})",
             "percentunit",
             above={LIMITS.buffer_used_ratio: WARNING, LIMITS.buffer_full_ratio: CRITICAL},

@@ -59,7 +59,7 @@ def _strip() -> Sequence[Panel]:
             2,
             "Target",
             "The share of healthy client-minutes that each service should reach. `kafka-health dashboards push` takes "
-            "this target from [review] slo_target in the settings. Alert: KafkaClientErrorBudgetBurn.",
+            "this target from slo_target, in the section [review] of the settings. Alert: KafkaClientErrorBudgetBurn.",
             "vector($slo_target)",
             "percentunit",
             width=6,
@@ -127,8 +127,8 @@ def _burn() -> Panel:
         20,
         "Pace at which the budget burns",
         "Pace at which confirmed failures spend the error budget. At a pace of 1, the budget lasts exactly for its "
-        f"period. A pace that stays above {slow:g} is bad. A pace above {fast:g} pages within an hour. What to do: "
-        "see which failure mode spends the budget. Alert: KafkaClientErrorBudgetBurn.",
+        f"period. A pace that stays above {slow:g} is bad. At a pace above {fast:g}, the alert pages somebody within "
+        "an hour. What to do: see which failure mode spends the budget. Alert: KafkaClientErrorBudgetBurn.",
         pace,
         "none",
         above={slow: WARNING, fast: CRITICAL},

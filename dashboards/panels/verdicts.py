@@ -32,7 +32,7 @@ _NONE = f"0 * max(kafka_client_health_exporter_up{{{OF_KEPT}}})"
 def clients(statuses: str, by: str = "") -> str:
     """Return a query that counts the clients with these statuses (such as `confirmed|suspected`).
 
-    `by`: a clause ` by (labels)`, '' for one total.
+    `by`: the query's clause ` by (labels)`; '' for one total.
     """
     chosen = f'status=~"{statuses}", {OF_SERVICE}'
     return f"sum{by} (max by ({BY_SHARD}, status) (kafka_client_service_clients{{{chosen}}}))"
@@ -41,7 +41,7 @@ def clients(statuses: str, by: str = "") -> str:
 def in_mode(statuses: str, mode: Mode | None = None, by: str = "") -> str:
     """Return a query that counts the clients with these statuses in a failure mode.
 
-    If `mode` is None, the counts of all modes are added. `by`: a clause ` by (labels)`, '' for one total.
+    If `mode` is None, the counts of all modes are added. `by`: the query's clause ` by (labels)`; '' for one total.
     """
     chosen = ", ".join(([f'mode="{mode.id}"'] if mode else []) + [f'status=~"{statuses}"', OF_SERVICE])
     return f"sum{by} (max by ({BY_SHARD}, mode, status) (kafka_client_service_failure_mode_clients{{{chosen}}}))"
@@ -55,7 +55,7 @@ def by_mode() -> Query:
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
     """Return a query that counts the clients with this status in a failure mode (None: in any mode).
 
-    `by`: a clause ` by (labels)`, '' for one total.
+    `by`: the query's clause ` by (labels)`; '' for one total.
     """
     return f'count{by} (max by ({BY_CLIENT}) ({_MODE}{{status="{status}", {_of(mode)}}}))'
 
@@ -73,7 +73,7 @@ def confirmed(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
         id_,
         "Confirmed",
         "Clients with a confirmed failure. Any such client is bad. What to do: find it in the table of unhealthy "
-        "clients, and follow the runbook of the failure mode. Alert: the failure mode's alert, which pages.",
+        "clients, and follow the runbook of the failure mode. Alert: the failure mode's alert, which pages somebody.",
         _count("confirmed", mode),
         "none",
         above={1: CRITICAL},
@@ -87,8 +87,8 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
         id_,
         "Suspected",
         "Clients with a failure that is suspected on indirect evidence. Such a client may also have a confirmed "
-        "failure in another mode. A suspicion may clear by itself. If it lasts, it opens a ticket. Alert: the failure "
-        "mode's alert, with status suspected.",
+        "failure in another mode. A suspicion may clear by itself. If it lasts, the failure mode's alert (with status "
+        "suspected) opens a ticket.",
         _count("suspected", mode),
         "none",
         above={1: WARNING},
@@ -104,9 +104,9 @@ def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
     return number(
         id_,
         "Not judged",
-        f"Clients of the service that cannot be judged {judged}, because they send too few samples or too little "
-        "data. They count neither as healthy nor as unhealthy. Many are bad. What to do: check the monitor's input on "
-        f"the dashboard Monitor health. {alert}",
+        f"Clients of the service that cannot be judged {judged}, because they send too few samples or too little data. "
+        "They count neither as healthy nor as unhealthy. Many such clients are bad. What to do: check the monitor's "
+        f"input on the dashboard Monitor health. {alert}",
         f"{clients('unknown') if mode is None else in_mode('unknown', mode)}\nor\n{_NONE}",
         "none",
         nothing="no verdicts",
@@ -144,9 +144,9 @@ def history(id_: int, mode: Mode) -> Panel:
     return timeline(
         id_,
         "Verdict over time",
-        f"Clients that are not ok, {_BANDS} at most: yellow is suspected, dark red confirmed, grey not judged. In a "
-        f"gap, the client is ok or has gone. Yellow and dark red are bad. What to do: {mode.advice} Alert: the "
-        "failure mode's alert.",
+        f"Status of clients that are not ok, {_BANDS} at most. Yellow is suspected, dark red is confirmed, grey is not "
+        f"judged. In a gap, the client is ok or has gone. Yellow and dark red are bad. What to do: {mode.advice} "
+        "Alert: the failure mode's alert.",
         Query(_over_time(BY_CLIENT, STATUS_ORDER, f'{_MODE}{{{{status="{{}}", {_of(mode)}}}}}'), LEGEND),
         status_words(),
         nothing="No client was unhealthy",
@@ -155,7 +155,7 @@ def history(id_: int, mode: Mode) -> Panel:
 
 
 def failures(id_: int) -> Panel:
-    """Return a timeline with a band per service and failure mode. It shows at most _BANDS bands, the worst."""
+    """Return a timeline with a band per service and failure mode. It shows the _BANDS worst bands."""
     return timeline(
         id_,
         "Failures over time",

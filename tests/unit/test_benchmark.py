@@ -93,4 +93,4 @@ def test_a_blind_copy_tells_nothing_of_the_truth(
     answers.write_text(json.dumps({ids["c"]: [STALLED]}), "utf-8")
     monkeypatch.setattr("sys.argv", ["kafka-client-failures", "score", str(answers)])
     assert main() == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"wrong: c has no {STALLED}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"false accusation: c had no {STALLED}"

@@ -111,7 +111,7 @@ def test_address_and_target_of_the_settings_arrive(grafana: Grafana, tmp_path: P
         (
             ("POST", "/dashboards"),
             (412, {"message": "A dashboard with the same name already exists", "status": "name-exists"}),
-            "(412): somebody changed the dashboard, or a provisioned file owns it: A dashboard with the same name",
+            "(412): somebody changed the dashboard, or it is provisioned from a file: A dashboard with the same name",
         ),
         (
             ("POST", "/dashboards"),

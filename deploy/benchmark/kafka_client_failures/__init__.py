@@ -17,7 +17,7 @@ from pathlib import Path
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TRUTH = "truth.json"
-#: AT_THE_END also occurs in recordings of other failures: the process was stopped with records in its buffer.
+#: Recordings of other failures may show this mode, too: the process was stopped, perhaps with records in its buffer.
 AT_THE_END = "producer-not-closed"
 
 
@@ -108,7 +108,7 @@ def cases() -> list[Case]:
 
 
 def blind(folder: Path) -> int:
-    """Copy each case without `truth.json` to a folder in `folder`, named by `Case.id`. Return the number of cases."""
+    """Copy the files of each case, except `truth.json`, to `folder/ID` (`Case.id`). Return the number of cases."""
     known = cases()
     for case in known:
         (folder / case.id).mkdir(parents=True)

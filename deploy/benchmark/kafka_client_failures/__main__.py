@@ -16,7 +16,7 @@ def main() -> int:
     commands.add_parser("list", help="print id, truth and description of each case")
     blinded = commands.add_parser("blind", help="copy the data of each case, but not its name and truth, to a folder")
     blinded.add_argument("folder", type=Path)
-    scored = commands.add_parser("score", help="score answers: a JSON object with a list of modes for each case id")
+    scored = commands.add_parser("score", help="score a JSON file of answers, with a list of modes for each case id")
     scored.add_argument("answers", type=Path)
     chosen = parser.parse_args()
     lines = []
@@ -26,7 +26,7 @@ def main() -> int:
         lines = [f"{chosen.folder}: {blind(chosen.folder)} cases"]
     else:
         result = score(json.loads(chosen.answers.read_text(encoding="utf-8")))
-        lines = [result.text(), *(f"wrong: {name} has no {mode}" for name, mode in result.wrong)]
+        lines = [result.text(), *(f"false accusation: {name} had no {mode}" for name, mode in result.wrong)]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
 

@@ -55,8 +55,8 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
      * Starts the thread that sends pushes to the topic, and returns the receiver of pushes. A broker calls this method
      * once, a controller never.
      *
-     * <p>If the settings are wrong, the result is null up to Kafka 4.1. Since 4.2, brokers call even a null receiver,
-     * so the result is a receiver that refuses each push.
+     * <p>If the settings are wrong, the result is null up to Kafka 4.1. Since 4.2, brokers do not check the
+     * result for null, so it is a receiver that refuses each push.
      */
     @Override
     public synchronized ClientTelemetryReceiver clientReceiver() {
@@ -190,7 +190,10 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
     @Override
     public void metricRemoval(KafkaMetric metric) {}
 
-    /** Refuses a push because the plugin's settings are wrong. Has no stack trace: the broker logs each refusal. */
+    /**
+     * Refuses a push because the plugin's settings are wrong. The broker logs this exception for each push, so it has no
+     * stack trace.
+     */
     @SuppressWarnings("serial")
     private static final class Refused extends RuntimeException {
         private Refused() {

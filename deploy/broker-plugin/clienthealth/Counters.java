@@ -52,7 +52,7 @@ final class Counters implements ClientTelemetryToTopic.CountersMBean {
         report();
     }
 
-    /** Notes that there is no producer, so pushes wait. */
+    /** Shows in JMX and in the log why pushes cannot be sent. */
     void unreachable(Throwable failure) {
         String text = sentence(failure);
         synchronized (this) {

@@ -56,7 +56,7 @@ final class PluginSettings {
                 return number;
             }
         } catch (NumberFormatException other) {
-            // Reported below, like a number out of bounds.
+            // The value is no number: problems.add() below reports it, like a number below 1.
         }
         problems.add(QUEUE_BYTES + "=" + value + " is not a whole number of bytes above 0, such as 16777216");
         return 0;
@@ -68,13 +68,15 @@ final class PluginSettings {
         producer.put("linger.ms", "500");
         producer.put("batch.size", "262144");
         producer.put("buffer.memory", "8388608");
-        // A push may be as large as telemetry.max.bytes, and several times as large when uncompressed.
+        // telemetry.max.bytes (1 MiB by default) limits pushes in compressed form. Here they are uncompressed, and may be
+        // several times as large.
         producer.put("max.request.size", "4194304");
         producer.put("max.block.ms", "10000");
         producer.put("delivery.timeout.ms", "60000");
         producer.put("acks", "1");
         producer.put("enable.idempotence", "false");
-        // The producer logs each attempt to connect. This backoff makes failing attempts as rare as our log lines.
+        // The producer logs each attempt to connect. The backoff limits failing attempts to one a minute, and so the log
+        // lines.
         producer.put("reconnect.backoff.ms", "1000");
         producer.put("reconnect.backoff.max.ms", "60000");
         producer.put("retry.backoff.max.ms", "60000");
@@ -90,7 +92,7 @@ final class PluginSettings {
         Map<String, String> options = new HashMap<>();
         producer.forEach((name, value) -> options.put(name, value.toString()));
         for (ConfigValue checked : ProducerConfig.configDef().validate(options)) {
-            // Report only an option's first error: a second error would call an unreadable value missing.
+            // Report only an option's first error. After an invalid value, a second error says that the value is missing.
             checked.errorMessages().stream().limit(1).forEach(text -> problems.add(PRODUCER + checked.name() + ": " + text));
         }
         if (text(producer, "bootstrap.servers", "").isEmpty()) {
