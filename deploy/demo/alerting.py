@@ -129,7 +129,7 @@ def _prometheus_config(scrape: Mapping[str, str], alertmanager: str, interval: s
         "rule_files": ["rules/*.yml"],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
         "scrape_configs": [
-            # `honor_labels` keeps the label `instance` of the exporter's series, which names the client's process.
+            # `honor_labels`: keep the exporter's label `instance` (a client's process) instead of the scraped address.
             {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [target]}]}
             for job, target in scrape.items()
         ],

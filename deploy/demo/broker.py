@@ -35,7 +35,7 @@ class Broker:
     properties    further broker properties, which override the demo's properties
     options       security settings for clients of this broker, named as in `[kafka.options]`
     port          port for clients; by default a free port
-    telemetry_to  the brokers to which our plugin writes pushed client metrics; '': this broker; None: no plugin
+    telemetry_to  addresses to which our plugin writes pushed metrics. '': this broker's address. None: load no plugin
     jar_set       name of the set of jars (`jars.SETS`) that the next start uses
     """
 
@@ -190,7 +190,7 @@ def new_cluster_id() -> str:
 def plugin_properties(servers: str) -> dict[str, str]:
     """Return the broker properties that load our plugin; the plugin writes to the brokers `servers`."""
     return {
-        # Keep JmxReporter, which is the default of this property in brokers of version 4.x.
+        # Name JmxReporter, too: it is the default in brokers of version 4.x, and this setting replaces the default.
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
         "clienthealth.topic": TopicSettings().metrics[0],
         "clienthealth.producer.bootstrap.servers": servers,

@@ -79,8 +79,8 @@ class Outage:
 
     after       seconds from the client's first acknowledged record or commit to the start of the outage
     seconds     duration of the outage
-    from_onset  True if `seconds` count from the onset of the client's failure, False if from the start of the outage
-    fails       True if the outage is the failure to find, not only its cause
+    from_onset  True: `seconds` count from the onset of the client's failure. False: they count from the outage's start
+    fails       True if the outage itself is the failure that the monitor must find, not only the cause of a failure
     every       seconds from the end of an outage to the next outage; None for a single outage
     """
 
@@ -99,7 +99,7 @@ class DemoClient:
     program        name of the Java source file without `.java`; for a Python client produce_and_consume
     mode           id of the failure mode that the client shows, None for a control (a healthy client)
     kinds          minimum number of different kinds of evidence that a verdict on the client must cite
-    measurements   measurements that the client's heavy load alone raises above alert thresholds
+    measurements   measurements that may raise alerts because the client's load is heavy, although nothing fails
     default        True if the client is started when the user names no clients
     classpath      name of the set of jars, or of the Python library
     load_rate      for a client of the legacy broker: records per second that the demo sends to each topic
@@ -135,7 +135,7 @@ class DemoClient:
 
     @property
     def client_ids(self) -> Sequence[str]:
-        """The client ids in the options; for several clients with a common prefix, a glob such as `x-*`."""
+        """The ids of the program's clients, from `options`; a glob such as `x-*` for ids with a common prefix."""
         named = [self.options[name] for name in ("p.client.id", "c.client.id") if name in self.options]
         streams = [f"{self.options[name]}-*" for name in ("s.client.id",) if name in self.options]
         return [*(name.replace("{}", "*") for name in named), *streams]

@@ -8,7 +8,7 @@ from deploy.demo.client import DemoClient, Outage
 
 _DEADLOCK = DemoClient(
     name="callback-deadlock",
-    help="a producer with a callback that sends again and waits for the result, after an outage of its broker",
+    help="a callback that sends a failed record again and waits for the result; the producer's broker is suspended",
     program="SteadyProducer",
     service="order-service",
     mode="producer-callback-deadlock",
@@ -32,7 +32,7 @@ _DEADLOCK = DemoClient(
 _DEADLOCK_41 = replace(
     _DEADLOCK,
     name="callback-deadlock-4.1",
-    help="the producer that waits in its callback, with kafka-clients 4.1, which does not bootstrap again",
+    help="the producer that waits in its callback, with kafka-clients 4.1 and metadata.recovery.strategy=none",
     default=False,
     classpath="clients-4.1",
     options={**_DEADLOCK.options, "p.metadata.recovery.strategy": "none"},
@@ -270,7 +270,7 @@ _LEADERLESS = replace(
 _HANGING = replace(
     _HEALTHY,
     name="consumer-stalled",
-    help="a consumer with a handler that never returns from one record",
+    help="a consumer with a handler that hangs on one record",
     mode="consumer-stalled",
     kinds=2,
     default=False,
@@ -319,7 +319,7 @@ def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
 
 _KIP848 = _of_kafka_4(
     "kip848-stalled",
-    "a consumer of the new protocol with a handler that never returns from one record",
+    "a consumer of the new protocol with a handler that hangs on one record",
     "consumer",
     c_max_poll_interval_ms="60000",
     slow_after="25",
@@ -327,7 +327,7 @@ _KIP848 = _of_kafka_4(
 )
 _STREAMS = _of_kafka_4(
     "streams-stalled",
-    "a Kafka Streams processor, in a group of the new protocol, that never returns from one record",
+    "a Kafka Streams processor that hangs on one record, in a group of the new protocol",
     "streams",
     s_max_poll_interval_ms="60000",
     slow_after="25",
@@ -346,7 +346,7 @@ _PYTHON = {"confluent-kafka": "parcel-api", "kafka-python": "letter-api", "aioka
 def _rolled_python(library: str, service: str) -> DemoClient:
     return DemoClient(
         name=f"rolled-{library}",
-        help=f"control: two processes with clients of {library}, which are replaced in turn; {_ROLLED_CLUSTER}",
+        help=f"control: two processes use {library}, and new processes replace them in turn; {_ROLLED_CLUSTER}",
         program="produce_and_consume",
         service=service,
         classpath=library,

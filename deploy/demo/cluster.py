@@ -92,8 +92,8 @@ class Cluster:
     def roll(self, note: Callable[[str], None] = lambda _: None, rest_seconds: float = 0.0) -> None:
         """Take one node out of service, bring it back, and wait until every partition is in sync.
 
-        Does nothing while another thread does the same, or within `rest_seconds` after the last call. `note` gets a
-        text at the beginning and the end.
+        Does nothing while another thread runs `roll`, or if the last roll ended less than `rest_seconds` ago. Calls
+        `note` with a text at each step, such as `ROLL BEGIN (…)`.
 
         Raises KafkaError if a request fails, ServiceError if the restarted node does not come back or partitions stay
         out of sync.
@@ -116,7 +116,7 @@ class Cluster:
             if len(old) == 1:
                 note(f"ROLL UPGRADED (metadata.version {self._finalise()})")
             self.rolls, self._rolled = self.rolls + 1, time.monotonic()
-            note(f"ROLL END ({node.bootstrap_servers}, all in sync)")
+            note(f"ROLL END ({node.bootstrap_servers}, all replicas in sync)")
         finally:
             self._rolling.release()
 

@@ -37,7 +37,7 @@ def shortcomings(
     for course in courses:
         name, onset = course.client.name, course.running.onset_ms
         if course.client.mode is not None and onset is None and seconds >= BEGIN_SECONDS:
-            sentences.append(f"wrong: {name} has not failed in {seconds:.0f} s")
+            sentences.append(f"wrong: the failure of {name} has not begun within {seconds:.0f} s")
         if course.wronged:
             sentences.append(f"wrong: {name} was accused of {', '.join(sorted(course.wronged))}")
         if course.client.mode is None or onset is None:

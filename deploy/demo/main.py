@@ -41,7 +41,7 @@ class Options:
     folder   the folder of the run; None: a new folder
     keep     True if the data of brokers and monitor is kept after the run
 
-    If only `expect` is None, each failure must cause exactly one page. If `seconds` is None, too, nothing is checked.
+    With `seconds` but without `expect`, each failure must cause exactly one page. Without both, nothing is checked.
     """
 
     seconds: float | None = None
@@ -147,7 +147,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
             name = course.client.name
             if course.running.onset_ms is not None and name not in begun:
                 begun.add(name)
-                what = "the failure" if course.client.mode else "what only looks like a failure"
+                what = "the failure" if course.client.mode else "harmless behaviour that looks like a failure"
                 board.say(f"{name}: {what} has begun")
             news = course.take_states(states)
             news += course.take_timeline()
@@ -162,7 +162,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
 
 
 def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
-    """Yield a sentence for each set of topics with acknowledged records that were not stored or not consumed."""
+    """Yield a sentence about each loss on the cluster: acknowledged records that were not stored or not consumed."""
     by_topics: dict[str, list[Running]] = {}
     for course in courses:
         if course.client.broker == "cluster" and course.client.outage is None:
@@ -203,12 +203,12 @@ def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequen
             status = course.now.get(mode, "unknown")
             onset = "has begun" if course.running.onset_ms is not None else "has not begun"
             sentences.append(
-                f"missing: the page for {mode}: {course.client.name} {onset} to fail, its verdict is {status}"
+                f"missing: a page for {mode}. {course.client.name} {onset} to fail; the verdict on it is {status}"
             )
         elif len(kinds) < course.client.kinds:
             sentences.append(
-                f"missing: {course.client.kinds} kinds of evidence for {mode}: the evidence on "
-                f"{course.client.name} is only {', '.join(kinds)}"
+                f"missing: evidence for {mode}: {course.client.name} needs {course.client.kinds} kinds of evidence, "
+                f"but has only {', '.join(kinds)}"
             )
     for course in courses:
         if course.wronged:

@@ -60,7 +60,7 @@ def give_way(pid: int, nice: int) -> None:
 
 
 def forget(pid: int) -> None:
-    """Tell the guard, which ends the demo's processes, that a process has ended: another may get the same id."""
+    """Tell the guard, which kills the demo's processes, not to kill `pid`: a new process may get this id."""
     with _lock:
         if _guard is not None:
             _tell(_guard, f"-{pid}")
@@ -69,7 +69,7 @@ def forget(pid: int) -> None:
 def free_port() -> int:
     """Return a free TCP port on loopback, from 20,000 to 32,767.
 
-    The system may give higher ports to outgoing connections at any time.
+    Higher ports are left out, because the system may give them to outgoing connections at any time.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)
@@ -134,8 +134,8 @@ class Process:
     def pause(self) -> None:
         """Freeze the process and wait until it is stopped, which can take a while on a busy machine."""
         while not self._stopped():
-            # A thread that forks stops only after its child has called exec. If the signal stopped this child, the
-            # process would never stop, so let it go on and try again.
+            # A thread that forks stops only after its child has called exec. If SIGSTOP stopped the child before exec,
+            # the process never stops. So resume both, and try again.
             self.resume()
             time.sleep(0.1)
 

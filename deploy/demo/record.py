@@ -4,8 +4,8 @@ python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--s
 
 FOLDER then contains `metrics.jsonl.gz` (a line per client and second), `app.log.gz`, `jstack-*.txt` and `truth.json`.
 With `--pushes` the clients push their metrics every S seconds. `pushes-CLIENT_ID.jsonl.gz` then contains a line per
-push with `ts`, `headers` and `value` (base 64). The recording never names this machine: the host is `host-1`, and paths
-lack the folder of the program.
+push with `ts`, `headers` and `value` (base 64). The recording never names this machine: `host-1` replaces the host's
+name, and `clients` replaces the path of the programs' folder.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 
-#: DUMPS_BEFORE: seconds from a client's start to a thread dump; DUMPS_AFTER_ONSET: from the beginning of its failure.
+#: Times (s) of thread dumps: since the client's start (DUMPS_BEFORE), since its failure's onset (DUMPS_AFTER_ONSET).
 DUMPS_BEFORE = (15.0,)
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)

@@ -27,8 +27,8 @@ class Running:
     """A started client of the demo. Lines that begin with ONSET, RECOVERED or COUNTERS in its output are parsed.
 
     jolokia_urls  targets for `kafka-health export jvm`
-    actions       functions to run beside the program, each in a thread. A function must return soon after `self.wait`
-                  returns True
+    actions       functions that run in threads while the program runs, for example outages. Each function must return
+                  soon after `self.wait` returns True
     output        file with everything that the program prints
     onset_ms      time (epoch ms) of the first line `ONSET`, None before
     timeline      (epoch ms, text) of each event so far
@@ -117,7 +117,7 @@ class Running:
         return self._onset.wait(seconds)
 
     def begins(self, what: str) -> None:
-        """Record that a failure begins now. `what`: the failure in words."""
+        """Record that a failure begins now. `what`: a text that describes the failure."""
         self._understand(f"ONSET {int(time.time() * 1000)} {what}")
 
     def note(self, what: str) -> None:
@@ -136,7 +136,7 @@ class Running:
             thread.join(STOP_SECONDS)
 
     def check(self) -> None:
-        """Raise the error of one of the `actions`, or of an output line that could not be parsed."""
+        """Raise an error if one of the `actions` has failed, or if a line of the output could not be parsed."""
         if self._failure is not None:
             raise self._failure
 

@@ -2,8 +2,8 @@
 
 python -m deploy.demo.shipper FILES
 
-FILES is a file with one line per log file; lines may be added to it. A line is a JSON object with `service`, `host`,
-`instance` and `file`. The monitor's settings name the brokers.
+FILES is a file that lists log files, one per line. Lines may be added while the shipper runs. A line is a JSON object
+with `service`, `host`, `instance` and `file`. Records go to the brokers in the monitor's settings.
 """
 
 from __future__ import annotations

@@ -107,11 +107,11 @@ def test_a_client_may_only_be_suspected_during_an_outage_of_its_broker() -> None
 
 def test_an_expected_page_is_waited_for_and_so_is_its_proof() -> None:
     assert shortcomings((DEADLOCK,), [DEADLOCKED, HEALTHY], []) == [
-        f"missing: the page for {DEADLOCK}: callback-deadlock has begun to fail, its verdict is unknown"
+        f"missing: a page for {DEADLOCK}. callback-deadlock has begun to fail; the verdict on it is unknown"
     ]
     paged = replace(DEADLOCKED, paged={DEADLOCK: 1}, kinds={DEADLOCK: {"thread-dump"}})
     assert shortcomings((DEADLOCK,), [paged, HEALTHY], []) == [
-        f"missing: 2 kinds of evidence for {DEADLOCK}: the evidence on callback-deadlock is only thread-dump"
+        f"missing: evidence for {DEADLOCK}: callback-deadlock needs 2 kinds of evidence, but has only thread-dump"
     ]
     proved = replace(paged, kinds={DEADLOCK: {"thread-dump", "metric"}})
     assert shortcomings((DEADLOCK,), [proved, HEALTHY], []) == []
@@ -153,7 +153,7 @@ ITS_PAGE = Page(
             [ITS_PAGE, replace(ITS_PAGE, labels={n: v for n, v in ITS_PAGE.labels.items() if n != "client_id"})],
             "a page names a process, but none of its clients",
         ),
-        (replace(lasts(), running=cast(Running, Process(7, None))), [], "has not failed in 1200 s"),
+        (replace(lasts(), running=cast(Running, Process(7, None))), [], "has not begun within 1200 s"),
     ],
 )
 def test_a_failure_that_goes_on_is_shown_to_the_end_and_paged_once(

@@ -70,7 +70,7 @@ def test_nodes_are_restarted_lost_and_frozen_by_turns_the_controller_and_never_t
     assert cluster.restarted == ["a", "kill c", "c", "pause b", "resume b", "c", "kill c", "c", "pause c", "resume c"]
     assert notes[:3] == [
         "ROLL BEGIN (a: restarted)",
-        "ROLL END (a, all in sync)",
+        "ROLL END (a, all replicas in sync)",
         "ROLL BEGIN (c, the active controller: lost)",
     ]
 

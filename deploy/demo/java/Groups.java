@@ -46,15 +46,17 @@ import org.apache.kafka.streams.state.Stores;
  * size                size of a record in bytes
  * p.NAME, c.NAME, s.NAME  options of the producer, of consumers, of Streams. In group.id, client.id and
  *                     application.id, `{}` stands for the name of the kind
- * handle.ms           time that the handler takes for each record of slow.topic, or of all topics
+ * slow.topic          the topic with the slow handler; by default all topics
+ * handle.ms           time (ms) that the slow handler takes for each record
  * slow.after          seconds until the handler is slow
  * refuse.after        seconds until the share consumer releases all its records
  * second.after        seconds until a second, healthy member of each kind joins
- * grouped             Streams counts by key, through a topic of its own
- * grouped.second      only the second Streams member counts, so the topologies differ
- * waits               waits for brokers that know all kinds
+ * grouped             the Streams members count records by key, through an internal repartition topic
+ * grouped.second      only the second Streams member counts records by key, so the two topologies differ
+ * waits               waits at the start until the brokers support all kinds
  *
- * Lines on standard output: ONSET epoch_ms what, COUNTERS json. `consumed` is the smallest count of all kinds.
+ * When the failure begins, the program prints ONSET, the time (epoch ms) and a text. Every few seconds, it prints
+ * COUNTERS and a JSON object. In it, `consumed` is the smallest count of all kinds.
  */
 public class Groups {
     private static final List<String> TOPICS = Arrays.asList(System.getProperty("topics", "orders").split(","));
@@ -139,7 +141,7 @@ public class Groups {
         thread.start();
     }
 
-    /** Returns the options with a prefix, with the kind's name in place of `{}`. */
+    /** Returns client options: the system properties that begin with `prefix`, without it. `kind` replaces `{}`. */
     private static Properties options(String prefix, String kind, String suffix) {
         Properties options = new Properties();
         options.put("client.id", "{}-app");

@@ -23,19 +23,22 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A consumer of kafka 0.8.2.1 that ends either cleanly or with its interrupt flag set. Options are system properties:
+ * A consumer of kafka 0.8.2.1. At the end, its worker thread is interrupted. The worker then ends cleanly, or calls
+ * Kafka while its interrupt flag is set. Options are system properties:
  *
  * zookeeper.connect, topic, group
  * seconds   until the end
  * c.NAME    consumer option NAME
- * end       clean
- *           loop: the worker commits its offsets twice with the flag set; the second commit never returns
- *           left-behind: the worker shuts the connector down with the flag set; threads and JVM stay
+ * end       clean: the worker clears its interrupt flag before it commits its offsets
+ *           loop: the interrupted worker commits its offsets twice; the second commit never returns
+ *           left-behind: the interrupted worker shuts the connector down; other threads keep the JVM alive
  *
- * Kafka's code is unchanged. The real application that this demo imitates looked up brokers without ZooKeeper.
- * BrokersFromMemory does the same: it replaces the ZkClient of the consumer connector, but not of the fetchers.
+ * Kafka's code is unchanged. The real application that this demo imitates did not ask ZooKeeper for the brokers. For
+ * the end `loop`, a BrokersFromMemory replaces the connector's ZkClient, so the connector does not ask either. The
+ * fetchers keep their own ZkClient.
  *
- * Lines on standard output: ONSET epoch_ms what, COUNTERS json.
+ * When the failure begins, the program prints ONSET, the time (epoch ms) and a text. Every few seconds, it prints
+ * COUNTERS and a JSON object.
  */
 public class LegacyShutdown {
     private static final Logger LOG = LoggerFactory.getLogger("events.Worker");
@@ -81,7 +84,8 @@ public class LegacyShutdown {
             return;
         }
         if (end.equals("loop")) {
-            // A commit that fails after the shutdown began is retried, and an interrupt would end the retries.
+            // Wait until the worker looks for its coordinator. If the shutdown began earlier, Kafka would retry the
+            // failed commit, and the interrupt would end these retries.
             LOOKING.await();
             while (!looksForCoordinator(worker)) {
                 TimeUnit.MILLISECONDS.sleep(10);

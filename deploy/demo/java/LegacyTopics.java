@@ -32,7 +32,8 @@ import org.slf4j.LoggerFactory;
  * seconds       time (s) until the end; 0: for ever
  * c.NAME        consumer option NAME
  *
- * Lines on standard output: ONSET epoch_ms what, RECOVERED epoch_ms what, COUNTERS json.
+ * When the threads begin to sleep, the program prints ONSET, the time (epoch ms) and a text. When they go on, it prints
+ * RECOVERED, the time and a text. Every few seconds, it prints COUNTERS and a JSON object.
  */
 public class LegacyTopics {
     private static final Logger LOG = LoggerFactory.getLogger("trades.Feed");

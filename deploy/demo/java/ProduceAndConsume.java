@@ -22,14 +22,15 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * topics          comma separated
  * rate            records/s to each topic
  * size            size of a record in bytes
- * seconds         0: until SIGTERM
+ * seconds         time (s) until the end; 0: until SIGTERM
  * p.NAME, c.NAME  producer option NAME, consumer option NAME
  * handle.ms       time that the handler takes for each record of slow.topic, or of every topic if none is named
  * slow.after      seconds until the handler is slow
  * pause.after     seconds until the consumer pauses its partitions, and goes on polling
  * second.every    a second consumer joins the group for so many seconds, leaves it for as many, and so on
  *
- * Lines on standard output: ONSET epoch_ms what, COUNTERS json.
+ * When the failure begins, the program prints ONSET, the time (epoch ms) and a text. Every few seconds, it prints
+ * COUNTERS and a JSON object.
  */
 public class ProduceAndConsume {
     private static final List<String> TOPICS = Arrays.asList(System.getProperty("topics", "orders").split(","));

@@ -27,8 +27,8 @@ import org.slf4j.LoggerFactory;
  * p.NAME       producer option NAME
  * wrong.after  seconds until the workers send to wrong.topic and wrong.partition, as after a faulty release; -1: never
  *
- * Lines on standard output: COUNTERS json, and ONSET epoch_ms what. At epoch_ms the first send() that takes longer than
- * 500 ms was called.
+ * After the first send() that takes longer than 500 ms, the program prints ONSET, the time (epoch ms) of the call of
+ * send(), and a text. Every few seconds, it prints COUNTERS and a JSON object.
  */
 public class RequestPool {
     private static final Logger LOG = LoggerFactory.getLogger("checkout.Requests");

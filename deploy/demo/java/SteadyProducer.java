@@ -20,14 +20,22 @@ import org.slf4j.LoggerFactory;
  * rate          records/s of all threads; 0: none
  * size          size of a record in bytes
  * p.NAME        producer option NAME
- * callback      none, sleep (callback.ms on the I/O thread), resend-and-get (deadlocks), resend (blocks in send())
+ * callback      none
+ *               sleep: the callback keeps the I/O thread for callback.ms
+ *               resend-and-get: the callback sends a failed record again and waits for the result, a deadlock
+ *               resend: the callback sends a failed record again, and send() blocks
  * seconds       time (s) until the end; 0: for ever
  * burst         records sent at once when `seconds` are over
  * idle.seconds  pause before the end
- * end           close (also on SIGTERM), close-now (timeout 0), flush, exit (none of these), halt (as kill -9)
+ * end           close: closes the producer (also on SIGTERM)
+ *               close-now: closes the producer with timeout 0
+ *               flush: flushes the producer, and does not close it
+ *               exit: ends the JVM without flush or close
+ *               halt: ends the JVM at once, as kill -9 does
  * beside        client id of a second producer, which sends a record each second and has no callback
  *
- * Lines on standard output: ONSET epoch_ms what, COUNTERS json.
+ * When the failure begins, the program prints ONSET, the time (epoch ms) and a text. Every few seconds, it prints
+ * COUNTERS and a JSON object.
  */
 public class SteadyProducer {
     private static final Logger LOG = LoggerFactory.getLogger("orders.Publisher");

@@ -2,8 +2,8 @@
 
     python failing.py NAME
 
-NAME is a key of `APPLICATIONS`. The environment variable KAFKA_BOOTSTRAP_SERVERS names the brokers,
-KAFKA_HEALTH_SERVICE the service. Failures begin after FAILS_AFTER seconds (60 by default).
+NAME is a key of `APPLICATIONS`. The environment variable KAFKA_BOOTSTRAP_SERVERS has the addresses of the brokers, and
+KAFKA_HEALTH_SERVICE has the name of the service. Failures begin after FAILS_AFTER seconds (60 by default).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def callback_deadlock() -> None:
 
 
 def consumer_stalled() -> None:
-    """Consume records, until the handler of a record never returns."""
+    """Consume records. After FAILS_AFTER seconds, the handler of a record hangs for ever."""
     consumer = KafkaConsumer(
         TOPIC, bootstrap_servers=SERVERS, client_id="mailer", group_id="mail", max_poll_interval_ms=60_000
     )

@@ -1,9 +1,9 @@
-"""A healthy application: a producer and a consumer of the same topics that report to the monitor.
+"""A healthy application with a producer and a consumer of the same topics. It reports to the monitor.
 
     python produce_and_consume.py LIBRARY NAME=VALUE…
 
 LIBRARY is confluent-kafka, kafka-python or aiokafka. The application sends its log to the monitor. With
-confluent-kafka, it also sends librdkafka's statistics; with kafka-python, metrics by our function `report`. Options:
+confluent-kafka, it also sends librdkafka's statistics. With kafka-python, our function `report` sends metrics. Options:
 
 service, topics        the service's name; names of topics, separated by commas
 rate                   records per second to each topic
@@ -198,7 +198,7 @@ class Application:
 def supervise(seconds: float) -> int:
     """Run two worker processes, and replace the older process every `seconds` until SIGTERM.
 
-    Return 1 if a worker ends by itself, or with an error when it is replaced, else 0.
+    Return 1 if a worker ends too early, or if a replaced worker ends with an error. Return 0 otherwise.
     """
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
