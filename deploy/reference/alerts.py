@@ -31,7 +31,7 @@ def generate() -> dict[str, str]:
 
 
 class Alert(NamedTuple):
-    """An alert as its runbook shows it.
+    """The properties of an alert that the alert's runbook shows.
 
     hold    the alert's `for`, "at once" if it has none
     labels  names of the labels in the alert's dashboard link, such as service and client_id
@@ -58,8 +58,8 @@ class _Names:
 
 
 def catalogue() -> list[Alert]:
-    """Return all alerts except the copies for series with `quiet="yes"`, which open a ticket instead of a page."""
-    # Rules with the names of thresholds in place of their values show which thresholds a rule uses.
+    """Return all alerts except those for series with `quiet="yes"`: copies that open a ticket instead of a page."""
+    # Render each threshold as its name instead of its value, so that `_limits` finds the thresholds of a rule.
     files = rendered(Settings(), lambda severity: severity, limits=_Names()).values()
     every = [rule for text in files for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
     recorded = {rule["record"]: rule["expr"] for rule in every if "record" in rule}
@@ -106,7 +106,7 @@ def with_head(name: str, text: str, alerts: Sequence[Alert]) -> str:
     """
     if not _BLOCK.search(text):
         raise CatalogueError(
-            f"alerts/runbooks/{name}.md lacks the lines '{BEGIN}' and '{END}': put both lines where the alerts belong"
+            f"alerts/runbooks/{name}.md lacks the lines '{BEGIN}' and '{END}': put both where the page must list alerts"
         )
     about = [alert for alert in alerts if alert.runbook == name]
     silences: dict[tuple[str, ...], dict[str, None]] = {}

@@ -1,4 +1,4 @@
-"""The command `generate`: renew the committed files that repeat the code, or check that they are current."""
+"""The command `generate`: write the committed files that are generated from code, or check that they are current."""
 
 from __future__ import annotations
 

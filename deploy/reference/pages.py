@@ -1,4 +1,4 @@
-"""Generate the documentation that repeats the code: the reference configuration, and blocks of hand-written pages.
+"""Generate documentation from the code: the reference configuration, and marked blocks of hand-written pages.
 
 A page marks a block by `<!-- generated: NAME -->` … `<!-- end -->`. `BLOCKS[NAME]` returns the text of the block.
 """
@@ -129,6 +129,6 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
         "metric | meaning",
         (f"`{m.name}{_SUFFIXES.get(m.type, '')}` | {m.documentation}" for m in SelfMetrics().registry.collect()),
     ),
-    "rooms": lambda: _table("room | what is in it | uses", rooms.rows()),
+    "rooms": lambda: _table("package (room) | content | packages that it imports", rooms.rows()),
     "names": _metric_names_table,
 }

@@ -31,16 +31,16 @@ def main() -> int:
 
 
 def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
-    """Print OSV's advisories on the jars `present` that known_cves.toml does not list. Return True if there are any."""
+    """Print OSV's advisories on the jars `present`, without those in known_cves.toml. Return True if any remain."""
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
     except OSError as error:
         print(f"jars: OSV NOT QUERIED, the service cannot be reached from here ({error})")
         return False
     for line in news:
-        print(f"NEW {line}. Upgrade the jar, or give the reason why it stays in {CVES.name}.")
+        print(f"NEW {line}. Upgrade the jar, or state in {CVES.name} why this version stays.")
     unnamed = sorted({jar.path.name for jar in present if not jar.group})
-    print(f"jars: {len(news)} advisories that only OSV has; jars of unknown group, not queried: {', '.join(unnamed)}")
+    print(f"jars: {CVES.name} lacks {len(news)} advisories; jars without group were not queried: {', '.join(unnamed)}")
     return bool(news)
 
 
@@ -54,10 +54,10 @@ def _packages() -> bool:
 
 
 def has_vulnerability(code: int, out: str, err: str) -> bool:
-    """Print the result of a run of pip-audit. Return True if it found a vulnerability or failed.
+    """Print the result of a run of pip-audit. Return True if it found a vulnerability.
 
-    Return False if there is no vulnerability, or if the advisory service did not answer. `code`, `out`, `err`: exit
-    code, standard output and standard error of pip-audit.
+    Return False if there is no vulnerability, or if the advisory service did not answer. Return True after any other
+    failure. `code`, `out`, `err`: exit code, standard output and standard error of pip-audit.
     """
     if code == 0:
         print("Python packages: none has a known vulnerability")

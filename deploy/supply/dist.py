@@ -26,7 +26,7 @@ RECORDING = "tests/recordings/deadlock-3.9"
 
 
 def main() -> int:
-    """Build the source distribution and the wheel, and try each in new environments; return 0."""
+    """Build the source distribution and the wheel, install and try each in two new environments, and return 0."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     for built in build(out):
         with tempfile.TemporaryDirectory() as folder:

@@ -84,7 +84,7 @@ def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[l
             if reason := reasons.get(jar.used_by):
                 stays.append(f"{text}. It stays: {reason}.")
             else:
-                mend.append(f"{text}. Upgrade the jar, or give the reason why it stays in {CVES.name}.")
+                mend.append(f"{text}. Upgrade the jar, or state in {CVES.name} why this version stays.")
         mend += [
             f"{cve['id']}: no jar of '{used_by}' has this vulnerability; remove the entry."
             for used_by in sorted(reasons.keys() - needed)
