@@ -27,7 +27,7 @@ NONE = "none"
 #: Grafana's units for seconds. AGE shows a single value as "1 hour, 45 minutes"; CLOCK shows an axis as 01:45:00.
 AGE, CLOCK = "dtdurations", "dthms"
 UNKNOWN = "–"
-#: Maximum number of points in time in a chart. With 720, Prometheus computed a chart of 10,000 clients in 30 s.
+#: Maximum number of points in time in a chart. With 720 points, Prometheus computed a chart of 10,000 clients in 30 s.
 MOMENTS = 240
 ORDER = (
     "status", "mode", "service", "team", "client_id", "group", "topic", "partition", "library", "version", "kind",

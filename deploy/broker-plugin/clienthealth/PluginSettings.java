@@ -85,7 +85,7 @@ final class PluginSettings {
                 producer.put(name.substring(PRODUCER.length()), value.toString().trim());
             }
         });
-        // Otherwise the producer would push its own metrics to its broker.
+        // Without this setting, the plugin's producer would push its own metrics to its broker.
         producer.put("enable.metrics.push", "false");
         producer.put("key.serializer", StringSerializer.class.getName());
         producer.put("value.serializer", ByteArraySerializer.class.getName());
