@@ -425,10 +425,13 @@ class Reader:
         found, logged = self._context(entry.line), entry.stamp or _LOGGED.search(text)
         owned = line.logger or line.thread or named_client(line.message, None)
         bare = not logged and (not owned or "..." in text or "…" in text)
-        line.beside_kafka, line.narrated = self._beside_kafka, self._narrated and not logged and not owned
+        # A title (`restored` puts `# ` before it) reports what a text is about, even if the text explains it.
+        title = entry.line == 0 and text.startswith("# ") and "\n" not in text.rstrip()
+        line.beside_kafka, line.narrated = self._beside_kafka, (self._narrated or title) and not logged and not owned
         line.explained = found == "explained" and not entry.stamp
         if line.explained:
             self.input.leave_out(EXPLAINED)
+            line.explained = not title
         line.quoted = found == "explained" or (found == "quoted" and bare)
         if entry.ts_ms is not None:
             line.ts_ms = entry.ts_ms
