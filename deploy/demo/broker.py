@@ -30,7 +30,7 @@ JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.
 
 
 class Broker:
-    """A broker that can be stopped and started again on the same port and data.
+    """A broker that can be stopped and started again with the same port and data.
 
     properties    further broker properties, which override the demo's properties
     options       security settings for clients of this broker, named as in `[kafka.options]`

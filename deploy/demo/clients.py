@@ -294,7 +294,7 @@ _CIRCLING = replace(
 )
 _GROUPS = DemoClient(
     name="groups-of-kafka-4",
-    help="members of a KIP-848, a Streams and a share group in one process, all healthy",
+    help="healthy members of a KIP-848 group, a Streams group and a share group in one process",
     program="Groups",
     service="stock-service",
     default=True,
@@ -395,7 +395,7 @@ _CONTROLS = (
     _control(
         _STEADY,
         "back-pressure",
-        "a producer of more records than the brokers can take",
+        "a producer that sends more records than the brokers can take",
         rate="20000",
         threads="4",
         size="500",
@@ -446,7 +446,7 @@ _CONTROLS = (
         _GROUPS,
         name="rolled-groups",
         default=False,
-        help=f"control: members of a KIP-848, a Streams and a share group in one process; {_ROLLED_CLUSTER}",
+        help=f"control: members of a KIP-848 group, a Streams group and a share group; {_ROLLED_CLUSTER}",
         broker="cluster",
         options={**_GROUPS.options, "waits": "true", "rate": "10"},
     ),

@@ -46,8 +46,8 @@ _DURABLE: Mapping[str, str] = {
 class Cluster:
     """Three nodes with data and logs in folders below `folder`.
 
-    `telemetry_to`: the brokers to which each node's plugin writes pushed metrics. '' stands for the node itself, None
-    for no plugin. `jar_set`: the set of jars that the nodes have at first, before an upgrade.
+    `telemetry_to`: the brokers to which each node's plugin writes pushed metrics. '' means the node itself; None
+    means no plugin. `jar_set`: the set of jars that the nodes have at first, before an upgrade.
     """
 
     def __init__(self, folder: Path, telemetry_to: str | None = None, jar_set: str = _NEWEST) -> None:
@@ -161,7 +161,7 @@ class Cluster:
             client.close()
 
     def _finalise(self) -> int:
-        """Upgrade metadata version and group features as far as all nodes allow; return the metadata version."""
+        """Upgrade the metadata version and group features as far as all nodes allow. Return the metadata version."""
         client = admin(Settings(kafka=self.kafka))
         try:
             known = {name: feature["supported"][1] for name, feature in client.describe_features().items()}

@@ -29,5 +29,5 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def expected(text: str) -> tuple[str, ...]:
-    """Return the failure modes that must cause a page, from comma-separated ids; 'none' means that no page may come."""
+    """Return the ids of failure modes that must cause a page. `text`: ids with commas; 'none': no page may come."""
     return () if text == "none" else names(text)

@@ -78,7 +78,7 @@ def run(options: Options) -> int:
 def chosen(options: Options) -> list[DemoClient]:
     """Return the clients to start.
 
-    Raises InputError for an unknown client, or for a mode that none of the clients has.
+    Raises InputError for an unknown client, or for an expected mode in which no started client fails.
     """
     unknown = [name for name in options.clients if name not in CLIENTS]
     if unknown:

@@ -1,4 +1,4 @@
-"""A running demo client: its process, functions that run beside it, and the lines that it prints."""
+"""A running demo client: its process, functions that act on it while it runs, and the lines that it prints."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def _settings() -> dict[str, Schema]:
 
 
 def _section(section: type) -> Schema:
-    # JSON schema cannot bound one setting by another. The program checks such bounds when it reads the settings.
+    # JSON schema cannot express that one setting limits another. The program checks such limits itself.
     return _closed(
         {name: {**msgspec.json.schema(key.checked), "description": key.reason} for name, key in keys(section).items()}
     )

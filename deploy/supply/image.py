@@ -104,7 +104,7 @@ def built(folder: Path) -> Stage:
 
 
 def instructions(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (instruction, arguments) of a Dockerfile, with continued lines joined."""
+    """Yield (instruction, arguments) for each instruction of a Dockerfile. Continued lines are joined."""
     lines = "\n".join(line for line in text.splitlines() if not line.startswith("#")).replace("\\\n", " ")
     for line in filter(None, lines.splitlines()):
         word, _, rest = line.partition(" ")

@@ -49,7 +49,7 @@ import org.apache.kafka.streams.state.Stores;
  * slow.topic          the topic with the slow handler; by default all topics
  * handle.ms           time (ms) that the slow handler takes for each record
  * slow.after          seconds until the handler is slow
- * refuse.after        seconds until the share consumer releases all its records
+ * refuse.after        seconds until the share consumer releases every record that it gets
  * second.after        seconds until a second, healthy member of each kind joins
  * grouped             the Streams members count records by key, through an internal repartition topic
  * grouped.second      only the second Streams member counts records by key, so the two topologies differ

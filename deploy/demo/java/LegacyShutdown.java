@@ -27,7 +27,7 @@ import org.slf4j.LoggerFactory;
  * Kafka while its interrupt flag is set. Options are system properties:
  *
  * zookeeper.connect, topic, group
- * seconds   until the end
+ * seconds   time (s) until the end
  * c.NAME    consumer option NAME
  * end       clean: the worker clears its interrupt flag before it commits its offsets
  *           loop: the interrupted worker commits its offsets twice; the second commit never returns

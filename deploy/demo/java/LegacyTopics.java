@@ -24,7 +24,7 @@ import org.slf4j.LoggerFactory;
  *
  * zookeeper.connect, group
  * topics        comma separated
- * connectors    shared, per-topic
+ * connectors    shared: one connector for all topics; per-topic: one connector for each topic
  * streams       threads per topic
  * slow.topic    the topic with threads that sleep
  * slow.after    seconds until these threads sleep; -1: never

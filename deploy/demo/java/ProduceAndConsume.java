@@ -24,10 +24,11 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * size            size of a record in bytes
  * seconds         time (s) until the end; 0: until SIGTERM
  * p.NAME, c.NAME  producer option NAME, consumer option NAME
- * handle.ms       time that the handler takes for each record of slow.topic, or of every topic if none is named
+ * slow.topic      the topic with the slow handler; by default all topics
+ * handle.ms       time (ms) that the slow handler takes for each record
  * slow.after      seconds until the handler is slow
- * pause.after     seconds until the consumer pauses its partitions, and goes on polling
- * second.every    a second consumer joins the group for so many seconds, leaves it for as many, and so on
+ * pause.after     seconds until the consumer pauses its partitions; it still calls poll()
+ * second.every    seconds after which a second consumer joins the group or leaves it, in turn; 0: never
  *
  * When the failure begins, the program prints ONSET, the time (epoch ms) and a text. Every few seconds, it prints
  * COUNTERS and a JSON object.

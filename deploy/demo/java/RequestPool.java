@@ -18,7 +18,7 @@ import org.slf4j.LoggerFactory;
  * send() blocks. Runs with kafka-clients 0.11 to 4.x. Options are system properties:
  *
  * topic
- * partition    -1: any
+ * partition    the partition to send to; -1: any
  * rate         requests/s
  * workers      number of workers
  * queue        maximum number of waiting requests
