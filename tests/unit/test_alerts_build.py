@@ -75,7 +75,7 @@ def test_rules_without_any_label_to_keep_apart_by_are_an_error() -> None:
 
 
 def test_runbook_without_a_place_for_its_head_is_an_error() -> None:
-    with pytest.raises(CatalogueError, match=r"runbooks/x\.md lacks the lines .* put both lines where"):
+    with pytest.raises(CatalogueError, match=r"runbooks/x\.md lacks the lines .* put both where"):
         with_head("x", "# A page\n", [])
 
 
