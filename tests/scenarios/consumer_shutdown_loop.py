@@ -47,7 +47,7 @@ def closing(*seconds: float, thread: Thread = CLOSING) -> list[ThreadDump]:
     return [dump(s, thread) for s in seconds]
 
 
-def polls(ago: Callable[[float], float]) -> list[Reading]:
+def polls(ago: Callable[[float], float | None]) -> list[Reading]:
     return every(10, {"last-poll-seconds-ago": ago, "records-consumed-total": stuck_at(400, 5)})
 
 
@@ -160,6 +160,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     unknown("the-log-ends-while-it-closes", window("consumer", logs=[mine(line(50, "consumer-closing"))])),
     unknown("not-polled-for-a-minute", window("consumer", polls(lambda s: 40 + s))),
     near_miss("another-consumer-of-the-process-closes", window("consumer", polls(still()), dumps=closing(5, 25, 50))),
+    unknown(
+        "its-last-poll-is-gone-and-another-one-hangs",
+        window("consumer", polls(lambda s: 0.0 if s < 15 else None), dumps=closing(20, 40, 55)),
+    ),
     near_miss(
         "it-has-closed-and-another-one-hangs",
         window("consumer", logs=[mine(line(3, "consumer-unregistered"))], dumps=closing(5, 25, 50)),

@@ -111,14 +111,16 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
 
 
 def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fact]:
-    if seen.seconds < limits.suspect_close_seconds:
+    polled = [polled_ms(reading) is not None for reading in window.known_readings]
+    # close() removes this metric last. If it is gone, this consumer has closed, and `thread` closes another one.
+    if seen.seconds < limits.suspect_close_seconds or (any(polled) and not polled[-1]):
         return []
     dump, thread = seen.stay.dump, seen.stay.thread
     text = f"'{thread.name}' has been inside close() for at least {elapsed(seen.seconds)}, in {innermost(thread)}"
     given = None if in_foreign_code(thread) else coordinator_answers(window, seen.last_ms)
     # In a process with several consumers, `thread` may close another one if the last poll of this one is unknown.
     alone = sum(thread.name.startswith(CONSUMER_THREADS) for thread in dump.threads) < 2
-    certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
+    certain = alone or any(polled)
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
     if seen.last_ms > dump.ts_ms:
         text = "the consumer has not polled since close() began, and still reports metrics, which close() removes last"
