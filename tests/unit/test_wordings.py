@@ -31,6 +31,7 @@ SPEAKERS |= {"kafka-connect", "kafka-streams", "ksqldb", "parallel-consumer", "z
 SPEAKERS |= {"akka", "camel", "debezium", "spring-integration", "spring-cloud-stream", "axon", "reactor-kafka"}
 SPEAKERS |= {"karafka", "racecar", "fluentd", "rsyslog", "syslog-ng", "vector", "opentelemetry-collector"}
 SPEAKERS |= {"wolff", "lua-resty-kafka", "burrow", "kafka-net", "phpkafka", "poseidon", "apisix", "pmacct", "arroyo"}
+SPEAKERS |= {"kafka4net"}
 SPEAKERS |= {"watermill", "redpanda-connect", "jaeger", "kafka_ex", "platformatic", "quixstreams"}
 SPEAKERS |= {
     "masstransit",
