@@ -87,7 +87,7 @@ def adapter(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, A
 def jmxtrans(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, Any]]:
     for group, name, value, topic in samples(kind, reading):
         if topic and topic.partition is None:
-            # In `keyspace`, only the number of a partition shows which dot separates the client id from the topic.
+            # `keyspace` cannot be parsed without a partition: client ids and topics contain dots, too.
             continue
         suffix = f".{topic.topic}.{topic.partition}" if topic else ""
         yield {

@@ -1,4 +1,4 @@
-"""A bucket's state is saved as bytes that a release with other metrics can read."""
+"""A bucket's state is saved as bytes that another release of the monitor, with other metrics, can read."""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ final class PluginSettings {
         producer.put("delivery.timeout.ms", "60000");
         producer.put("acks", "1");
         producer.put("enable.idempotence", "false");
-        // The producer logs each attempt to connect. The backoff limits failing attempts to one a minute, and so the log
-        // lines.
+        // The producer logs each attempt to connect. So the backoff limits attempts, and log
+        // lines, to one a minute.
         producer.put("reconnect.backoff.ms", "1000");
         producer.put("reconnect.backoff.max.ms", "60000");
         producer.put("retry.backoff.max.ms", "60000");

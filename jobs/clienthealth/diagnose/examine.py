@@ -20,8 +20,8 @@ from clienthealth.settings import Settings
 #: Maximum size of a record (bytes). A dump of thousands of threads is one record.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: The time in a file's name must be at most this time (ms) before or after the other data of its process. Otherwise,
-#: the file's times count as unknown.
+#: If the time in a file's name differs by more than NEAR_MS from all other data of its process, the file's times count
+#: as unknown.
 NEAR_MS = 1_800_000
 Attached = tuple[tuple[str, str], Input]
 

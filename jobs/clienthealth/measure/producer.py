@@ -243,7 +243,8 @@ def stalls(w: Windows) -> Stalls:
     counted = ~np.isnan(first)
     since = np.where(counted, first, -1).astype(np.int64)
     calm = Column(np.where(waiting(w), np.nan, 1.0))
-    # Records stay undelivered if some wait at every sample after row `since`, or if one fails after it.
+    # Records stay undelivered if each sample after row `since` shows waiting records, or if a record failed after that
+    # row.
     undelivered = (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) | (~counts & failed_since(w, since))
     stands_still = counted & undelivered & (w.hi - since > MIN_READINGS - 1)
     return Stalls(since, np.where(stands_still, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0))

@@ -135,7 +135,7 @@ def history_of(newest: Period, count: int) -> Sequence[Period]:
 
 
 def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
-    """Return short names for headings: `W46` if `newest` is a week, else the start of each period."""
+    """Return the periods' short names for headings: `W46` for weeks, otherwise the start of the period."""
     if newest.is_week:
         return [f"W{p.start.isocalendar()[1]:02d}" for p in periods]
     return [f"{p.start:%H:%M}" if p.minutes < 1440 else f"{p.start.day} {p.start:%b}" for p in periods]

@@ -71,8 +71,8 @@ class Count(msgspec.Struct, array_like=True):
     """The number of records of one topic that arrived in the minute from `minute_ms` (epoch ms) on.
 
     `reason`: why these records were rejected, None for good records. `late`: number of good records that arrived more
-    than `[monitor] watermark_seconds` after their own time. `newest_ms`: newest event time in records of clients.
-    `groups_newest_ms`: newest event time in records of groups, which are read from brokers even if no client reports.
+    than `[monitor] watermark_seconds` after their own time. `newest_ms`: newest event time in records that clients
+    sent. `groups_newest_ms`: the same for records on consumer groups, which an exporter reads from brokers.
     """
 
     minute_ms: int

@@ -328,7 +328,8 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the index after the brace that closes the brace at `at`; 0 if none follows within MAX_TEXT characters."""
+    """Return the index after the `}` that closes the `{` at index `at`; 0 if MAX_TEXT characters contain no such
+    `}`."""
     depth = 0
     for match in re.finditer(r"[{}]", text[at : at + MAX_TEXT]):
         depth += 1 if match.group() == "{" else -1

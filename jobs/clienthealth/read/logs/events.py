@@ -45,8 +45,8 @@ _RE = {name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__
 MAX_BEFORE = 500
 #: Two local times that are more than FAR_MS (26 hours) apart cannot mean the same time in two time zones.
 FAR_MS = 26 * 3_600_000
-#: An event's text is the line that the log pattern matched. A long line is cut on the left. If the match ends after
-#: MAX_SHOWN characters, the text begins MAX_LEFT characters before the match.
+#: An event's text is the line that the log pattern matched. A long line is cut on the left. If the match ends beyond
+#: the line's first MAX_SHOWN characters, the text begins MAX_LEFT characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
 #: Texts of thread dumps. A search in raw records finds them even in JSON, which escapes only their tabs (`\\tat `).

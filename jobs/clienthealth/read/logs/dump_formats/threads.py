@@ -64,7 +64,7 @@ _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
 
 @dataclass
 class Block:
-    """A thread of a dump while the thread's lines are read. `frames`: innermost first.
+    """A thread of a dump, to which the parser adds line by line. `frames`: innermost first.
 
     line    number of the thread's first line in the text, from 0
     state   the thread's state as the tool or the JVM writes it; '' if the dump has no states
