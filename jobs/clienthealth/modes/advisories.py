@@ -1,7 +1,7 @@
 """Known bugs of client libraries that cause a failure mode or look like one, from `advisories.toml`.
 
-A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains patches of the vendor. So the build counts as the newest patch
-release of its minor version. A bug that any patch release of this minor version fixed is not reported for it.
+A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains the vendor's own patches. So this module assumes that the build
+has all fixes of its minor version. For example, a bug that was fixed in 2.6.3 is not reported for 2.6.0.redhat-1.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bug      the bug's number in the library's issue tracker, or a name if the bug has no number
     kinds    the kinds of client that have the bug; empty: all kinds
     since    the first version that is known to have the bug
-    fixed    the first release with the fix of each minor version, in rising order. All versions after the last of
-             these releases have the fix, too
+    fixed    the releases that brought the fix, at most one per minor version, in rising order. All versions after
+             the last release in this list have the fix, too
     says     one sentence about the bug
     causes   ids of the modes that the bug causes
     mimics   ids of the modes that the bug looks like
@@ -62,10 +62,10 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A client library.
 
-    parts     texts in lower case. The library's name, as a client reports it, contains one of them
+    parts     parts of the library's name, in lower case. The name that a client reports contains one of them
     tracker   start of the address of a bug's page; the bug's number completes it
-    platform  maps each major version of Confluent Platform to its first Kafka release. 7.0 contains Kafka 3.0, so 7 is
-              mapped to (3, 0)
+    platform  maps each major version of Confluent Platform to its first Kafka release: 7 to (3, 0), because
+              Confluent Platform 7.0 contains Kafka 3.0
     known     the known bugs of the library's versions
     """
 
@@ -75,7 +75,7 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     known: tuple[Known, ...] = ()
 
     def number(self, version: str) -> Number | None:
-        """Return the numbers of a version, with infinity for an unknown patch number; None for an unknown version."""
+        """Return a version's numbers; None if unreadable. A missing patch number, or a vendor's, is infinity."""
         if (match := _RELEASE.fullmatch(version)) is None:
             return None
         number, vendor = numbers(match[1]), match[2]
@@ -93,7 +93,7 @@ def numbers(release: str) -> Number:
 
 @cache
 def libraries() -> Mapping[str, Library]:
-    """Return all libraries by name. Raises CatalogueError, with file and key, for a mistake in `advisories.toml`."""
+    """Return all libraries by name. Raises CatalogueError, naming the key, if `advisories.toml` has a mistake."""
     found = {}
     for name, entry in table(FILE).items():
         for known in entry.get("known", ()):
@@ -110,7 +110,7 @@ class Advised:
     """The known bugs of a version.
 
     known       the bugs that cause a failure mode, then the other bugs, each with the address of its description
-    upgrade_to  the next release without any known bug; '' for a version without known bugs, or if there is none
+    upgrade_to  the next release without known bugs; '' if this version has no known bug, or no such release exists
     """
 
     known: tuple[tuple[Known, str], ...] = ()

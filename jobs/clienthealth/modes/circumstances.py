@@ -1,8 +1,8 @@
 """Circumstances that modes check before they accuse an application.
 
 While brokers do not answer, calls of a Kafka client wait, for example a commit or a flush. Meanwhile the application
-cannot poll, and is not at fault. So a mode accuses an application of a delay only if the client got answers during that
-delay. Brokers, and the group's coordinator, must have answered.
+cannot poll, and is not at fault. So a mode accuses an application of a delay only if brokers, and the group's
+coordinator, answered the client during that delay.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ READINGS, UNEVEN = 4, 3
 
 
 class _Sign(NamedTuple):
-    """Evidence that brokers served the client from `since_ms` to `ts_ms` (epoch ms), or did not."""
+    """Evidence that brokers served the client, or did not (`served`), from `since_ms` to `ts_ms` (epoch ms)."""
 
     since_ms: int
     ts_ms: int
@@ -50,9 +50,9 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that brokers answered the client around the time `at_ms` (epoch ms).
 
     The circumstance holds if brokers answered after `at_ms`, or at most FRESH_MS (15 s) before it. It does not hold if
-    data shows an outage between SETTLES_MS (30 s) before `at_ms` and ANSWER_MS (10 s) after it. An unknown coordinator
-    of a group is an outage, too. The circumstance is unknown without data that shows an answer. It is also unknown if
-    the samples begin less than SETTLES_MS before `at_ms`.
+    data shows an outage between SETTLES_MS (30 s) before `at_ms` and ANSWER_MS (10 s) after it. Data shows an outage if
+    brokers did not answer, or if the client knew no coordinator of its group. The circumstance is unknown if no data
+    shows an answer, or if the samples begin less than SETTLES_MS before `at_ms`.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -73,8 +73,8 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     """Return whether the client's process ran around the time `at_ms`, neither frozen nor in a garbage collection.
 
     It ran if a thread dump was taken at most SETTLES_MS (30 s) before or after `at_ms`. It also ran if the last
-    READINGS (four) samples up to `at_ms` came regularly. Their longest interval is then at most UNEVEN (three) times
-    the shortest. Otherwise the circumstance is unknown.
+    READINGS (four) samples up to `at_ms` came regularly: their longest interval is at most UNEVEN (three) times their
+    shortest. Otherwise the circumstance is unknown.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump of the process was taken", "process-runs")
@@ -89,7 +89,7 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that a producer's I/O thread worked around the time `at_ms`. Without data the circumstance is unknown.
 
     The thread worked if it logged a line in the SETTLES_MS (30 s) before `at_ms`. It also worked if the metric
-    select-total rose in these 30 s or later.
+    select-total rose at any time since the beginning of these 30 s.
     """
     name, since_ms = "io-thread-works", at_ms - SETTLES_MS
     if any(since_ms < one.ts_ms <= at_ms and (_unserved(one) or on_io_thread(one)) for one in window.known_logs):
@@ -101,10 +101,10 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Check `coordinator_answers` for a time that may be before the window or before its first known sample.
+    """Check that brokers answered the client around a time that may be before all samples of the client.
 
-    Before the client's first data, nothing shows whether brokers answered. Then the circumstance does not hold. But it
-    is unknown if dumps show no thread inside a call of the client.
+    For a time inside the window and after the first known sample, `coordinator_answers` decides. For any other time,
+    the circumstance is unknown if dumps show that no thread is inside the client. Otherwise it does not hold.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -121,7 +121,7 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return `coordinator_answers` for the last line if brokers were away at each line; else None."""
+    """If brokers were away at the time of every log line, return the last line's circumstance; else return None."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
@@ -129,8 +129,8 @@ def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance
 def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circumstance | None:
     """Return whether brokers answered while a thread was inside a Kafka client; None if the thread ran other code.
 
-    If no data decides, the stack does. The circumstance does not hold if the stack shows the client. Otherwise it is
-    unknown. Stacks do not show librdkafka's C calls, so any thread of its application may be inside the client.
+    Without data on answers, the circumstance does not hold if the stack shows frames of the client; else it is unknown.
+    Stacks do not show librdkafka's C calls, so any thread of its application may be inside the client.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)
@@ -168,7 +168,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
                 text = f"the client sent requests, but no heartbeat for {elapsed(silent)}, so it knows no coordinator"
                 yield _Sign(since_ms, ts_ms, False, text)
         if answered or not selected:
-            # Without a select() between two samples, the I/O thread read no answer. So missing answers show no outage.
+            # Without a select(), the I/O thread reads no answers, so their absence is no sign of an outage.
             answered_ms, asks = ts_ms, False
             continue
         if asks and ts_ms - answered_ms >= ANSWER_MS:
@@ -177,7 +177,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
         asks |= asked
 
 
-#: Functions that check a circumstance in a window at a time (epoch ms), by the circumstance's name in `mode.toml`.
+#: For each name of a circumstance in `mode.toml`, the function that checks it in a window at a time (epoch ms).
 CIRCUMSTANCES: Mapping[str, Callable[[ClientWindow, int], Circumstance]] = {
     "brokers-answer": coordinator_answers,
     "io-thread-works": io_thread_works,

@@ -118,12 +118,12 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
     dump, thread = seen.stay.dump, seen.stay.thread
     text = f"'{thread.name}' has been inside close() for at least {elapsed(seen.seconds)}, in {innermost(thread)}"
     given = None if in_foreign_code(thread) else coordinator_answers(window, seen.last_ms)
-    # In a process with several consumers, `thread` may close another one if the last poll of this one is unknown.
+    # If the process has several consumers and this one reports no polls, `thread` may be closing another one.
     alone = sum(thread.name.startswith(CONSUMER_THREADS) for thread in dump.threads) < 2
     certain = alone or any(polled)
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
     if seen.last_ms > dump.ts_ms:
-        text = "the consumer has not polled since close() began, and still reports metrics, which close() removes last"
+        text = "the consumer has not polled since close() began, and still reports metrics, so close() has not ended"
         facts.append(replace(seen.fact(text, given=given), kind="metric"))
     return facts
 
@@ -157,7 +157,7 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
-    """Return True if a thread's lines (`storm`) and dumps (`stay`) prove a loop, although they cover a short time."""
+    """Return True if a short excerpt suffices to show a loop: a dump inside shutdown(), or many lines in `storm`."""
     if window.readings or events(window, OUTAGE):
         return False
     if stay and any(has_frame(thread, STOPPING_FRAME) for _, thread in stay.seen):
@@ -184,7 +184,7 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return the lines of a thread's longest series of bursts. Gaps below `gap_seconds` do not end a series."""
+    """Return the lines of a thread's longest loop: bursts of look-ups with gaps below `gap_seconds` between them."""
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
     return max(_rows(bursts, limits.gap_seconds), key=spanned, default=[])
@@ -289,7 +289,7 @@ def silent(w: Windows, limits: Thresholds) -> Bools:
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
-    """Return, for each window, why metrics cannot rule the failure out; '' if fetches or polls do."""
+    """Return, for each window, why metrics cannot rule the failure out; '' if fetches or polls rule it out."""
     if w.kind != "consumer":
         return first_reason(len(w), (BLIND, ~w.rose("fetch-requests-total")))
     ago = w.last("last-poll-seconds-ago")
@@ -327,8 +327,8 @@ class Closing(NamedTuple):
     """A thread's stay inside close(), according to thread dumps.
 
     stay     the consecutive dumps with the thread inside close()
-    last_ms  the last time (epoch ms) at which the thread was certainly inside: the last dump's or a later sample's. A
-             client sends no samples after close()
+    last_ms  the last time (epoch ms) at which the thread was certainly inside close(): the time of the last dump, or of
+             a later sample, because a client sends no samples after close()
     """
 
     stay: Held
@@ -340,7 +340,7 @@ class Closing(NamedTuple):
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:
-        """Return a thread-dump fact that lasts for the time in which the thread was certainly inside close()."""
+        """Return a fact from thread dumps. It spans the time in which the thread was certainly inside close()."""
         return Fact("thread-dump", self.stay.since_ms, self.last_ms, text, direct, self.stay.dump.source, given)
 
 
@@ -349,7 +349,7 @@ def closing(window: ClientWindow) -> Closing | None:
     inside = held(window.dumps, lambda _, thread: CLOSE if has_frame(thread, CLOSE) else None)
     closed = [event.ts_ms for event in window.known_logs if event in CLOSED]
     if closed and not has_polled(window, closed[-1]):
-        return None  # The thread has returned from this client's close(), and now closes another one.
+        return None  # This client has closed. A thread that is still inside close() closes another client.
     still = [stay for stay in inside if stay.dump is window.dumps[-1] and not has_polled(window, stay.since_ms)]
     newest = [(reading.ts_ms, polled) for reading in window.readings[-1:] if (polled := polled_ms(reading)) is not None]
     found = []
@@ -365,7 +365,7 @@ def doubt(look: Look) -> str:
     if marks and marks[-1] in BEGUN:
         return "the connector began to shut down, and the data ends before the shutdown completed"
     if look.vanished and look.window.client.kind != "consumer" and not events(look.window, COMPLETED):
-        return "the JVM still answered, but without the connector's metrics; nothing shows how the shutdown ended"
+        return "the JVM still served metrics, but none of the connector; nothing shows how the shutdown ended"
     if look.measured:
         return unpolled(look)
     if marks and marks[-1] in LOOKUPS:
