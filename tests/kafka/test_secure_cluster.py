@@ -234,7 +234,8 @@ def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> No
 
 def test_kafkas_tools_work_with_tls_and_a_password_as_in_the_runbooks(cluster: SecureBroker, tmp_path: Path) -> None:
     page = RUNBOOKS["consumer-lag"]
-    ways = re.findall(r"`(B --[\w.-]+) CLIENT\.properties`", page)
+    ways = [f"B {option}" for option in re.findall(r"`(--[\w.-]+) CLIENT\.properties`", page)]
+    assert ways == ["B --command-config", "B --consumer.config"]
     (file,) = re.findall(r"^```properties\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     for place, here in (("CA.pem", str(cluster.ca)), ("USER", "on-call"), ("SECRET", "of-the-on-call")):
         assert file.count(place) == 1
