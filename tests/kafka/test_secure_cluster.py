@@ -196,7 +196,9 @@ def test_the_rights_of_the_page_suffice_to_ask_clients_for_their_metrics(setting
     with closing(admin(settings)) as client:
         for one in ours:
             one.write(client)
-        assert subscriptions(client) == {one.name: one for one in ours}
+        # A broker shows what the controller has written a moment later.
+        wanted = {one.name: one for one in ours}
+        eventually(lambda: subscriptions(client) == wanted, "all subscriptions as written")
 
 
 def test_from_a_client_to_prometheus(started: Started, settings: Settings) -> None:
