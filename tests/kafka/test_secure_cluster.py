@@ -29,7 +29,7 @@ from tests.kafka.secure_broker import SecureBroker, authority
 from tests.kafka.test_runbooks import RUNBOOKS, runbook_world, works
 from tests.laws.pages import commands
 from tests.support.subscribing import subscribe
-from tests.support.waiting import WAIT_SECONDS
+from tests.support.waiting import WAIT_SECONDS, eventually
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
