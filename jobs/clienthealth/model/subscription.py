@@ -7,8 +7,8 @@ interval.
 librdkafka gets a subscription of its own, because librdkafka has few of the Java client's metrics. This subscription
 excludes versions before 2.10.1. A bug makes these versions send empty pushes, and brokers then close the connection.
 
-Only data points of counters contain the time at which the push's interval began. So librdkafka's subscription includes
-its counters of connections, which every client has.
+In a push, only data points of counters contain the time at which the push's interval began. Every librdkafka client
+has counters of connections, so librdkafka's subscription includes these counters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MATCH_LIBRDKAFKA = (
     "client_software_name=.*rdkafka.*|confluent-kafka-.*,"
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
-#: Prefixes of the metrics in librdkafka's subscription. Its counters show when a push's interval began.
+#: Prefixes of the metrics in librdkafka's subscription. Some are counters, which show when a push's interval began.
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
 #: Clients push at this interval. An interval of 60 s would halve the load, but could delay a verdict by 30 s.
 INTERVAL_SECONDS = 30
@@ -56,7 +56,7 @@ class Subscription:
     def ours(cls, seconds: float = INTERVAL_SECONDS) -> tuple[Subscription, Subscription]:
         """Return the subscription for Java clients and the one for librdkafka. `seconds`: the push interval."""
         every = round(seconds * 1000)
-        # Leave out names that begin with another name: as a prefix, the other name covers them.
+        # Names are prefixes: a name that begins with a shorter name of the list is already covered, so leave it out.
         names = sorted({kip714(group, name) for group, of in JAVA.items() for name in of} | {*spellings(kip714)})
         prefixes = [name for name in names if not any(name != other and name.startswith(other) for other in names)]
         return (cls(tuple(prefixes), every, MATCH), cls(OF_LIBRDKAFKA, every, MATCH_LIBRDKAFKA, NAME_LIBRDKAFKA))
@@ -79,7 +79,7 @@ class Subscription:
         return {"metrics": ",".join(self.metrics), "interval.ms": str(self.interval_ms), "match": self.match}
 
     def command(self, servers: str) -> str:
-        """Return the one-line command with which an administrator creates the subscription. `servers`: host:port, …"""
+        """Return the one-line command with which an administrator creates the subscription on the brokers `servers`."""
         what = f"--name {self.name} --metrics {','.join(self.metrics)} --interval {self.interval_ms}"
         return f"kafka-client-metrics.sh --bootstrap-server {servers} --alter {what} --match {quote(self.match)}"
 

@@ -116,9 +116,9 @@ class Dump(msgspec.Struct):
     """A thread dump that was found in a text.
 
     what        a description of the program that wrote the dump
-    threads     threads of Kafka clients and the thread DestroyJavaVM, then others with frames outside the JVM's classes
+    threads     first Kafka clients' threads and DestroyJavaVM, then other threads with frames outside the JVM's classes
     ts_ms       time of the dump (epoch ms), UTC if the dump names no time zone; None if unknown
-    taken       the numbers, from 0, of the text's lines that belong to the dump
+    taken       line numbers (from 0) of those lines of the text that belong to the dump
     complete    whether the dump's last line is present; None if such dumps have no fixed last line
     deadlocked  the names of the threads that the JVM reports as deadlocked
     """
@@ -136,13 +136,13 @@ class LogLine(msgspec.Struct):
 
     message            the line's text after the fields of the log layout (time, level, thread, logger)
     stack              the lines below the first line (an exception), joined by newline
-    file, file_offset  the file and the line's offset in it (bytes), to rejoin dumps that were sent line by line
+    file, file_offset  the file, and the line's byte offset in it; used to rejoin dumps that were sent line by line
     numbers            line numbers of message and stack in the file, from 0; () if the entry came from a topic
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
-    explained          True in a text that explains errors: only known issues are then recognised in the line
-    narrated           True if the line is no log line, and its text has words of a person who reports a case
-    beside_kafka       True if another line of the file names Kafka, so that this line may be a Kafka client's
+    explained          True if the text around the line only explains errors; the line can then show only known issues
+    narrated           True if a person wrote the line to report a problem, and no program logged it
+    beside_kafka       True if another line of the file names Kafka: a Kafka client may then have written this line
     error              why the entry is unusable; None if it is usable
     """
 

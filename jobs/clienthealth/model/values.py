@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: 2010-01-01, before Kafka existed. An earlier time has a wrong unit, or its clock was not set.
+#: 2010-01-01, before Kafka existed. An earlier time has a wrong unit, or comes from a clock that was not set.
 EARLIEST_MS = 1_262_304_000_000
 #: The largest time that Spark's timestamps and JavaScript's dates can both hold (year 9999).
 LATEST_MS = 253_402_300_799_999
@@ -29,7 +29,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 def measurement(value: Any) -> float | None:
-    """Return a measured value as float; None if `value` is no JSON number, or means unknown.
+    """Return a measured value as float; None if `value` is not a JSON number, or is a number that means "unknown".
 
     NaN and infinity (averages of no values) mean unknown. Negative numbers also mean unknown: -1 (never polled), -1001
     (no offset).
@@ -125,7 +125,7 @@ def epoch(value: float | None) -> int | None:
 
 
 def interval(reported_ms: float | None, usual: int) -> int:
-    """Return a client's reporting interval in ms. `usual` replaces an unknown interval, or one not from 1 s to 1 h."""
+    """Return a client's reporting interval in ms. `usual` replaces an unknown one, and any below 1 s or above 1 h."""
     return int(reported_ms) if reported_ms is not None and MIN_INTERVAL_MS <= reported_ms <= MAX_INTERVAL_MS else usual
 
 
@@ -136,7 +136,7 @@ _URL_PORT = re.compile(r"^(?:[a-z]+://)?[^/]*?:(\d+)(?:[/?]|$)")
 
 @lru_cache(maxsize=4096)
 def host_and_instance(url: str | None, host: str | None) -> tuple[str | None, str | None]:
-    """Return (host, host:port as instance) for an agent's URL. `host` replaces a missing or loopback address."""
+    """Return (host, `host:port`) from the URL of a metrics endpoint. `host` replaces a missing or loopback address."""
     in_url, port = _URL_HOST.search(url or ""), _URL_PORT.search(url or "")
     where = in_url[1] if in_url else host
     parts = [part for part in (where, port[1] if port else None) if part]

@@ -45,7 +45,7 @@ class Evidence:
 
 
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": "first", "last_ms": "last"}):
-    """A known issue outside the failure modes, counted from log lines of the client or its process.
+    """A known issue that is not a failure mode. Log lines of the client or of its process show it.
 
     what        id of the issue (`read/logs/also_seen.py`)
     lines       number of lines that show the issue, from `first_ms` to `last_ms` (epoch ms)
@@ -66,10 +66,10 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 class Count:
     """The number of effects of a fault (such as lost records) in each half minute.
 
-    name        key in `Verdict.detail`; the value there, the sum of `slots` and `settled`, is a lower bound
-    kind        kind of the evidence; if two kinds count the same effect, the greater sum is used
+    name        key in `Verdict.detail`; its value is a lower bound of the number: the sum of `slots` and `settled`
+    kind        kind of the evidence; if two kinds of evidence count the same effects, the larger number is used
     slots       maps the start of a half minute (epoch ms) to the number of effects in it
-    settled     number of effects before `settled_ms`, which no longer changes
+    settled     number of effects before `settled_ms`; this number no longer changes
     settled_ms  time (epoch ms) from which on `slots` counts the effects
     """
 
@@ -106,10 +106,10 @@ class Proof(NamedTuple):
 class Verdict:
     """The verdict of one failure mode on one client. `since_ms`: onset (epoch ms).
 
-    `reason`: why the status is `unknown`. `counts`: the sums in `detail`, each split into half minutes. `adjusted`:
+    `reason`: why the status is `unknown`. `counts`: numbers of effects by half minute, summed in `detail`. `adjusted`:
     names of the adjustments (`monitor/adjust.py`) that changed this verdict, in order. `ruled_out`: the innocent
     explanations that data refutes, each with the refutation. `not_ruled_out`: the innocent explanations that may be
-    true, each with the data that would decide. `proofs`: what each piece of evidence proves.
+    true, each with the data that would show whether it is. `proofs`: what each piece of evidence proves.
     """
 
     mode: str
