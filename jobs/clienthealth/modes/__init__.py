@@ -105,8 +105,8 @@ class FailureMode(Facts, Generic[T]):
     lines          the log events that show the beginning or the end of the failure
     reads          the log events that this mode's judge uses, also events of other modes
     doubt          returns why a post-mortem cannot rule the mode out; '' if the mode is ruled out
-    worth_a_dump   yields reasons why only a thread dump could explain what two samples show
-    explicable     returns True if the client's other failure may have caused a verdict of this mode
+    worth_a_dump   yields reasons to take a thread dump: what a client's last two samples show but cannot explain
+    explicable     returns True if a failure of another mode may be the cause of this mode's verdict
     """
 
     #: True if the failure mode can be judged only after a client's last sample.
@@ -166,8 +166,8 @@ class LiveMode(FailureMode[T]):
                as a window has no evidence of the fault
     silence    judges a client that sends no more samples. Returns None if nothing shows whether the client has the
                failure. Without `silence`, missing samples are never evidence
-    of_group   judges the samples of a consumer group: returns (facts, the text to show without facts). None: the mode
-               does not judge groups
+    of_group   judges the samples of a consumer group: returns (facts, a text to show if there are no facts). None: the
+               mode does not judge groups
     """
 
     absence: ClassVar[bool] = False

@@ -7,8 +7,8 @@ A judge collects facts. `conclude` makes the verdict from these facts, by the sa
 - With indirect facts of two kinds of evidence the verdict is `confirmed`.
 
 A fact may have an innocent explanation. The fact's field `given` is then the circumstance that excludes it. If the
-circumstance does not hold, the fact proves nothing. If no data decides, the fact can make a verdict suspected but not
-confirmed.
+circumstance does not hold, the fact proves nothing. If no data shows whether it holds, the fact can make a verdict
+suspected but not confirmed.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class Circumstance:
 #: A fact from a line that may be about another client can make a verdict suspected, but not confirmed.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
-#: Minimum time (ms) between two dumps that show whether a thread moves. People are asked to wait ten seconds.
+#: Minimum time (ms) between two dumps that show whether a thread moves. Users are asked to take them 10 s apart.
 APART_MS = 9_000
 #: One dump of a goroutine proves nothing, because the goroutine may have reached its frame only a moment earlier.
-UNAGED = Circumstance(False, "one dump does not show how long the goroutine waits; another, ten seconds later, would")
+UNAGED = Circumstance(False, "only a second dump, ten seconds later, would show how long the goroutine waits")
 Dated = LogEvent | Reading | ThreadDump | Sign
 
 
@@ -130,7 +130,7 @@ def conclude(
     """Return the verdict that the facts support.
 
     detail     values for the verdict's detail; None values are left out
-    otherwise  the reason for `unknown` if there are neither facts nor doubts; None: the verdict is then ok
+    otherwise  without facts and doubts, the verdict is `unknown` for this reason, or ok if this is None
     doubts     facts that point to the failure but prove nothing; with only doubts the verdict is unknown
     """
     doubts = [
@@ -170,7 +170,7 @@ Happened = Sequence[tuple[int, float]]
 
 
 def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happened) -> Count:
-    """Return the sum of `happened` for each half minute of a window. `name`: key in `Verdict.detail`.
+    """Count the occurrences `happened` in each half minute of a window. `name`: key in `Verdict.detail`.
 
     Occurrences in the window's first second are left out, because the previous window may have counted them.
     """
@@ -236,9 +236,9 @@ def values(window: ClientWindow, name: str) -> list[float]:
 
 
 def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0) -> bool | None:
-    """Return True if a counter rose around `ts_ms`. None if one of the two samples is missing.
+    """Return True if a counter rose between two samples around `ts_ms`; None if one of these samples is missing.
 
-    The samples are the last at or before `ts_ms − before_ms` and the first after `ts_ms`, of those with the counter.
+    Of the samples with the counter, these are the last until `ts_ms − before_ms`, and the first after `ts_ms`.
     """
     earlier = [r for r in window.readings if r.ts_ms <= ts_ms - before_ms and r.get(name) is not None]
     later = [r for r in window.readings if r.ts_ms > ts_ms and r.get(name) is not None]
@@ -267,14 +267,14 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return a list with one fact, from the line that matches `meaning` and states the longest wait; [] if none does.
+    """Return [fact] for that line of the log event `meaning` that states the longest wait; [] without such lines.
 
-    The wait is the number that the line's log pattern captures as `minutes`, or 0. The fact begins when the wait began.
-    Some lines are about the beginning or the end of a stop or a flush (captures `begun`, `ended`). They are used only
-    if they have `lasts`, which `diagnose` adds if the stop or flush does not end.
+    A line states its wait in the capture `minutes`; without `minutes` the wait is 0. The fact begins when the wait
+    began. Lines on the beginning or end of a stop or flush (captures `begun`, `ended`) are used only with the capture
+    `lasts`. `diagnose` adds this capture if the stop or flush does not end.
 
-    A line about a goroutine may state no wait. Such a line counts only if it is repeated (`repeats`), or if an earlier
-    line shows the goroutine in the same frame. The earlier line must be at least APART_MS (9 s) older.
+    If the line shows a goroutine without a wait, the fact proves something only in two cases: the line is repeated
+    (`repeats`), or a line at least APART_MS (9 s) older shows the goroutine in the same frame.
     """
     said = [e for e in events(window, meaning) if "lasts" in e.captures or not {"begun", "ended"} & {*e.captures}]
     if not said:
@@ -316,7 +316,7 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
     """Return (time in epoch ms, number of occurrences) for the log event `meaning`.
 
-    The number is 1, or a line's `repeats` if all lines of the window have the same time.
+    The number is 1. If all lines of the window have the same time, the number is the line's `repeats`.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]

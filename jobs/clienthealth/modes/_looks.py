@@ -63,7 +63,7 @@ def unmeasured(look: Look) -> str:
 
 
 def unpolled(look: Look) -> str:
-    """Return why a consumer's last samples do not show that it polls; '' if they raise no doubt."""
+    """Return why a consumer's last samples leave open whether it still polls; '' if they do not leave it open."""
     window = look.window
     if window.client.kind != "consumer" or not window.readings:
         return ""
@@ -92,7 +92,7 @@ def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
 
 @dataclass(frozen=True, slots=True)
 class TwoReadings:
-    """Two successive samples of a client, and the client's options. `before` is None for its first sample."""
+    """Two successive samples of a client, and the client's options. `before` is None if `now` is the first."""
 
     before: Reading | None
     now: Reading

@@ -27,9 +27,9 @@ CLOSES = "terminating"
 #: From this version on, a Java client pushes metrics again after its connection broke during a push. Older clients
 #: never do (KAFKA-19747; measured with 3.9.2 and 4.1.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: The application did not poll between two samples if two values are small. WAITING_SHARE limits the share of time in
-#: the selector. MOST_SELECTS limits the calls of select() per second. Measured with polls: 36 to 100 % of the time.
-#: Measured without polls: at most 0.02 % of the time, and 10 to 11 calls per second.
+#: The application did not poll between two samples if it spent at most the share WAITING_SHARE of the time in the
+#: selector, and called select() at most MOST_SELECTS times a second. Measured shares of the time: with polls 36 to
+#: 100 %, without polls at most 0.02 %. Measured calls of select() without polls: 10 to 11 per second.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between two heartbeats of a client that knows its coordinator. The usual interval is 3 to 5 s.
 HEARTBEAT_SECONDS = 8.0
@@ -108,11 +108,11 @@ def has_polled(window: ClientWindow, since_ms: int) -> bool:
 
 
 class Spell(NamedTuple):
-    """The time that an application has been outside poll(), and two times to compare it with; all in seconds.
+    """How long an application has been outside poll(), and two limits for comparison; all in seconds.
 
     seconds  the time since the last poll
     longest  the longest earlier time between two polls
-    needed   twice the time for the last poll's records at the average pace. Some records take longer
+    needed   twice the time that the last poll's records would take at the average pace (some take longer)
     """
 
     seconds: float
@@ -121,11 +121,11 @@ class Spell(NamedTuple):
 
 
 def outside(window: ClientWindow) -> Spell | None:
-    """Return how long the application has been outside poll(); None if it may be inside, or without data.
+    """Return how long the application has been outside poll(); None if it may be inside, or if data is missing.
 
-    The last poll() may still run, and would then send fetches. So this poll() counts as ended if no fetch was
-    sent in the newer half of the time since it began. Heartbeats must continue: otherwise, a silent broker may explain
-    the missing fetches.
+    The last poll() may still run, and would then send fetches. Halve the time since this poll() began: if no fetch
+    was sent in the second half, the poll() counts as ended. Heartbeats must continue: otherwise, a silent broker may
+    explain the missing fetches.
     """
     w, readings = window.table, window.known_readings
     polled = polled_ms(readings[-1]) if window.readings else None
@@ -184,26 +184,26 @@ def statistics_ended(window: ClientWindow) -> Fact | None:
 
 
 ENDED = (
-    "the client's statistics, which librdkafka delivers in poll(), have ended, and nothing shows whether its process "
-    "lives: the process has ended, or does not call poll()"
+    "librdkafka delivers the client's statistics in poll(), and they have ended; nothing shows whether its process "
+    "lives: either the process has ended, or it does not call poll()"
 )
 CLOSED = "the client was closed, or its application does not call poll()"
 #: A consumer of the classic protocol pushes its metrics only while its application calls poll().
 SILENT = (
-    "the client no longer pushes, and its last push announced no close: its process has ended, or the application does "
-    "not call poll(); the consumer's group or a thread dump shows which is true"
+    "the client no longer pushes, and its last push announced no close; either its process has ended, or the "
+    "application does not call poll(): the consumer's group or a thread dump shows which"
 )
 UNREPORTED = "its threads have not moved since it polled, so perhaps only the collection of the statistics stopped"
 
 
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
-    """Return facts on partitions that their owners do not consume, and the text to show without facts.
+    """Return facts on partitions that their owners do not consume, and the text to show if there are no facts.
 
     `readings`: samples of one group, in order of time. Only partitions with an owner give facts. Their committed
     offsets must be the same in the first and the last sample. One of these conditions must also be met:
     - Records arrive.
-    - At least BEHIND records are unread. The topic must then have at least as many partitions with at most LEVEL unread
-      records as partitions like this one. Otherwise, the group may only be slow.
+    - At least BEHIND records are unread. Such partitions must not outnumber the topic's partitions with at most LEVEL
+      unread records: if they do, the whole group may only be slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]
@@ -217,4 +217,4 @@ def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
     texts = [f"{listing(f'{p.topic}-{p.partition}' for p in some)}: {text}" for text, some in shown.items() if some]
     facts = [Fact("metric", readings[0].ts_ms, last.ts_ms, text, source=last.source) for text in texts]
     most = f"up to {count_of(max((lag for _, lag in unread), default=0), 'record')} of a partition are unread, and "
-    return facts, most + ("the samples do not show that consumption stands" if owned else "no member owns a partition")
+    return facts, most + ("samples do not show that consumption has stopped" if owned else "no member owns a partition")
