@@ -193,7 +193,7 @@ SILENT = (
     "the client no longer pushes, and its last push announced no close; either its process has ended, or the "
     "application does not call poll(): the consumer's group or a thread dump shows which"
 )
-UNREPORTED = "its threads have not moved since it polled, so perhaps only the collection of the statistics stopped"
+UNREPORTED = "its threads have not moved since it polled; perhaps it still polls, and only its statistics have stopped"
 
 
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
