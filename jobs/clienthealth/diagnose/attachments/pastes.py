@@ -85,8 +85,11 @@ def restored(content: bytes) -> bytes:
     return _indented(_reflowed(_unwrapped(text))).encode("utf-8", "surrogateescape")
 
 
-def context(content: bytes) -> Callable[[int], Context]:
-    """Return a function from a line's number to the line's context. `content`: a pasted text, cleaned by `restored`.
+def context(content: bytes) -> tuple[Callable[[int], Context], bool]:
+    """Return (function from a line's number to the line's context, True if a person reports a case).
+
+    A text reports a case if it has a program's output, or words of a reporting person ("we"). `content`: a pasted text,
+    cleaned by `restored`. The contexts of lines:
 
     explained  the words around the line explain ("usually") at least as much as they report ("crashed"). Only texts
                with Markdown, or in Chinese, Japanese or Korean, have such lines
@@ -126,14 +129,8 @@ def context(content: bytes) -> Callable[[int], Context]:
                 return "explained"
         return "quoted" if text and not any(_RE["clock"].match(lines[at]) for at in near) else "logged"
 
-    return of_line
-
-
-def narrated(content: bytes) -> bool:
-    """True if a text of at most _PAGE bytes has a program's output, or words of a person who reports ("we", "saw")."""
-    text = content.decode(errors="replace") if len(content) <= _PAGE else ""
     signs = (_SIGNS["reports-strongly"].search, _RE["output"].match, _RE["stack"].match)
-    return any(sign(line) for line in text.split("\n") for sign in signs)
+    return of_line, any(sign(line) for line in lines for sign in signs)
 
 
 def _without_comments(text: str) -> str:

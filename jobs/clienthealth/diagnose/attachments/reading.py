@@ -17,7 +17,7 @@ from clienthealth.diagnose.attachments import exports, metrics
 from clienthealth.diagnose.attachments.archives import UnreadableError
 from clienthealth.diagnose.attachments.entries import METRICS, Entry, Splitter
 from clienthealth.diagnose.attachments.opening import CUT, EXPLAINED, Input, Stream, named
-from clienthealth.diagnose.attachments.pastes import Context, context, narrated, restored
+from clienthealth.diagnose.attachments.pastes import Context, context, restored
 from clienthealth.diagnose.attachments.text import Layout, Stripped, blocks, encoding_of, plain, unwrapper, utf8
 from clienthealth.model.clients import ClientProcess
 from clienthealth.model.readings import Source
@@ -173,7 +173,7 @@ class Reader:
             self.input.what, self._cut = what, self._cut and what != exports.DOCUMENT
         # Do not undo changes by pasting (`restored`) in a log tool's export: this might remove quotation marks of JSON.
         content = content if rows else restored(content)
-        self._context, self._narrated = context(b"" if rows else content), narrated(b"" if rows else content)
+        self._context, self._narrated = context(b"" if rows else content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
         broken = self._decoded(content).errors if not rows and _OBJECT.match(content) and parsed(first) is None else []
         lines = (rows or content).split(b"\n")
