@@ -150,9 +150,8 @@ DESCRIPTIONS = (
     'Since Monday the producer is getting "message timed out" errors on two partitions.\n',
     "We constantly get ```Local Message Timed out``` since Monday.\n",
     f"One common symptom is this warning:\n\n```\n2026-11-20 09:31:01,162 ERROR app - {TIMEOUT}\n```\nIf you see it:\n",
-    # A title in which no program is named, above a text that explains what should happen.
-    "Poller stops reading messages after an error\n\nIf a poller meets an error, then you may restart it. It should "
-    "recover by itself, or return the error so that you can handle it.\n",
+    # A title in which no program is named. The text below it names no person.
+    "Poller stops reading messages after an error\n\nVersion 1.2 of the service, on Kubernetes.\n",
     "We noticed today that the listener no longer receives records.\n",
     "we saw this:\n\nlib/sync.rb:66:in `send_messages': Failed to send all messages: [#<Poseidon::Message:0x7f>]\n",
 )
@@ -282,6 +281,9 @@ INNOCENT = (
     "\tat shop.Web.post(Web.java:5)\n",
     "[2020-05-01 10:00:01,123] WARN [Producer clientId=p] Error while fetching metadata with correlation id 1 : "
     "{test=UNKNOWN_TOPIC_OR_PARTITION} (org.apache.kafka.clients.NetworkClient)\n",
+    "# Poller stuck in a rebalance\n\nThis article explains what may happen. You might see this if it is slow.\n",
+    "# The consumer never receives messages after a restart\nbootstrap.servers=b:9092\ngroup.id=g\n",
+    "Retry policies for mail\n\nWe saw this: sending a mail failed. Queue messages are kept in the database.\n",
     "Records not yet sent by the producer - what happens when it is terminated\n\nHello, a question about shutdown.\n",
 )
 

@@ -35,8 +35,8 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     extra      labels in addition to the labels of the scope
     indicator  path of the value in a record's indicators, with a dot between two levels
-    stats      keys of the numbers at `indicator`. Each number becomes a sample, with its key as the value of the
-               extra label
+    stats      keys of the numbers at `indicator`. Each number becomes a sample, and the number's key becomes the value
+               of the label in `extra`
     nonzero    True if a series exists only while the value is not 0
     lag        key of the value in a row of the indicator `lag`, which has one row per partition
     reads      key in the table READS of the function that computes the samples from a record

@@ -101,8 +101,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     # Leave out a library's line if another program's logger wrote it: that program quotes the line.
     loose = catalogue().loose
     written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
-    sentences = catalogue().narrated
-    left = [e for e in written if e.own or e.signature in sentences or (e.source and e.source.topic) not in explained]
+    left = [e for e in written if e.own or (e.source and e.source.topic) not in explained]
     # Leave out lines without a space: the bare name of an error may be a heading of the text.
     of_mode = [meaning for meaning in catalogue().meanings if mode.id in meaning.suspects]
     shown = {meaning: [event for event in left if event in meaning and " " in event.text] for meaning in of_mode}

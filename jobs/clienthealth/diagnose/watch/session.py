@@ -105,7 +105,7 @@ class Stand(NamedTuple):
 
 
 class Session:
-    """Judges watched clients. `send` and `take`, which every thread may call, accept records. `step` judges them.
+    """Judges watched clients. `send` and `take` accept records, from any thread. `step` judges the clients.
 
     newest  the state of each client as the monitor would publish it, by the client's key
     found   the worst verdict so far, by the client's key and the failure mode. A verdict that is withdrawn, or moved to

@@ -111,21 +111,31 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
 
 
 def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fact]:
-    polled = [polled_ms(reading) is not None for reading in window.known_readings]
-    # close() removes this metric last. If it is gone, this consumer has closed, and `thread` closes another one.
-    if seen.seconds < limits.suspect_close_seconds or (any(polled) and not polled[-1]):
-        return []
     dump, thread = seen.stay.dump, seen.stay.thread
+    if seen.seconds < limits.suspect_close_seconds or _has_left(window, seen):
+        return []
     text = f"'{thread.name}' has been inside close() for at least {elapsed(seen.seconds)}, in {innermost(thread)}"
     given = None if in_foreign_code(thread) else coordinator_answers(window, seen.last_ms)
     # If the process has several consumers and this one reports no polls, `thread` may be closing another one.
     alone = sum(thread.name.startswith(CONSUMER_THREADS) for thread in dump.threads) < 2
-    certain = alone or any(polled)
+    certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
     if seen.last_ms > dump.ts_ms:
         text = "the consumer has not polled since close() began, and still reports metrics, so close() has not ended"
         facts.append(replace(seen.fact(text, given=given), kind="metric"))
     return facts
+
+
+def _has_left(window: ClientWindow, seen: Closing) -> bool:
+    """Return True if this consumer has left its group before, so that the thread inside close() closes another one.
+
+    KafkaConsumer.close() of the Java client leaves the group first (ConsumerCoordinator) and removes the time of the
+    last poll afterwards. So the time is missing only after ConsumerCoordinator has ended.
+    """
+    times = [polled_ms(reading) for reading in window.known_readings if reading.ts_ms > seen.stay.since_ms]
+    was_known = any(polled_ms(reading) is not None for reading in window.known_readings)
+    leaving = any("ConsumerCoordinator" in frame for frame in seen.stay.thread.frames)
+    return leaving and was_known and times[-1:] == [None]
 
 
 def _since_completed(window: ClientWindow) -> ClientWindow:

@@ -79,7 +79,8 @@ def events_and_dumps(
         before, after = body[body.rfind("\n", 0, match.start()) + 1 : match.start()], body[match.end() :]
         own = _is_own(line, before, after)
         unreal = wording.loose and _is_bare(line) and _RE["intended"].match(f"{before}{match[0]}…{after}")
-        if own is None or unreal or (line.explained and not isinstance(meaning, Trouble)):
+        foreign = wording.loose and not (of_kafka or wording.narrated)
+        if own is None or unreal or foreign or (line.explained and not isinstance(meaning, Trouble)):
             continue
         if trouble := meaning.id if isinstance(meaning, Trouble) else wording.also:
             if trouble in reported and isinstance(meaning, Trouble):

@@ -144,7 +144,6 @@ class Catalogue:
     meanings  the log events, in the order given, without duplicates
     by_id     maps the id of a log pattern to its log event
     loose     ids of the log patterns that may match lines of any program (`Wording.loose`)
-    narrated  ids of the log patterns for the sentences of a person (`Wording.narrated`)
     literals  the literal texts of all patterns; every text that matches a pattern contains at least one of them
     """
 
@@ -152,7 +151,6 @@ class Catalogue:
         self.meanings = tuple(dict.fromkeys(meanings))
         self.by_id: dict[str, Meaning] = {}
         self.loose = frozenset(one.id for meaning in self.meanings for one in meaning.wordings if one.loose)
-        self.narrated = frozenset(one.id for meaning in self.meanings for one in meaning.wordings if one.narrated)
         #: Maps (`Wording.loose`, `Meaning.otherwise`, literal) to the log patterns with these three values.
         compiled: dict[tuple[bool, bool, str], list[tuple[Wording, _Find, re.Pattern[str] | None]]] = {}
         for meaning in self.meanings:
