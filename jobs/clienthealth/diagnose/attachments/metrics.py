@@ -328,8 +328,7 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the index after the `}` that closes the `{` at index `at`; 0 if MAX_TEXT characters contain no such
-    `}`."""
+    """Return the index after the `}` that closes the `{` at index `at`; 0 if it is not within MAX_TEXT characters."""
     depth = 0
     for match in re.finditer(r"[{}]", text[at : at + MAX_TEXT]):
         depth += 1 if match.group() == "{" else -1

@@ -85,11 +85,12 @@ def restored(content: bytes) -> bytes:
     return _indented(_reflowed(_unwrapped(text))).encode("utf-8", "surrogateescape")
 
 
-def context(content: bytes) -> tuple[Callable[[int], Context], bool]:
-    """Return (function from a line's number to the line's context, True if a person reports a case).
+def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], bool]]:
+    """Return two functions of a line's number: its context, and whether a reporting person may have written it.
 
-    A text reports a case if it has a program's output, or words of a reporting person ("we"). `content`: a pasted text,
-    cleaned by `restored`. The contexts of lines:
+    A person may have written a title, and each line of a text that has a program's output or a narrator's words ("we").
+    No line of a text of more than 256 KiB (_PAGE) counts as such. `content`: a pasted text, cleaned by `restored`. The
+    contexts of lines:
 
     explained  the words around the line explain ("usually") at least as much as they report ("crashed"). Only texts
                with Markdown, or in Chinese, Japanese or Korean, have such lines
@@ -130,7 +131,8 @@ def context(content: bytes) -> tuple[Callable[[int], Context], bool]:
         return "quoted" if text and not any(_RE["clock"].match(lines[at]) for at in near) else "logged"
 
     signs = (_SIGNS["reports-strongly"].search, _RE["output"].match, _RE["stack"].match)
-    return of_line, any(sign(line) for line in lines for sign in signs)
+    reports, titled = any(sign(line) for line in lines for sign in signs), _RE["titled"].match(text) is not None
+    return of_line, lambda number: reports or (titled and number == 0)
 
 
 def _without_comments(text: str) -> str:

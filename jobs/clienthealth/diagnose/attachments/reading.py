@@ -38,8 +38,6 @@ WHOLE = 1 << 24
 _SAMPLE = 1 << 16
 _MARKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-producer-network LOG-END-OFFSET".split()
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
-#: The title above a text: a title in Markdown, or an issue's title, to which `restored` adds the `# `.
-_TITLED = re.compile(rb"# [^\n]*\n[ \t]*\n")
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
 #: Matches a time or a stack frame. Both show that a program wrote the log entry, not a person who quotes it.
 _LOGGED = re.compile(r"\d\d:\d\d:\d\d|\|\d{10}\.\d|^\s+at |^\s+File \"|^#\d", re.MULTILINE)
@@ -75,8 +73,9 @@ class Reader:
         self._anchors = {} if undated is None else undated
         self._undated: Timed = "file" if believable else "order"
         self._cut = False
-        self._found = self._logs = self._beside_kafka = self._narrated = self._titled = False
+        self._found = self._logs = self._beside_kafka = False
         self._context: Callable[[int], Context] = lambda _: "logged"
+        self._narrated: Callable[[int], bool] = lambda _: False
         service, instance = stream.process
         self._jvm = ClientProcess(service, instance, instance)
 
@@ -176,7 +175,6 @@ class Reader:
         # Do not undo changes by pasting (`restored`) in a log tool's export: this might remove quotation marks of JSON.
         content = content if rows else restored(content)
         self._context, self._narrated = context(b"" if rows else content)
-        self._titled = _TITLED.match(content) is not None
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
         broken = self._decoded(content).errors if not rows and _OBJECT.match(content) and parsed(first) is None else []
         lines = (rows or content).split(b"\n")
@@ -428,8 +426,8 @@ class Reader:
         found, logged = self._context(entry.line), entry.stamp or _LOGGED.search(text)
         owned = line.logger or line.thread or named_client(line.message, None)
         bare = not logged and (not owned or "..." in text or "…" in text)
-        title = entry.line == 0 and self._titled
-        line.beside_kafka, line.narrated = self._beside_kafka, (self._narrated or title) and not logged and not owned
+        line.beside_kafka = self._beside_kafka
+        line.narrated = self._narrated(entry.line) and not logged and not owned
         line.explained = found == "explained" and not entry.stamp
         if line.explained:
             self.input.leave_out(EXPLAINED)

@@ -132,10 +132,9 @@ def _has_left(window: ClientWindow, seen: Closing) -> bool:
     KafkaConsumer.close() of the Java client leaves the group first (ConsumerCoordinator) and removes the time of the
     last poll afterwards. So the time is missing only after ConsumerCoordinator has ended.
     """
-    times = [polled_ms(reading) for reading in window.known_readings if reading.ts_ms > seen.stay.since_ms]
-    was_known = any(polled_ms(reading) is not None for reading in window.known_readings)
+    with_time = [reading.ts_ms for reading in window.known_readings if polled_ms(reading) is not None]
     leaving = any("ConsumerCoordinator" in frame for frame in seen.stay.thread.frames)
-    return leaving and was_known and times[-1:] == [None]
+    return leaving and bool(with_time) and window.known_readings[-1].ts_ms > max(with_time[-1], seen.stay.since_ms)
 
 
 def _since_completed(window: ClientWindow) -> ClientWindow:

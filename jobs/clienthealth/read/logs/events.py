@@ -72,9 +72,8 @@ def events_and_dumps(
     """
     events, reported = [], set()
     body = body_of(line)
-    of_kafka = line.beside_kafka or _LIBRARY.search(f"{line.logger} {line.thread} {body}") is not None
-    loosely = attached and (of_kafka or line.narrated)
-    for wording, match in catalogue.matches(body, line.logger, loosely, line.narrated):
+    of_kafka = attached and (line.beside_kafka or bool(_LIBRARY.search(f"{line.logger} {line.thread} {body}")))
+    for wording, match in catalogue.matches(body, line.logger, of_kafka or line.narrated, line.narrated):
         meaning = catalogue.by_id[wording.id]
         before, after = body[body.rfind("\n", 0, match.start()) + 1 : match.start()], body[match.end() :]
         own = _is_own(line, before, after)
