@@ -194,7 +194,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 def keep(bucket: Bucket) -> Set[str]:
     """Keep a silent client's incidents open while its process still writes logs, or sends samples of other clients.
 
-    Returns the keys of the clients whose incidents must be closed. These clients have ended, or exceed this bucket's
+    Returns the keys of clients. Their incidents must be closed: the clients have ended, or exceed this bucket's
     share of `max_clients`.
     """
     state = bucket.state

@@ -52,8 +52,8 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Write `form`, the version in which the state will be saved (`state.VERSION`), into the checkpoint's folder.
 
-        Raises StateError, before any change, if a later release wrote the checkpoint, or an earlier release whose query
-        had fewer sources than this release's query.
+        Raises StateError, before any change, if a later release wrote the checkpoint, or an earlier release with fewer
+        sources in its query than this release has.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
