@@ -10,11 +10,12 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.lab.cases import drawn
-from tests.lab.judge import STREAMED, judge
+from tests.lab.judge import STREAMED, judge, summaries, tables
 from tests.lab.programs import compiled
 from tests.lab.run import record
 
@@ -56,19 +57,19 @@ def main() -> None:
         record(left, out, arguments.jobs, lambda text: print(text, file=sys.stderr, flush=True))
     folders = sorted(file.parent for file in out.glob("*/case.json"))
     folders = [folder for folder in folders if not numbers or int(folder.name[:3]) in numbers]
-    judged = judge(folders, min(2, os.cpu_count() or 1), 1 if numbers else STREAMED)
-    print(judged)
+    report, matrix = judge(folders, min(2, os.cpu_count() or 1), 1 if numbers else STREAMED)
+    print("\n".join([*report, "", *tables(matrix)]))
     if arguments.seed >= FIRST_KEPT and arguments.judge_only is None and not (only or families or numbers):
-        _keep(f"seed {arguments.seed}, {len(folders)} cases", judged.rpartition("\n\n| diagnose")[2])
+        _keep(arguments.seed, summaries(matrix))
 
 
-def _keep(what: str, matrix: str) -> None:
+def _keep(seed: int, rows: Sequence[str]) -> None:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     with RESULTS.open("a", encoding="utf-8") as results:
-        head = f"{datetime.now(UTC):%Y-%m-%d}, {what}, commit {commit.stdout.strip()}"
-        results.write(f"\n## {head}\n\n| diagnose{matrix.rstrip()}\n")
+        for row in rows:
+            results.write(f"| {seed} | {datetime.now(UTC):%Y-%m-%d} | {commit.stdout.strip()} | {row}\n")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ STREAMED = 3
 GRADES = ("right", "suspected only", "unknown", "wrong suspected", "wrong confirmed", "false ok")
 _RANK = {"ok": 0, "unknown": 1, "suspected": 2, "confirmed": 3}
 Verdicts = Sequence[tuple[str, str, str]]
+Matrix = dict[str, dict[str, Counter[str]]]
 
 
 @dataclass(frozen=True)
@@ -128,11 +129,12 @@ def _grade(label: Label, status: str) -> str:
     return "suspected only" if status == "suspected" else "unknown"
 
 
-def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> str:
+def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> tuple[list[str], Matrix]:
+    """Return one line per verdict, and the numbers of grades: by `diagnose` or `stream`, by row, by grade."""
     with ThreadPoolExecutor(jobs) as judging:
         verdicts = list(judging.map(diagnosed, folders))
     report: list[str] = []
-    matrix: dict[str, dict[str, Counter[str]]] = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
+    matrix: Matrix = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
     for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
         ways = [("diagnose", of_case)]
         # Every third case is a control. With `number % often` alone, the stream could get only controls, or none.
@@ -142,7 +144,7 @@ def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> str:
             grades = graded(folder, how, found)
             report += _lines(folder, how, grades)
             _count(matrix[how], folder, grades)
-    return "\n".join([*report, "", *_matrix(matrix)])
+    return report, matrix
 
 
 def _lines(folder: Path, how: str, grades: Sequence[Graded] | None) -> list[str]:
@@ -172,7 +174,8 @@ def _count(matrix: dict[str, Counter[str]], folder: Path, grades: Sequence[Grade
         matrix[row].update({max(wrong, key=GRADES.index) if wrong else "right": 1})
 
 
-def _matrix(matrix: Mapping[str, Mapping[str, Counter[str]]]) -> list[str]:
+def tables(matrix: Matrix) -> list[str]:
+    """Return the lines of two tables: the grades by `diagnose` and in the stream, one row per failure mode."""
     columns = (*GRADES, "void")
     lines = []
     for how, rows in matrix.items():
@@ -181,4 +184,16 @@ def _matrix(matrix: Mapping[str, Mapping[str, Counter[str]]]) -> list[str]:
         order = [mode for mode in (*MODES, "controls", "beside a failure") if mode in rows]
         lines += [f"| {row} | {' | '.join(str(rows[row][column]) for column in columns)} |" for row in order]
         lines.append("")
+    return lines
+
+
+def summaries(matrix: Matrix) -> list[str]:
+    """Return the last seven cells of two rows of results.md: the grades by `diagnose`, and in the stream."""
+    lines = []
+    for how, rows in matrix.items():
+        failures = sum((rows[mode] for mode in MODES), Counter[str]())
+        sums = sum(rows.values(), Counter[str]())
+        right = (f"{of['right']} of {of.total() - of['void']}" for of in (failures, rows["controls"]))
+        rest = (sums[grade] for grade in (*GRADES[3:], "void"))
+        lines.append(f"{how} | {' | '.join(right)} | {' | '.join(map(str, rest))} |")
     return lines
