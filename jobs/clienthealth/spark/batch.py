@@ -1,8 +1,4 @@
-"""Write a finished batch to the topics and the history. Writes are idempotent, because a crash may repeat a batch.
-
-Records on topics have keys, so a repeated record replaces the first one. Commits to the history name their batch, so
-the rows of a repeated batch are not added twice.
-"""
+"""Write a finished batch to the topics and the history. A repeated batch does not change the result."""
 
 from __future__ import annotations
 
@@ -46,9 +42,9 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: IDLE_SECONDS: interval (s) of batches without input. Such a batch finds clients that have stopped sending data.
+#: IDLE_SECONDS: interval (s) of batches without input, which find clients that stopped sending data.
 IDLE_SECONDS = 15.0
-#: SMALL: if a batch has at most this number of rows, a single task writes them, into one file per table.
+#: SMALL: a single task writes a batch of at most this number of rows.
 SMALL = 10_000
 _HEADERS = "array<struct<key:string,value:binary>>"
 
@@ -61,9 +57,9 @@ class Batch:
     before   called before a batch is read
     waiting  returns True if the topics have unread records
 
-    A batch is small if it has less than half of `max_offsets_per_trigger` records. The next batch then begins
-    `trigger_seconds` after the start of the small one. After an empty batch, the pause ends 15 s (IDLE_SECONDS) after
-    the batch's start, or once `waiting` returns True. All pauses end when `stop` is set.
+    A batch is small if it has less than half of `max_offsets_per_trigger` records. The next batch begins
+    `trigger_seconds` after its start; after an empty batch, IDLE_SECONDS after its start, or once `waiting` returns
+    True.
     """
 
     settings: Settings
@@ -84,7 +80,7 @@ class Batch:
         self.guard.reads(batch_id)
         records = self._work(batch, batch_id)
         pause = self.settings.monitor.trigger_seconds - (time.monotonic() - begun)
-        # Even a small batch costs half a second of CPU. So after a small batch the monitor waits for more records.
+        # Pause, because even a small batch costs half a second of CPU.
         self.metrics.pause = 0.0
         if not self.guard.limit and pause > 0 and records < self.settings.monitor.max_offsets_per_trigger // 2:
             self.metrics.pause = pause
@@ -94,7 +90,7 @@ class Batch:
             self.metrics.pause = time.monotonic() - begun
 
     def _work(self, batch: DataFrame, batch_id: int) -> int:
-        """Write the results of a batch, and return the number of records that the batch read."""
+        """Write the results of a batch, and return the number of records read."""
         rows = kept = batch.persist()
         try:
             spark = batch.sparkSession
@@ -104,7 +100,6 @@ class Batch:
             summaries = [summary_of(value) for value in by_kind[SUMMARY]]
             counts = [count for value in by_kind[COUNT] for count in counts_of(value)]
             quality = [row for value in by_kind[QUALITY] for row in quality_of(value)]
-            # Before the first result is written, check that no other process writes the same results.
             if not self.guard.owns():
                 raise StateError(ANOTHER.format(checkpoint=self.settings.monitor.checkpoint))
             if (skipped := self.guard.writes(batch_id)) is not None:
@@ -153,7 +148,7 @@ class Batch:
 
 
 def query_id(spark: SparkSession) -> str:
-    """Return the id of the running query. A checkpoint keeps this id across restarts.
+    """Return the id of the running query, which survives restarts.
 
     Raises RuntimeError outside of `foreachBatch`.
     """

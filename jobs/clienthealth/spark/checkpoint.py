@@ -1,7 +1,7 @@
 """The checkpoint of the monitor's Spark query: planned and committed batches, and files that the monitor adds.
 
-Spark writes `offsets/<n>` when it has planned batch n, and `commits/<n>` when all results of the batch are written. A
-batch that was planned but not committed is repeated at the next start, with the same end offsets.
+Spark writes `offsets/<n>` when it plans batch n, and `commits/<n>` when the batch's results are written. At the next
+start, Spark repeats a batch without a commit.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from clienthealth.model.errors import StateError
 from clienthealth.settings import MonitorSettings
 from clienthealth.spark.files import Files
 
-#: The next offsets to read from one source, by topic and partition. Partitions are texts, because JSON keys are texts.
+#: The next offsets to read from one source: topic → partition → offset.
 Offsets = dict[str, dict[str, int]]
 #: One partition of a topic in a source: (index of the source in the query, topic, partition).
 Part = tuple[int, str, int]
-#: Spark stores the number of shuffle partitions with each batch, and keeps the stored number after a restart.
+#: Spark option that a checkpoint fixes: after a restart, the stored value counts.
 PARTITIONS = "spark.sql.shuffle.partitions"
-#: FORM: file with the version of the state's format; SOURCES: number of the query's sources; TICKS: index of its ticks.
+#: FORM: file with the version of the state's format; TICKS: index of the tick source.
 FORM, SOURCES, TICKS = "form", 3, 2
 
 
@@ -50,10 +50,10 @@ class Checkpoint(Files):
     """
 
     def claim(self, form: int) -> None:
-        """Write `form`, the version in which the state will be saved (`state.VERSION`), into the checkpoint's folder.
+        """Write the version of the state's format (`state.VERSION`) into the checkpoint's folder.
 
-        Raises StateError, before any change, if a later release wrote the checkpoint, or an earlier release with fewer
-        sources in its query than this release has.
+        Raises StateError if a later release wrote the checkpoint, or an earlier one with fewer sources. The checkpoint
+        is then unchanged.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
@@ -69,10 +69,9 @@ class Checkpoint(Files):
             self.write(FORM, str(form))
 
     def begin_ticks(self, now_ms: int) -> None:
-        """Move the start of the tick source back if its ticks would be ahead of this machine's clock.
+        """Move the start of the tick source back if its ticks are later than `now_ms`, after which Spark would fail.
 
-        The tick source counts the seconds since its start. Spark fails if the start plus the count is later than
-        `now_ms`. A clock that was set back causes this.
+        The cause is a clock that was set back.
         """
         newest = self.newest
         begun = self.read(f"sources/{TICKS}/0")
@@ -83,7 +82,7 @@ class Checkpoint(Files):
             self.write(f"sources/{TICKS}/0", f"v1\n{now_ms - counted_ms}")
 
     def pending(self) -> Pending | None:
-        """Return the batch that was planned but not committed, which Spark will repeat; None if there is none."""
+        """Return the batch that was planned but not committed; None if there is none."""
         batch = self.newest
         if batch is None or batch == self._newest("commits"):
             return None
@@ -109,12 +108,13 @@ class Checkpoint(Files):
         return None if about is None else str(json.loads(about)["id"])
 
     def partitions(self) -> int | None:
-        """The number of shuffle partitions over which the state is spread; None before the first batch."""
+        """The number of shuffle partitions of the state; None before the first batch."""
         newest = self.newest
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
     def end_at(self, pending: Pending, end: Mapping[Part, int]) -> None:
-        """Give the pending batch new end offsets. It reads only the parts (source, topic, partition) that `end` has.
+        """Give the pending batch new end offsets. The batch then reads only the parts (source, topic, partition) in
+        `end`.
 
         Call this method only if no result of the batch has been written.
         """
@@ -123,7 +123,7 @@ class Checkpoint(Files):
         for (at, topic, partition), offset in {**pending.begin, **end}.items():
             now[at].setdefault(topic, {})[str(partition)] = offset
         self._write_offsets(pending.batch, head, now)
-        # Delete the states that the batch wrote before its end offsets changed, because Spark would use these states.
+        # Delete the batch's states, because Spark would use them with the new end offsets.
         written = self._files.globStatus(self._path(f"{self._root}/state/*/*/{pending.batch + 1}.*"))
         for status in written or ():
             self._files.delete(status.getPath(), False)
@@ -134,7 +134,7 @@ class Checkpoint(Files):
         if not batch:
             initial = self._initial(at)
             initial[topic][str(partition)] = offset
-            # Spark ignores the first byte of this file, which is 0 in files that Spark writes.
+            # Spark ignores the first byte of this file.
             self.write(f"sources/{at}/0", f"\0v1\n{json.dumps(initial)}")
             return
         head, ends = self._offsets(batch - 1)
@@ -159,7 +159,7 @@ class Checkpoint(Files):
             ) from error
 
     def _write_offsets(self, batch: int, head: Sequence[str], ends: Sequence[Offsets]) -> None:
-        # The line of a rate source is a number instead of JSON offsets: copy the line unchanged.
+        # A rate source has a number instead of offsets: copy its line.
         before = dict(enumerate((self.read(f"offsets/{batch}") or "").splitlines()[len(head) :]))
         lines = [
             json.dumps(offsets) if offsets or before.get(at, "{")[0] == "{" else before[at]
@@ -181,7 +181,7 @@ def _parts(offsets: Sequence[Offsets]) -> dict[Part, int]:
     }
 
 
-#: SPREAD: file with the number of partitions for which the bucket numbers were chosen; SEED: seed of Spark's hash.
+#: SPREAD: file with the number of partitions that `numbers_of` used first; SEED: seed of Spark's hash.
 SPREAD, SEED = "spread", 42
 _WORD = 0xFFFFFFFF
 
@@ -189,8 +189,7 @@ _WORD = 0xFFFFFFFF
 def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[int]:
     """Return a number for each bucket of processes: the key under which Spark stores the bucket's state.
 
-    The numbers depend on `shuffle_partitions`. The checkpoint stores the first value of this setting, so its numbers
-    never change.
+    The numbers depend on the first value of `shuffle_partitions` for this checkpoint.
     """
     if (noted := checkpoint.read(SPREAD)) is None:
         noted = str(settings.shuffle_partitions)
@@ -199,10 +198,9 @@ def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[in
 
 
 def numbers(buckets: int, partitions: int) -> tuple[int, ...]:
-    """Return a number for each bucket, chosen so that Spark puts (almost) equally many buckets into each partition.
+    """Return a number for each bucket, so that Spark spreads the buckets evenly over the partitions.
 
-    Spark assigns a bucket to a partition by a hash of the bucket's number. With the numbers 0, 1, 2, …, two partitions
-    would get 12 and 20 of 32 buckets.
+    Spark's hash of the numbers 0, 1, 2, … would put 12 and 20 of 32 buckets into two partitions.
     """
     left = [len(range(partition, buckets, partitions)) for partition in range(partitions)]
     chosen: list[int] = []
@@ -221,7 +219,7 @@ def _rotated(word: int, bits: int) -> int:
 
 
 def _hash(number: int) -> int:
-    """Return Spark's hash of a 32-bit integer, as a signed integer: MurmurHash3_x86_32 with the seed SEED."""
+    """Return Spark's hash of a 32-bit integer, signed: MurmurHash3_x86_32 with the seed SEED."""
     mixed = number * 0xCC9E2D51 & _WORD
     mixed = _rotated(mixed, 15) * 0x1B873593 & _WORD
     hashed = _rotated(SEED ^ mixed, 13) * 5 + 0xE6546B64 & _WORD

@@ -26,25 +26,24 @@ if TYPE_CHECKING:
 
 DECODED = "bucket int, data binary"
 
-#: RAW: columns of the input. `headers` is JSON, because even an empty array of structs would cost 15 µs per record. A
-#: record that is too large to decode has a `size` instead of a `value`.
+#: RAW: columns of the input. `headers` is JSON, because an array of structs costs more. A record that is too large has
+#: a `size` instead of a `value`.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Buckets for data that belongs to no process. A task that reads partition n sends rejects to bucket REJECTS - n.
+#: Buckets for data of no process. Partition n sends its rejects to bucket REJECTS - n.
 COUNTS = -1
 REJECTS = -2
 
-#: A worker passes its chunks on after this number of records, samples or events, to limit its memory.
+#: A worker passes its chunks on after this many records, to limit its memory.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
-#: Maximum number of literals in a regular expression: RE2 is a hundred times slower if one expression has them all.
+#: Maximum number of literals in a regular expression: RE2 is slow with more.
 MOST = 250
 
-#: In batches with at least BURST lines, at most READ similar lines are decoded; the others are only counted.
+#: In batches of at least BURST lines, READ similar lines are decoded; others are only counted.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
-#: Similar log lines without a Kafka key may differ in these parts: times and the file offset that log shippers add.
-#: Times are in ISO 8601 or its variants, or are epoch times of at least 13 digits.
+#: Log lines without a key are similar if they differ only in these parts: times and file offsets.
 _TIMES = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|\b[0-9]{13,}\b|\"offset\": ?[0-9]+"
     r"|\b[0-9]{2}:[0-9]{2}:[0-9]{2}[.,][0-9]+"
@@ -56,7 +55,7 @@ ArrowFunction = Callable[["Iterable[pa.RecordBatch]"], "Iterator[pa.RecordBatch]
 
 
 class Reject(msgspec.Struct, array_like=True, gc=False):
-    """A record that cannot be used, and the reason. The record is unchanged, but its headers are stored as JSON."""
+    """A record that cannot be used, and the reason. Its `headers` are JSON."""
 
     reason: str
     topic: str
@@ -70,9 +69,9 @@ class Reject(msgspec.Struct, array_like=True, gc=False):
 class Count(msgspec.Struct, array_like=True):
     """The number of records of one topic that arrived in the minute from `minute_ms` (epoch ms) on.
 
-    `reason`: why these records were rejected, None for good records. `late`: number of good records that arrived more
-    than `[monitor] watermark_seconds` after their own time. `newest_ms`: newest event time in records that clients
-    sent. `groups_newest_ms`: the same for records on consumer groups, which an exporter reads from brokers.
+    `reason`: why the records were rejected; None for good records. `late`: records that arrived more than `[monitor]
+    watermark_seconds` after their own time. `newest_ms`, `groups_newest_ms`: newest event time in the records of
+    clients and of consumer groups.
     """
 
     minute_ms: int
@@ -87,9 +86,9 @@ class Count(msgspec.Struct, array_like=True):
 def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> ArrowFunction:
     """Return the function with which a worker decodes records.
 
-    A log record that contains none of the `literals` is skipped, because it is not about Kafka.
+    Log records without any of the `literals` are skipped.
 
-    `numbers`: the key under which Spark stores each bucket's state (see `numbers_of`); by default the bucket's number.
+    `numbers`: the key of each bucket's state in Spark; by default the bucket's number.
     """
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -117,7 +116,6 @@ def decompressed(data: bytes | memoryview) -> bytes:
 
 
 class _Task:
-    """One task of Spark, which usually decodes records of a single partition."""
 
     def __init__(self, settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> None:
         import pyarrow as pa
@@ -136,7 +134,7 @@ class _Task:
         self.rejects: list[Reject] = []
         self.counts: dict[tuple[int, str, str | None], Count] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-        #: For each topic: client → slot, the place in `packer` that collects the client's samples.
+        #: topic → client → the place in `packer` that collects the client's samples.
         self.slots: dict[str, dict[Any, Any]] = {}
         self.partition = 0
 
@@ -256,14 +254,14 @@ class _Task:
             self.rejects.append(records.reject(at, error))
 
     def _count(self, records: _Records, times: np.ndarray, reasons: list[tuple[int, str]]) -> None:
-        # Replace future times of arrival with `now_ms`: a producer may set a time that the history cannot store.
+        # A producer may set a future time that the history cannot store.
         arrived = np.where(records.arrived > 0, np.minimum(records.arrived, self.now_ms), float(self.now_ms))
         minutes = arrived // MINUTE_MS * MINUTE_MS
         late = arrived - times > 1000 * self.settings.monitor.watermark_seconds
         good = np.ones(len(arrived), bool)
         good[[at for at, _ in reasons]] = False
         accepted = [(np.flatnonzero(good & (minutes == minute)), None) for minute in np.unique(minutes[good])]
-        # Rejected records also update the newest time of their topic, because one of them may be the newest record.
+        # A rejected record may be the newest record of its topic.
         for rows, reason in (*((np.array([at]), reason) for at, reason in reasons), *accepted):
             key = int(minutes[rows[0]]), records.topic, reason
             count, of_groups = self.counts.setdefault(key, Count(*key)), records.of_groups[rows]
@@ -288,7 +286,7 @@ class _Records:
         column = batch.column("value")
         data = column.buffers()[2]
         ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1].tolist()
-        # The cast is needed because Arrow's view has signed bytes.
+        # Arrow's view has signed bytes.
         view = memoryview(data).cast("B") if data is not None else memoryview(b"")
         self.values: list[memoryview | None] = [view[a:b] for a, b in itertools.pairwise(ends)]
         if column.null_count:
@@ -321,12 +319,11 @@ class _Records:
         return Reject(error, *where, self.key(at), None if value is None else bytes(value), self.headers[at])
 
     def lines_to_decode(self, patterns: Sequence[str]) -> list[tuple[int, np.ndarray]]:
-        """Choose the log records to decode, and return the result of `to_read`."""
         worth = np.flatnonzero(self.worth_decoding(patterns))
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
     def worth_decoding(self, patterns: Sequence[str]) -> np.ndarray:
-        """Return a mask of the log records that match one of the `patterns`, are empty, or are not valid UTF-8."""
+        """Return a mask of the log records to decode: they match a pattern, are empty, or are no UTF-8."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -348,9 +345,8 @@ class _Records:
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
     """Choose the log records to decode. Return each one's index, and the indexes of the similar records it represents.
 
-    Lines of one process (named by the Kafka key) that differ only in digits are similar. Lines without a key are
-    similar if they differ only in times, because other digits may distinguish hosts. At most 50 similar lines (READ)
-    are decoded, but all are counted. All lines of thread dumps are decoded, because a dump needs all of them.
+    Lines with the same process as Kafka key are similar if they differ only in digits. Lines without a key are similar
+    if they differ only in times. Lines of thread dumps are similar to none.
 
     `values`, `keys`: binary columns. `worth`: indexes of the records to choose from.
     """
@@ -370,7 +366,7 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
 
 
 def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
-    """Return a number for each line in `worth` (indexes). Similar lines (see `to_read`) have equal numbers."""
+    """Return a number for each line in `worth` (indexes): similar lines have equal numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -387,8 +383,7 @@ def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
         pc.replace_substring_regex(texts, _DIGITS, ""),
         texts if pc.all(named).as_py() else pc.replace_substring_regex(texts, _TIMES, ""),
     )
-    # Lines with the same `shape` count as similar. A line of a thread dump is similar to no other line: its shape is
-    # its index.
+    # A line of a thread dump is similar to no other line.
     own = pa.array(np.arange(len(worth)).astype(str))
     shape = pc.if_else(pc.match_substring_regex(texts, _OF_DUMPS), own, shape)
     whole = pc.binary_join_element_wise(subject, shape, "\0")

@@ -9,7 +9,7 @@ from clienthealth.model.errors import DependencyError, HealthError, ServiceError
 from clienthealth.model.tables import table
 from clienthealth.settings import Settings
 
-#: MOST: maximum number of characters that our message quotes from an unknown error; Spark logs the whole error.
+#: MOST: maximum number of characters that our message quotes from an unknown error.
 MOST = 2000
 ANOTHER = (
     "another monitor works on the checkpoint in {checkpoint}, which allows only one writer: stop one of the two, or "
@@ -22,7 +22,7 @@ _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 
 
 def explained(message: str, settings: Settings) -> HealthError:
-    """Return the exception for a failure with this message of the JVM. Its exit code is 2 if a restart cannot help."""
+    """Return the exception for a failure with this message of the JVM. Its exit code is 2 if a restart is useless."""
     state_error = re.search(r"StateError: ([^\n]+)", message)
     if state_error:
         return StateError(state_error[1])
@@ -37,7 +37,6 @@ def explained(message: str, settings: Settings) -> HealthError:
     for meaning in _MEANINGS:
         if re.search(meaning["signs"].replace("\n", ""), message):
             sentence = meaning["means"].format(**named)
-            # `final`: a restart does not help, so raise a StateError (exit code 2).
             return StateError(sentence) if meaning.get("final") else ServiceError(f"{_FAILED}{sentence}")
     lines = [line for line in message.splitlines() if line and not line.startswith("\tat ")]
     return ServiceError(f"{_FAILED}{chr(10).join(lines)[:MOST]}")

@@ -4,9 +4,7 @@ minutes   one final row per client and minute
 verdicts  one row per change of an incident
 quality   counts of the monitor's input; in a minute without a row, the monitor read nothing
 
-Each commit to a table names the streaming query and the batch that made it. The first batch after a start may repeat an
-earlier one, so the monitor looks for this batch in the newest commits. If the checkpoint is older than the history, the
-same rows come again in batches with other numbers. Then rows that the table already has are left out (`ReplayGuard`).
+Each commit to a table names its query and its batch, so that a repeated batch is recognised.
 """
 
 from __future__ import annotations
@@ -44,14 +42,14 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: Keep Delta's log and unused data files for a day, not 30 days. At each commit, Delta lists the folder of its log.
-#: Delta stores the minimum and maximum of a table's first four columns only. The event time is one of them.
+#: By default, Delta keeps its log for 30 days, and lists it at each commit.
+#: Delta stores the minimum and maximum of the first four columns; one of them is the event time.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
 
 def _schema(columns: Mapping[str, Any]) -> StructType:
-    """Return a table's schema. `columns`: name → type; for an array of structs, name → columns of the structs."""
+    """Return a table's schema. `columns`: name → type, or name → columns of an array of structs."""
     schema = StructType()
     for name, kind in columns.items():
         schema.add(name, kind if isinstance(kind, str) else ArrayType(_schema(kind)))
@@ -71,8 +69,7 @@ TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "m
 class Origin:
     """The streaming query and the batch that wrote rows into the history.
 
-    `planned_ms`: for a batch that a previous process planned, and perhaps wrote: when it was planned (epoch ms). Else
-    None.
+    `planned_ms`: when a previous process planned the batch (epoch ms); None if this process did.
     """
 
     query_id: str
@@ -87,24 +84,24 @@ class Origin:
 class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
-    Rows that arrive again have event times up to `until_ms` (epoch ms). Only commits up to `written_ms` (epoch ms) can
-    contain the first copies of such rows. Later commits were made after the monitor began to use this checkpoint.
+    Such rows have event times up to `until_ms` (epoch ms). Their first copies are in commits up to `written_ms` (epoch
+    ms).
     """
 
     until_ms: int
     written_ms: int
 
 
-#: Assumed maximum difference (ms) between the clocks of two machines that wrote the same table one after the other.
+#: Assumed maximum difference (ms) between the clocks of two machines that write one table.
 CLOCKS_MS = 600_000
-#: The search for a batch's commit reads this number of newest commits, then eight times as many, and so on.
+#: The search for a batch's commit begins with this number of newest commits.
 COMMITS = 20
 
 
 def create(spark: SparkSession, root: str) -> None:
     """Create missing tables in `root`, and add this release's columns and table properties to existing tables.
 
-    Raises InputError, without any change, if a table has another schema version.
+    Raises InputError if a table has another schema version; the tables are then unchanged.
     """
     made = {table: _checked(spark, inside(root, table)) for table in TABLES if _is_there(spark, root, table)}
     missing: list[Callable[[], None]] = []
@@ -128,7 +125,7 @@ def _is_there(spark: SparkSession, root: str, table: str) -> bool:
 
 
 def _checked(spark: SparkSession, where: str) -> dict[str, str]:
-    # DESCRIBE DETAIL would also count all files of the table, which takes seconds.
+    # DESCRIBE DETAIL would also count all files, which takes seconds.
     properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{where}`").collect()}
     version = properties.get(VERSION_PROPERTY, "none")
     if version != str(SCHEMA_VERSION):
@@ -149,8 +146,7 @@ def _make(spark: SparkSession, where: str, schema: StructType) -> None:
 def _as_made(spark: SparkSession, root: str, table: str) -> bool:
     """True if nothing was ever written to the table."""
     log = Files(spark, f"{inside(root, table)}/_delta_log")
-    # Delta writes 0.json when it creates the table, and 1.json at the first write. It deletes 0.json only after later
-    # writes, so a table with 0.json but without 1.json is new.
+    # Delta writes 0.json at creation and 1.json at the first write.
     return log.exists(f"{0:020}.json") and not log.exists(f"{1:020}.json")
 
 
@@ -231,8 +227,8 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
 def append(rows: DataFrame, root: str, table: str, origin: Origin, again: ReplayGuard | None = None) -> None:
     """Append the rows of the batch `origin` to a table, only once even if the batch is repeated.
 
-    Columns are matched by name, and cast to the table's types. `again`: which rows may be in the table already; such
-    repetitions are left out.
+    Columns are matched by name, and cast to the table's types. `again`: rows that may be in the table already, and are
+    then left out.
     """
     where = inside(root, table)
     if origin.planned_ms is not None:
@@ -256,8 +252,8 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Replay
     rows.selectExpr(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
 
 
-#: For each table: (columns, s). A row repeats another row if these columns are equal, and if the event times of the two
-#: rows differ by at most s seconds.
+#: For each table: (columns, s). Rows repeat each other if these columns are equal, and event times differ by at most s
+#: seconds.
 _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
     "minutes": ((*CLIENT_KEY, "kind"), 0),
     "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
@@ -265,7 +261,7 @@ _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
 
 
 def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) -> bool:
-    """Return True if the table has a commit of this batch that was made at `after_ms` (epoch ms) or later."""
+    """Return True if the table has a commit of this batch since `after_ms` (epoch ms)."""
     limit = COMMITS
     while True:
         newest = DeltaTable.forPath(spark, where).history(limit)
@@ -278,19 +274,19 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
 
 
 def _rows(name: str, written: DataFrame) -> DataFrame:
-    """Return rows for table `name`. `written`: these rows as JSON in `value`, without `schema_version` and `day`."""
+    """Return rows for table `name` from `written`, which has them as JSON in `value`."""
     kinds = (f"`{f.name}` {_WRITTEN.get(f.name, f.dataType).simpleString()}" for f in TABLES[name])
     columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
     columns |= {f.name: f"timestamp_millis(row.{f.name})" for f in TABLES[name] if f.dataType == TimestampType()}
     columns |= {"schema_version": str(SCHEMA_VERSION), "day": f"to_date({columns[TIMES[name]]})"}
-    # Write expressions as SQL texts, because each part of a `Column` would cost several calls to the JVM.
+    # Use SQL texts: each part of a `Column` costs several calls to the JVM.
     parsed = written.selectExpr(f"from_json(CAST(value AS STRING), '{', '.join(kinds)}') AS row")
     return parsed.selectExpr(*(f"{column} AS `{column_name}`" for column_name, column in columns.items()))
 
 
 minutes, verdicts = partial(_rows, "minutes"), partial(_rows, "verdicts")
 
-#: Column types in a batch's JSON that differ from the types in the table. Times are in ms, and a lag is a float.
+#: Column types in a batch's JSON that differ from the table's. Times are in ms.
 _WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), "lag_records": DoubleType()}
 
 
@@ -309,7 +305,7 @@ def append_quality(
 
 
 def open_incidents(spark: SparkSession, root: str) -> list[OpenIncident]:
-    """Return the incidents that are open in the history at `root`, for a monitor with a new checkpoint."""
+    """Return the incidents that are open in the history at `root`."""
     if _as_made(spark, root, "verdicts"):
         return []
     newest = Window.partitionBy(*CLIENT_KEY, "mode").orderBy(F.desc("observed"), F.desc("ts"))
@@ -335,7 +331,7 @@ def _utc(epoch_ms: int) -> datetime:
     return datetime.fromtimestamp(epoch_ms / 1000, UTC)
 
 
-#: Spark option with Delta's log store on S3. The default log store coordinates only writers in the same program.
+#: Spark option for Delta's log store on S3. The default one coordinates only writers in the same program.
 LOG_STORE = "spark.delta.logStore.s3a.impl"
 
 
@@ -343,8 +339,8 @@ LOG_STORE = "spark.delta.logStore.s3a.impl"
 class Maintained:
     """The maintenance done on one table.
 
-    `days`: number of days with deleted rows. `removed`: number of small files that were joined. `added`: number of
-    larger files that replaced them. `files`, `bytes`: number and size of the table's files afterwards.
+    `days`: number of days with deleted rows. `removed`, `added`: number of small files that were joined, and of files
+    that replaced them. `files`, `bytes`: number and size of the table's files afterwards.
     """
 
     table: str
@@ -358,12 +354,12 @@ class Maintained:
 def maintain(
     spark: SparkSession, root: str, retention_days: int, today: date, alone: bool = False
 ) -> Iterator[Maintained]:
-    """Maintain the tables one by one, and yield a report on each. `alone`: True if no monitor writes the tables.
+    """Delete old rows, join small files, and yield a report on each table. `alone`: True if no monitor writes the
+    tables.
 
-    Rows are deleted if their day is more than `retention_days` before `today` (UTC). A deleted or replaced file stays
-    on disk for a day, because a review may still read it.
+    Rows are deleted if their day is more than `retention_days` before `today` (UTC).
 
-    Raises InputError if there are no tables. Raises SettingsError on S3 if several programs might write the tables.
+    Raises InputError if there are no tables, and SettingsError if several programs might write them on S3.
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(
@@ -377,7 +373,7 @@ def maintain(
         if days := table.toDF().filter(past).select("day").distinct().count():
             table.delete(past)
         joined = table.optimize().executeCompaction().select("metrics.*").first()
-        # Delta's vacuum lists folders in 10,000 tasks by default, far too many for few folders.
+        # By default, Delta's vacuum lists folders in 10,000 tasks.
         tasks = str(4 * spark.sparkContext.defaultParallelism)
         with configured(spark, {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}):
             table.vacuum()

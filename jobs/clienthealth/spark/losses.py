@@ -1,8 +1,4 @@
-"""Count records that Kafka deleted before the query read them, in the monitor's own metrics.
-
-Such a loss does not stop the monitor, because Spark's source skips gaps. The Java client queries the brokers, because
-it supports every security option of Spark's own clients.
-"""
+"""Count records that Kafka deleted before the query read them: Spark's source skips such gaps."""
 
 from __future__ import annotations
 
@@ -35,14 +31,14 @@ ABSENT = (
 
 
 class Losses:
-    """Compares the offsets that the query has reached with the first and last offsets on the brokers.
+    """Compares the query's offsets with the first and last offsets on the brokers.
 
     Each lost record is counted once.
     """
 
     def __init__(self, spark: SparkSession, settings: Settings, metrics: SelfMetrics) -> None:
         jvm = cast(Any, spark._jvm)
-        # Py4J searches every jar for each part of a Java name, so resolve the names once.
+        # Resolve Java names only once: Py4J searches every jar for each part of a name.
         self._map, kafka = jvm.java.util.HashMap, jvm.org.apache.kafka
         self._partition, self._spec = kafka.common.TopicPartition, kafka.clients.admin.OffsetSpec
         self._metrics = metrics
@@ -67,7 +63,7 @@ class Losses:
     def look(self, positions: Positions, after: float = 0.0) -> None:
         """Count lost records, unless they were counted less than `after` seconds ago.
 
-        The call also updates the metric `input_topic_present` and, until a first batch has ended, `input_lag_records`.
+        The call also updates the metrics `input_topic_present` and, until the first batch ends, `input_lag_records`.
         """
         with self._lock:
             if time.monotonic() - self._looked < after:
@@ -85,15 +81,14 @@ class Losses:
                 here = {where: at for where, at in positions.items() if where[0] in there}
                 for where, earliest in self._offsets(here, self._spec.earliest()).items():
                     begun_at = self._seen.get(where, 0)
-                    # If the first offset is lower than at an earlier call, the topic was created again: count from
-                    # offset 0.
+                    # A lower first offset means that the topic was created again.
                     begin = max(here[where], begun_at if begun_at <= earliest else 0)
                     if earliest > begin:
                         log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
                         self._metrics.counters["lost_records"].labels(where[0]).inc(earliest - begin)
                         self._seen[where] = earliest
                 if not self._metrics.batches:
-                    # Until a first batch has ended, Spark does not report unread records, so count them here.
+                    # Before the end of a first batch, Spark does not report unread records.
                     waiting = Counter[str]()
                     for where, end in self._offsets(here, self._spec.latest()).items():
                         waiting[where[0]] += max(0, end - here[where])
@@ -104,7 +99,7 @@ class Losses:
             self._looked = time.monotonic()
 
     def deleted(self, positions: Positions) -> dict[str, int]:
-        """Return topic → number of deleted records at or after these positions. Topics without deletions are left out.
+        """Return topic → number of deleted records at or after these positions, without topics that lost none.
 
         The result is empty if the brokers do not answer.
         """
@@ -124,16 +119,15 @@ class Losses:
         return any(end > positions[where] for where, end in ends.items())
 
     def close(self) -> None:
-        """Close the Java client."""
         self._admin.close()
 
     def _offsets(self, partitions: Collection[tuple[str, int]], which: Any) -> dict[tuple[str, int], int]:
         """Return each partition's first or last offset (`which`).
 
-        Partitions that no longer exist, or for which no leader answers within TIMEOUT_MS, are left out.
+        A partition that does not exist or does not answer is left out.
         """
         requests = self._map()
-        # Each use of a Java object costs a call to the JVM, so make each partition's object only once.
+        # Each use of a Java object costs a call: make each partition once.
         for where in partitions:
             if where not in self._made:
                 self._made[where] = self._partition(*where)
@@ -149,7 +143,7 @@ class Losses:
 class Listener(StreamingQueryListener):
     """Passes Spark's reports on the streaming queries to the metrics.
 
-    The JVM calls this object directly, because PySpark's wrapper would fetch every field of each report from the JVM.
+    PySpark's own wrapper would fetch every field of each report from the JVM.
     """
 
     class Java:

@@ -1,22 +1,14 @@
 """Find a record that ends the monitor whenever it is read. Skip this record, publish it as a reject, read all others.
 
-After a crash Spark repeats a planned batch with the same records. So a record that exhausts the heap would end every
-process that reads it, for ever. Therefore each process keeps notes (the class `Run`) beside the checkpoint. From these
-notes the next process concludes how the previous process ended:
+After a crash, Spark repeats the batch, so one record could end every later process. Each process therefore keeps notes
+(the class `Run`) beside the checkpoint. The next process concludes from them how its predecessor ended:
 
-- By a fault of a record: Spark's message shows such a fault, or the heap was exhausted. After three such ends in one
-  batch, the batch is narrowed. (One such end is enough if the heap was certainly exhausted.) Only a sixteenth of a
-  narrowed batch is read. If this sixteenth ends the monitor too, it is narrowed in turn, down to one record.
-- By a fault of a record that was read alone: this record is skipped, so its batch runs without records. If the empty
-  batch succeeds, the record was the cause. Only then is the record published as a reject, with its position.
-- From outside, without a sign of a record's fault: the batch is not narrowed. But if a whole container runs out of
-  memory, no process is left to note the cause. So a batch is also narrowed after 20 such ends in a row (KILLS).
+- With a sign of a record's fault, in Spark's message or by an exhausted heap: after three such ends in one batch, only
+  a sixteenth of the batch is read, and so on, down to one record. One end is enough if the heap certainly ran out.
+- While it read a single record: this record is skipped. If the batch succeeds without it, it becomes a reject.
+- Without such a sign, as after kill -9: the batch is narrowed only after 20 such ends in a row (KILLS).
 
-Once a record is skipped, all other records are read at full speed again. If the heap was exhausted, many records
-together may be the cause. Then batches stay small until 20 of them have succeeded (CALM).
-
-Once results of a batch are written, it is not narrowed: later batches would write results of the same records again.
-Only the skipped record is lost.
+A batch with written results is not narrowed, because later batches would write results of the same records again.
 """
 
 from __future__ import annotations
@@ -35,12 +27,12 @@ from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: A batch is narrowed after it ended the monitor DEATHS times with a sign of a record's fault, or KILLS times without
-#: one (as after kill -9). A narrowed batch is narrowed further after one end with a sign, or DEATHS without.
+#: A batch is narrowed after DEATHS ends with a sign of a record's fault, or KILLS without. A narrowed batch is narrowed
+#: further after one such end, or DEATHS without a sign.
 DEATHS, KILLS = 3, 20
-#: To narrow a batch, the monitor reads a SHARE-th of it. After CALM good batches it reads SHARE times as many records.
+#: SHARE: the monitor reads a SHARE-th of a batch, and SHARE times more after CALM good ones.
 SHARE, CALM = 16, 20
-#: Parts of Spark's messages. OF_RECORDS: signs of a faulty record; NOT_OF_RECORDS: signs of another cause.
+#: Parts of Spark's messages: signs of a faulty record, and of another cause.
 OF_RECORDS = (
     *("OutOfMemoryError", "MemoryError", "Python worker exited unexpectedly", "Received exception when fetching"),
     *("CorruptRecordException", "InvalidRecordException", "PythonException", "ArithmeticException"),
@@ -57,7 +49,7 @@ class Run(msgspec.Struct):
     reading  True once the process has begun to read this batch
     deaths   number of processes that ended in this batch with a sign of a record's fault
     kills    number of processes that ended while they read this batch, without such a sign
-    fault    True if Spark's message on the query's failure shows a fault of a record
+    fault    True if Spark's message on the failure is a sign of a record's fault
     limit    maximum number of records of each kind (metrics, logs) in a batch; 0: the limit in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
     until    the original end of the batch that was narrowed last, as a list of (topic, partition, end offset)
@@ -95,13 +87,13 @@ class Guard:
     def begin(self, certain: bool = False) -> None:
         """Find out how the previous process ended, repair the checkpoint, and note that this process runs.
 
-        `certain`: True if the previous process certainly exhausted its heap. Then a single crash is enough to narrow
-        the batch. Raises ServiceError if the batch that ended the previous process contains no record.
+        `certain`: True if the previous process certainly exhausted its heap. Raises ServiceError if the batch that
+        ended the previous process contains no record.
         """
         pending, run = self._checkpoint.pending(), self._run
         again = pending is not None and pending.batch == run.batch
         if not again:
-            run.skipped = None  # `run.batch` is no longer pending: its skipped record was published as a reject.
+            run.skipped = None  # the record was published as a reject
             run.deaths, run.kills, run.reading = 0, 0, True
         if pending is None or not run.running or self._checkpoint.read(WRITING) == str(pending.batch):
             run.deaths, run.kills = 0, 0
@@ -116,7 +108,7 @@ class Guard:
         self._write()
 
     def reads(self, batch: int) -> None:
-        """Note that this process is about to read a batch, if this batch may have ended the previous process."""
+        """Note that this process is about to read the batch."""
         if batch == self._run.batch and not self._run.reading:
             self._run.reading = True
             self._note()
@@ -127,9 +119,9 @@ class Guard:
         return noted is None or msgspec.json.decode(noted, type=Run).owner == self._run.owner
 
     def writes(self, batch: int) -> Source | None:
-        """Note that the results of a batch are about to be written.
+        """Note that results of a batch are about to be written.
 
-        Return the record that is rejected with this batch; None if no record is rejected.
+        Return the record that is rejected with this batch; None if there is none.
         """
         self._checkpoint.write(WRITING, str(batch))
         skipped = self._run.skipped
@@ -138,7 +130,7 @@ class Guard:
     def committed(self, batches: int) -> bool:
         """Note that `batches` more batches succeeded.
 
-        Return True if enough batches have succeeded for the query to restart with larger ones.
+        Return True if the query should restart with larger batches.
         """
         run = self._run
         if not run.limit:
@@ -155,7 +147,7 @@ class Guard:
         return True
 
     def unlimited(self) -> None:
-        """Remove the limit of records per batch that this guard has set. The limit in the settings stays."""
+        """Remove the limit of records per batch that this guard has set."""
         self._run.until, self._run.heap = [], False
         self._restart(0)
 
@@ -218,9 +210,9 @@ class Guard:
 
 
 def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int]:
-    """Return how many records to read of each part (topic and partition): a sixteenth, but at least one.
+    """Return how many records to read of each part (topic and partition): a sixteenth, at least one.
 
-    If each part has only one record, half of the parts are read. `choose` selects them at random.
+    If each part has one record, half of the parts are chosen at random.
     """
     if max(sizes.values()) > 1:
         return {part: max(1, size // SHARE) for part, size in sizes.items()}

@@ -1,7 +1,5 @@
-"""Run the streaming query until a signal stops the monitor, or until the query fails.
-
-A failed query ends the monitor with an error that gives the reason. A supervisor (such as `kafka-health monitor`)
-starts the monitor again, and the query continues from its checkpoint.
+"""Run the streaming query until a signal stops the monitor, or until the query fails. A failed query ends the monitor;
+a new process continues from the checkpoint.
 """
 
 from __future__ import annotations
@@ -37,13 +35,13 @@ from clienthealth.spark.stepping import Quality
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 60
-#: OUT_OF_MEMORY: the JVM's exit code if memory runs out; JVM_SECONDS: maximum time (s) to wait for an exit code.
+#: OUT_OF_MEMORY: the JVM's exit code if memory runs out; JVM_SECONDS: time (s) to wait for it.
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
-#: Interval (s) at which the query's positions are compared with Kafka's offsets while no batch ends.
+#: Interval (s) at which Kafka's offsets are checked while no batch ends.
 LOOK_SECONDS = 10
-#: After this number of batches, a monitor makes the JVM's class data archive, with which later JVMs start faster.
+#: After this number of batches, a monitor makes the JVM's class data archive.
 ARCHIVE_AFTER = 10
-#: The JVM's classes are archived this long (s) after the query's start, when most classes are loaded.
+#: The JVM's classes are archived this long (s) after the query's start.
 STARTED_SECONDS = 10
 FIXED = (
     "the checkpoint spreads its state over %s partitions and keeps this number: [monitor] shuffle_partitions = %s "
@@ -73,7 +71,6 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
         reason = explained(str(error), settings)
         raise reason from error
     except (Py4JError, ConnectionError) as error:
-        # Wait for the JVM's exit code, which shows why it ended.
         process, deadline = getattr(spark.sparkContext._gateway, "proc", None), time.monotonic() + JVM_SECONDS
         while process is not None and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -89,7 +86,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
 
 
 class _Run:
-    """One run of the monitor: a series of queries on the same checkpoint."""
+    """A series of queries on the same checkpoint."""
 
     def __init__(
         self, spark: SparkSession, settings: Settings, metrics: SelfMetrics, stop: threading.Event, heap_ran_out: bool
@@ -98,7 +95,7 @@ class _Run:
         self._listener = Listener(spark, metrics)
         spark.streams.addListener(self._listener)
         self._checkpoint = checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
-        # If a later release wrote the checkpoint, this call raises before anything is changed.
+        # `claim` comes first: it raises before anything is changed.
         checkpoint.claim(VERSION)
         self._losses = Losses(spark, settings, metrics)
         self._look()
@@ -119,7 +116,7 @@ class _Run:
             self._until_more_is_read()
         self._guard.ended(None)
         self._losses.close()
-        # Without this call, Spark's JVM would call the listener after this process has ended, and log long errors.
+        # Otherwise the JVM would call the listener of an ended process, and log errors.
         self._spark.streams.removeListener(self._listener)
 
     def _look(self, after: float = 0) -> None:
@@ -127,7 +124,6 @@ class _Run:
         self._losses.look(self._listener.positions, after)
 
     def _until_more_is_read(self) -> None:
-        """Run one query until the monitor is to stop, or until the query may restart with larger batches."""
         guard, metrics = self._guard, self._metrics
         if guard.limit >= self._settings.monitor.max_offsets_per_trigger:
             guard.unlimited()
@@ -138,7 +134,6 @@ class _Run:
             self._stop,
             self._opened,
             self._restored,
-            # If the previous query was stopped within a batch, Spark repeats this batch.
             pending=self._checkpoint.pending(),
             before=self._look,
             waiting=lambda: self._losses.waiting(self._listener.positions),
@@ -149,7 +144,7 @@ class _Run:
         parent, batches = os.getppid(), metrics.batches
         try:
             while not self._stop.is_set():
-                # This call raises the error of a failed query.
+                # `awaitTermination` raises the error of a failed query.
                 if running.awaitTermination(1):
                     raise ServiceError("the streaming query ended without an error, though no stop was requested")
                 if guard.committed(metrics.batches - batches):
@@ -169,7 +164,7 @@ class _Run:
 
 
 def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
-    """Stop the query after the current batch, or after 60 s (STOP_SECONDS). A restart repeats an unfinished batch."""
+    """Stop the query after the current batch, or after STOP_SECONDS."""
     deadline, batches = time.monotonic() + STOP_SECONDS, metrics.batches
     while running.isActive and running.status["isTriggerActive"] and metrics.batches == batches:
         if time.monotonic() > deadline:
@@ -179,7 +174,7 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 
 
 def _archivable(settings: Settings) -> bool:
-    """Return True if this JVM lacks a class archive, and the settings and the cache's permissions allow one."""
+    """Return True if this JVM lacks a class archive and may make one."""
     possible = not submitted() and settings.monitor.class_archive and os.access(jars.cache(), os.W_OK)
     return possible and (paths := class_path(settings)) == class_path(Settings()) and jars.class_archive(paths) is None
 
@@ -187,13 +182,13 @@ def _archivable(settings: Settings) -> bool:
 def main() -> None:
     """Make the class data archive (AppCDS), with which later JVMs start faster.
 
-    A JVM that makes an archive keeps 500 MB more memory. So the archive is made in a JVM of its own.
+    The JVM that makes an archive keeps 500 MB more memory, so it runs only for this.
     """
     os.nice(19)
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+RecordDynamicDumpInfo -Xlog:cds*=off"
     with jars.scratch() as folder:
         monitor = MonitorSettings(checkpoint=f"{folder}/checkpoints", history=f"{folder}/history", class_archive=False)
-        # A port on which nothing listens: the query needs no broker.
+        # Nothing listens on this port, because the query needs no broker.
         settings = Settings(kafka=KafkaSettings(bootstrap_servers="127.0.0.1:9"), monitor=monitor)
         spark = session("archive of classes", settings)
         history.create(spark, monitor.history)

@@ -1,4 +1,4 @@
-"""The only streaming query: it reads topics, decodes records, and judges the clients of each bucket."""
+"""The only streaming query: it reads topics, decodes records, and judges clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clienthealth.spark.topics import stream, ticks
 def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
     """Return the records of all input topics, with the columns RAW. A record that is too large to decode has no value.
 
-    `limit`: maximum number of records per source and batch; 0: as in the settings.
+    `limit`: maximum number of records per source and batch; 0 for the settings' limit.
     """
     too_large = F.octet_length("value") > settings.monitor.max_record_bytes
     columns = {
@@ -42,12 +42,11 @@ def rows(
 ) -> DataFrame:
     """Return the output rows of the stateful step, as a stream with the columns ROWS.
 
-    `opened`: maps a bucket (a share of all clients) to its incidents that are open in the history (see `by_bucket`).
-    `numbers`: the key under which Spark stores each bucket's state (see `numbers_of`). `limit`: maximum number of
-    records per source and batch; 0: as in the settings.
+    `opened`: the open incidents of each bucket (a share of all clients), as from `by_bucket`. `numbers`: the key of
+    each bucket's state in Spark. `limit`: maximum number of records per source and batch; 0 for the settings' limit.
     """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
-    # Each tick sends an empty chunk to every bucket, so that the bucket's step runs even without input.
+    # Each tick sends an empty chunk to every bucket, so that silent clients are judged.
     buckets = [*(numbers or range(settings.monitor.buckets)), COUNTS]
     empty = F.lit(bytearray(compressed(encode(Chunk()))))
     nothing = F.when(F.col("bucket") == COUNTS, F.lit(bytearray(NO_COUNTS))).otherwise(empty)
@@ -72,16 +71,15 @@ def start(
     numbers: Sequence[int],
     limit: int = 0,
 ) -> StreamingQuery:
-    """Start the query from its checkpoint. `batch`: called with the output rows and the number of each batch.
+    """Start the query from its checkpoint. `batch` is called with each batch's output rows and number.
 
-    The other parameters are passed to the function `rows`.
+    The other parameters are those of `rows`.
     """
     return (
         rows(spark, settings, opened, numbers, limit)
         .writeStream.queryName(QUERY)
         .outputMode("update")
         .option("checkpointLocation", checkpoint_of(settings))
-        # Spark looks for new records every second; after a batch with few records, `Batch` itself waits longer.
         .trigger(processingTime="1 second")
         .foreachBatch(batch)
         .start()

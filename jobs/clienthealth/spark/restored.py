@@ -1,8 +1,4 @@
-"""Handle a history that is older or newer than the checkpoint, because one of them was restored or created anew.
-
-If the history is ahead of the checkpoint, the query reads records again. Rows that the history already has are not
-added again. If the history is behind the checkpoint, verdicts after the history's end are missing.
-"""
+"""Handle a history that is older or newer than the checkpoint, because one of them was restored or created anew."""
 
 from __future__ import annotations
 
@@ -25,14 +21,13 @@ from clienthealth.spark.stepping import Quality, by_bucket
 
 log = logging.getLogger(__name__)
 
-#: Files beside the checkpoint. AGAIN: rows that may arrive again; WRITTEN: number of the newest batch in `quality`.
+#: Files beside the checkpoint. AGAIN: rows that may arrive again; WRITTEN: newest batch in `quality`.
 AGAIN, WRITTEN = "again.json", "written"
-#: A file beside the checkpoint: it exists once the state contains all incidents that were open in the history.
+#: This file exists once the state contains all incidents open in the history.
 OPENED = "opened"
-#: LASTING_MS (ms): for this long after the history's newest event time, the monitor skips rows that the history has.
+#: LASTING_MS: repeated rows are skipped for this long after the history's newest event.
 LASTING_MS = 2 * 86_400_000
-#: MORE_SECONDS: the monitor should read again from this long before the history's end. The history may lack its last
-#: minutes, because a minute is written only after its windows close.
+#: MORE_SECONDS: the history's last minutes may be missing, so reading again begins earlier.
 MORE_SECONDS = 600
 
 
@@ -53,7 +48,7 @@ class Compared:
 
 
 def compared(spark: SparkSession, root: str, checkpoint: Checkpoint) -> Compared:
-    """Compare the history with the checkpoint, by the batch numbers in the history's newest commits."""
+    """Compare the batch numbers in the history's newest commits with the checkpoint."""
     query, newest, written = checkpoint.query, checkpoint.newest, checkpoint.read(WRITTEN)
     if not history.there(spark, root):
         return Compared(None, behind=written is not None)
@@ -71,7 +66,6 @@ def compared(spark: SparkSession, root: str, checkpoint: Checkpoint) -> Compared
 
 
 def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
-    """Return a message to the operator if history and checkpoint differ in age, else None."""
     checkpoint, root = settings.monitor.checkpoint, settings.monitor.history
     if state.behind:
         if state.ends is None:
@@ -101,8 +95,7 @@ class Restored:
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
-        #: Maps (minute, topic) to counts of records: the history's counts, minus those that `not_counted` has already
-        #: subtracted.
+        #: (minute, topic) → counts in the history that `not_counted` has not subtracted yet.
         self._held: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         state, now = compared(spark, self._root, checkpoint), datetime.now(UTC)
         if (text := sentence(state, settings, now)) is not None:
@@ -118,13 +111,13 @@ class Restored:
     def not_counted(self, rows: Sequence[Quality]) -> list[Quality]:
         """Subtract from `rows` the counts that the history already has for their minutes and topics.
 
-        Rows in which no count remains are left out.
+        Rows without a remaining count are left out.
         """
         if self.again is None:
             return [*rows]
         minutes = {row.minute_ms for row in rows if row.minute_ms <= self.again.until_ms}
         if new := minutes - {minute for minute, _ in self._held}:
-            # Read the history's counts for these minutes now, before rows are added.
+            # The history's counts must be read before rows are added.
             names = "records", "rejected", "late"
             first, last = (datetime.fromtimestamp(at / 1000, UTC) for at in (min(new), max(new)))
             there = (
@@ -154,9 +147,9 @@ class Restored:
 
 
 class Opened:
-    """Incidents that are open in the history; a monitor with a new checkpoint continues them.
+    """Incidents that are open in the history. A monitor with a new checkpoint continues them.
 
-    `by_bucket`: the open incidents by bucket (see `stepping.by_bucket`); empty if the query's state has them already.
+    `by_bucket`: the open incidents by bucket; empty if the query's state has them already.
     """
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
@@ -169,11 +162,11 @@ class Opened:
         self._missing = set(self.by_bucket)
 
     def stepped(self, buckets: Iterable[int | None]) -> None:
-        """Record that a batch has processed these buckets: the state now contains their open incidents."""
+        """Note that a batch has put the open incidents of these buckets into the state."""
         self._missing.difference_update(bucket for bucket in buckets if bucket is not None)
 
     def committed(self) -> None:
-        """If the state now contains all incidents that were open in the history, note this in the file OPENED.
+        """Write the file OPENED if the state contains all incidents that were open in the history.
 
         Call this method only when all batches so far are committed.
         """

@@ -1,7 +1,4 @@
-"""The monitor's metrics about itself, for example the number of unread input records and the duration of a batch.
-
-The monitor serves the metrics and two probes on a port of its own. So metrics and probes work even when everything else
-fails.
+"""The monitor's metrics about itself, and the port that serves them.
 
 /metrics    Prometheus text format
 /healthz    200, but 503 if no batch ended within HUNG_SECONDS, so that a platform restarts the monitor
@@ -33,13 +30,13 @@ if TYPE_CHECKING:
 
 PREFIX = "kafka_client_health"
 QUERY = "monitor"
-#: The names of the limits on the monitor's work and memory. The metric `left_out` has them in its label `limit`.
+#: The names of limits on the monitor's work: values of the label `limit` of `left_out`.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
-#: Value of the label `reason` of the metric `records_rejected`: judging a process raised an error (monitor/faults.py).
+#: Value of the label `reason` of `records_rejected`: judging a process raised an error.
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
-#: The probes report that the monitor hangs if no batch has ended for this time (s).
+#: The probes fail if no batch has ended for this time (s).
 HUNG_SECONDS = 600.0
 
 
@@ -66,11 +63,10 @@ class _Labelled(Collector):
 
 
 class SelfMetrics:
-    """The metrics of the monitor itself, `kafka_client_health_*`."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        #: The keys are the metrics' names without the prefix PREFIX.
+        #: The keys are names without the prefix PREFIX.
         self.gauges = _made(Gauge, _TABLE["gauges"], registry)
         self.counters = _made(Counter, _TABLE["counters"], registry)
         self.latency = Histogram(
@@ -84,7 +80,7 @@ class SelfMetrics:
         self.counters["late_records"].labels(QUERY)
         self.gauges["query_up"].labels(QUERY)
         self.gauges["start_timestamp_seconds"].set(time.time())
-        #: `pause`: time (s) that the last batch waited at its end. The batch's duration does not include this time.
+        #: `pause`: time (s) that the last batch waited at its end.
         self.pause = 0.0
         self.batches = 0
         self._clients: dict[int, tuple[int, int]] = {}
@@ -104,7 +100,7 @@ class SelfMetrics:
         return labelled
 
     def counted(self, counts: Iterable[Count]) -> None:
-        """Add a batch's counts of read and rejected records to the metrics, and update the newest event times."""
+        """Add a batch's counts of records to the metrics, and update the newest event times."""
         for row in counts:
             self.counters["records_read"].labels(row.topic).inc(row.records)
             if row.reason is not None:
@@ -143,7 +139,7 @@ class SelfMetrics:
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
                     self.gauges["input_lag_records"].labels(topic, query).set(max(0, behind))
-                # A recreated partition ends below its start offset. Spark skips its records up to the end offset.
+                # A recreated partition ends below its start offset.
                 start = source.get("startOffset") or {}
                 for topic, partitions in end.items():
                     for partition, offset in partitions.items():

@@ -1,8 +1,4 @@
-"""Start and configure the Spark session. Only this module configures Spark.
-
-If spark-submit starts the program, its Spark master and jars are used. Otherwise Spark runs on all cores of this
-machine, with jars from this project's cache. Settings that affect a query's state are the same in both cases.
-"""
+"""Start and configure the Spark session, of this machine or of spark-submit. Only this module configures Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +29,7 @@ _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 #: Spark options that do not depend on the settings, grouped by where they apply.
 OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
 _JVM = OPTIONS["jvm"]
-#: Memory beyond the heap, for threads, code, RocksDB and Python. Without it, the cluster manager kills the process.
+#: Memory beyond the heap. Without it, the cluster manager kills the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -60,17 +56,16 @@ def session(name: str, settings: Settings) -> SparkSession:
         conf = SparkConf().setAll([("spark.app.name", name), *options.items()])
 
         def start() -> None:
-            # `getOrCreate` below tries again, and raises the same error.
+            # `getOrCreate` below raises the same error.
             with suppress(PySparkRuntimeError):
                 SparkContext._ensure_initialized(conf=conf)
 
-        # Start the JVM in another thread, because Ctrl-C interrupts only the main thread. A JVM does not end
-        # if its start is interrupted.
+        # Start the JVM in another thread: an interruption by Ctrl-C would leave it running.
         starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
         starting.start()
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
-    # Keep the Java classes. PySpark looks them up for each column, and each look-up searches all jars.
+    # Keep the Java classes: PySpark's look-ups search all jars for each column.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
@@ -89,7 +84,7 @@ def archive_classes(spark: SparkSession, draft: Path) -> None:
 
 @contextmanager
 def configured(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
-    """Set options of the running session for the duration of the block. Each option must already have a value."""
+    """Set options of the running session for the duration of the block. Each must already have a value."""
     before = {name: str(spark.conf.get(name)) for name in options}
     for name, value in options.items():
         spark.conf.set(name, value)
@@ -112,7 +107,7 @@ def _jvm(settings: Settings) -> str:
 def driver_options(settings: Settings) -> Mapping[str, str]:
     """Return the Spark options that must be set before the driver's JVM starts.
 
-    If spark-submit starts the program, these options must be given to spark-submit.
+    For a submitted program, they must be given to spark-submit.
     """
     return {
         "spark.driver.memory": f"{settings.monitor.heap_mb}m",
@@ -121,7 +116,7 @@ def driver_options(settings: Settings) -> Mapping[str, str]:
 
 
 def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
-    """Return options for spark-submit, so that its JVMs run like those that this module starts.
+    """Return options for spark-submit, so that its JVMs run as on a single machine.
 
     `cluster`: True if the driver runs on another machine than spark-submit.
     """
@@ -131,8 +126,7 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
         **settings.spark.options,
         **{f"spark.{part}.memory": f"{settings.monitor.heap_mb}m" for part in _BESIDE_HEAP},
         _JAVA_OPTIONS: f"{log4j} {_jvm(settings)}",
-        # An executor starts before our logging configuration arrives; this flag lets Log4j log only warnings and
-        # errors.
+        # An executor starts before our logging configuration arrives.
         "spark.executor.extraJavaOptions": f"-Dlog4j2.level=WARN {_jvm(settings)}",
     }
     return {**options, "spark.files": str(_LOG4J)} if cluster else options
@@ -142,7 +136,7 @@ def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]
     """Return the `driver_options` that the JVM of a submitted program lacks, each as `OPTION: MISSING FLAGS`."""
     in_force = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
     lacks = {
-        # Ignore the path of the logging configuration, which differs between machines.
+        # The path of the logging configuration differs between machines.
         key: [flag for flag in value.split() if flag.partition("file:")[0] not in in_force[key]]
         for key, value in driver_options(settings).items()
     }
@@ -150,7 +144,7 @@ def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]
 
 
 def class_path(settings: Settings) -> str:
-    """Return the class path of our own jars. These jars come before PySpark's jars.
+    """Return the class path of our own jars.
 
     Raises DependencyError if a jar cannot be downloaded.
     """
@@ -177,16 +171,15 @@ def _on_this_machine(settings: Settings) -> Mapping[str, str]:
 
 
 class Together:
-    """Run several Spark jobs at the same time: while the driver commits one job, executors work on another."""
+    """Run several Spark jobs at the same time: executors work on one while the driver commits another."""
 
     def __init__(self) -> None:
-        # Reuse threads, because each new thread opens a connection to the JVM that stays open after the thread's end.
+        # Reuse threads, because each new one leaves a connection to the JVM open.
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:
         """Run the jobs until all have ended. Then raise the error of the first job in `jobs` that failed."""
-        # `inheritable_thread_target` gives the thread the query's Spark properties, so that stopping the query also
-        # stops the job.
+        # Without `inheritable_thread_target`, stopping the query would not stop the job.
         running = [self._threads.submit(inheritable_thread_target(spark)(job)) for job in jobs]
         wait(running)
         for ended in running:

@@ -1,4 +1,4 @@
-"""Run the stateful step in Spark's workers. A call judges the clients of one bucket (a share of all clients)."""
+"""Run the stateful step in Spark's workers. A call judges one bucket (a share of all clients)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 ROWS = "kind string, key binary, value binary, headers string"
 STATE = "data binary"
 
-#: The driver collects only the kinds in DRIVER, which have few rows however many clients and failures there are.
+#: The driver collects the kinds in DRIVER: they must have few rows.
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
-#: AROUND: overhead (bytes) of a Kafka batch with one record; SENT_BYTES: maximum size of a record before compression.
+#: AROUND: bytes of a Kafka batch around its record; SENT_BYTES: limit before compression.
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
-#: Level 6, the default, takes twice the CPU time and saves only a seventh of a health record's size.
+#: Level 6, the default, takes twice the CPU time for a seventh less.
 GZIP_LEVEL = 1
 
 Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]
@@ -45,7 +45,7 @@ Row = tuple[str, bytes | None, bytes | None, str | None]
 
 
 class Quality(msgspec.Struct, array_like=True):
-    """The number of a topic's records that arrived in one minute, and how many of them were rejected or late.
+    """The number of a topic's records that arrived in one minute, and of rejected and late ones.
 
     `batches`: number of batches in which these records were read.
     """
@@ -61,15 +61,14 @@ class Quality(msgspec.Struct, array_like=True):
 class Summary(msgspec.Struct):
     """The result of a bucket's step in a batch: numbers of rows, and values for the monitor's own metrics.
 
-    bucket    the bucket's number; None in the summary of rejected records, or if the step had no result
+    bucket    the bucket's number; None for rejected records, or if the step had no result
     changes   (failure mode, kind of change such as "opened", number of incidents that changed in this way)
     onsets    the onset (epoch ms) of each incident that opened
     clients   number of clients and groups in the state
     skewed    number of clients with a wrong clock
     late      number of samples and events that came too late
     left_out  maps each limit (`self_monitoring.LIMITS`) to the number of clients, samples and events that it left out
-    failed    number of processes for which the step failed, by the topic of their newest record. The key '' also counts
-              records that were too large to publish
+    failed    number of processes for which the step failed, by topic; '' also counts records that were too large
     """
 
     rows: dict[str, int] = {}
@@ -95,9 +94,8 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
 def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
     """Return the function for `applyInPandasWithState`.
 
-    `numbers`: the key under which Spark stores each bucket's state (see `checkpoint.numbers_of`). `opened`: maps
-    each bucket to its incidents that are open in the history tables (see `by_bucket`). A bucket without a state starts
-    with these incidents.
+    `numbers`: the key of each bucket's state in Spark. `opened`: the incidents (as from `by_bucket`) with which a
+    bucket without a state starts.
     """
 
     buckets = {number: bucket for bucket, number in enumerate(numbers)}
@@ -117,8 +115,8 @@ def stepped(
 ) -> Iterator[pd.DataFrame]:
     """Judge the input of one bucket in one batch. Yield one DataFrame of output rows, or nothing if there are none.
 
-    `frames`: DataFrames with the bucket's encoded chunks of input in the column `data`. `opened`: maps a bucket to its
-    packed open incidents.
+    `frames`: DataFrames with the bucket's encoded chunks in the column `data`. `opened`: packed open incidents by
+    bucket.
     """
     import pandas as pd
 
@@ -153,12 +151,11 @@ def advance(
 ) -> tuple[tuple[Published, list[Row], Summary] | None, list[Fault]]:
     """Run the step on a bucket's chunks and state, and store the new state in `kept`.
 
-    Return (result, faults). A Fault stands for a process that was left out because its data made the step fail. The
-    result is None if there is no state, data or open incident. It is also None if the step fails and no single process
-    is the cause.
+    Return (result, faults). A Fault names a process that was left out, because its data made the step fail. The result
+    is None if there is nothing to judge, or if the step fails without a single cause.
 
-    `packed`: the encoded chunks. Without chunks, the step still runs on a state, because verdicts also depend on the
-    present time. `kept`: the bucket's state as Spark stores it. `opened`: maps a bucket to its packed open incidents.
+    `packed`: the encoded chunks. `kept`: the bucket's state as Spark stores it. `opened`: packed open incidents by
+    bucket.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated
@@ -191,7 +188,7 @@ def advance(
 
 
 def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> OpenIncident:
-    """Return an incident from the history as if its client had sent data until now. So the incident stays open."""
+    """Return an incident from the history as if its client had sent data until now."""
     from clienthealth.modes import modes
 
     absent = modes()[incident.verdict.mode].absence
@@ -201,7 +198,7 @@ def _taken_over(incident: OpenIncident, settings: Settings, now_ms: int) -> Open
 
 
 def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[list[Row], Summary]:
-    """Return a step's output rows and their summary. A row that goes to a Kafka topic has at most `most` bytes."""
+    """Return a step's output rows, each of at most `most` bytes, and their summary."""
     from clienthealth.monitor.faults import REASON
 
     too_large = f"{REASON}: the record would take more than {most} bytes, [topics] max_message_bytes"
@@ -229,8 +226,7 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
 def fits(most: int, *parts: bytes | None) -> bool:
     """True if a record of `parts` (such as key and value) has at most `most` bytes after compression.
 
-    Before compression, such a record may have at most SENT_BYTES: producers refuse larger records before they compress
-    them.
+    A record of more than SENT_BYTES before compression is too large for producers.
     """
     size = sum(map(len, filter(None, parts))) + AROUND
     if size <= most or size > SENT_BYTES:
@@ -241,7 +237,7 @@ def fits(most: int, *parts: bytes | None) -> bool:
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
     """Return a row per rejected record, and a row that counts them.
 
-    A row of more than `most` bytes loses its value. A row that is still too large also loses its key and headers.
+    A row of more than `most` bytes loses its value, then also its key and headers.
     """
     rows: list[Row] = []
     for reject in (reject for item in data for reject in _unpack_rejects(item)):
@@ -256,7 +252,7 @@ def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
 def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str, str]] = ()) -> str:
     """Return the headers of a reject: a JSON list of objects with `key` and `value` (Base64).
 
-    The list has the rejected record's headers (`before`), why it was rejected, and its topic, partition and offset.
+    The list has the record's own headers (`before`), the reason, and the topic, partition and offset.
     """
     added = {"reject_reason": reason[:MAX_REASON]}
     if source is not None:
@@ -267,12 +263,12 @@ def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str,
 
 
 def _fault(fault: Fault) -> Row:
-    """Return a reject for a process that was left out, because its data made the step fail."""
+    """Return the reject for a process with data that made the step fail."""
     return REJECT, fault.client.key.encode(), None, headers_of(fault.reason, fault.source)
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """The state of the bucket COUNTS: how many input records were read, by topic and minute.
+    """The state of the bucket COUNTS: numbers of input records, by topic and minute.
 
     rows      counts that are not in the history table yet
     given_ms  when counts were last returned for the history table (epoch ms)
@@ -283,7 +279,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> list[Row]:
-    """Return a row of record counts for the monitor's metrics and, every `every_seconds`, a row for the history."""
+    """Return a row of record counts for metrics and, every `every_seconds`, one for the history."""
     counts = [count for item in data for count in counts_of(item)]
     kept = _unpack_kept(bytes(state.get[0])) if state.exists else _Kept()
     if not counts and not kept.rows:
@@ -308,7 +304,7 @@ def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> li
 
 _pack = msgspec.msgpack.Encoder().encode
 _json = msgspec.json.Encoder().encode
-#: An empty list of record counts: the input of the bucket COUNTS if a batch has no records.
+#: The input of the bucket COUNTS if a batch has no records.
 NO_COUNTS = _pack([])
 _unpack_rejects = msgspec.msgpack.Decoder(list[Reject]).decode
 _unpack_kept = msgspec.msgpack.Decoder(_Kept).decode

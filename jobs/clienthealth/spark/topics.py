@@ -16,8 +16,7 @@ from clienthealth.spark.stepping import GZIP_LEVEL, SENT_BYTES
 def connection(settings: Settings) -> Mapping[str, str]:
     """Return Spark's options for the connection to the brokers: the Java client's options with the prefix `kafka.`.
 
-    The monitor's own clients push no metrics; otherwise the monitor would judge itself. Raises SettingsError if the
-    options are wrong.
+    The monitor's own clients push no metrics: it would judge itself. Raises SettingsError if the options are wrong.
     """
     options = {f"kafka.{name}": value for name, value in java_options(settings.kafka.options).items()}
     ours = {"kafka.client.id": "kafka-health-monitor", "kafka.enable.metrics.push": "false"}
@@ -27,13 +26,12 @@ def connection(settings: Settings) -> Mapping[str, str]:
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
     """Return a stream of the topics' records. Without a checkpoint, the stream begins `start_seconds_back` before now.
 
-    A missing topic is read once it exists. Records that Kafka deleted before they were read are skipped (see
-    `losses.py`). A batch has at most `max_offsets_per_trigger` records, and at most `limit` if it is not 0.
+    A missing topic is read once it exists, and deleted records are skipped. A batch has at most
+    `max_offsets_per_trigger` records, and at most `limit` if it is not 0.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # Without `max.poll.records`, a poll would also unpack records beyond the batch's end offset. A damaged record among
-    # these would fail the batch, but `poison` searches only the batch for damaged records.
+    # A poll beyond the batch's end offset could meet a damaged record that `poison` does not find.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -51,23 +49,22 @@ def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit
 def ticks(spark: SparkSession) -> DataFrame:
     """Return a stream with one row a second, so that batches run even without input.
 
-    Rows older than TICKS_SECONDS (30 s) are left out.
+    Rows older than TICKS_SECONDS are left out.
     """
     rows = spark.readStream.format("rate").option("rowsPerSecond", "1").option("numPartitions", "1").load()
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
-#: TICKS_SECONDS: maximum age (s) of ticks. Without it, a start after a pause of hours would bring thousands of rows.
+#: TICKS_SECONDS: maximum age (s) of ticks. Without it, a start after hours would bring thousands.
 TICKS_SECONDS = 30
-#: _CLOCK: the time now. With `current_timestamp()`, Spark would compile the code of each batch anew.
+#: With `current_timestamp()`, Spark would compile the code of each batch anew.
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
-#: POLLED: maximum number of records per poll. Spark seeks before each poll, so small polls refetch many records.
+#: POLLED: records per poll. Spark seeks before each poll, so small polls refetch many records.
 POLLED = 2000
 
-#: Compress records: uncompressed, the record of a group with 10,000 partitions exceeds the default limits of producers
-#: and brokers.
+#: Uncompressed, the record of a group with 10,000 partitions exceeds Kafka's default limits.
 SENDING = {
     "kafka.compression.type": "gzip",
     "kafka.compression.gzip.level": str(GZIP_LEVEL),
@@ -76,6 +73,6 @@ SENDING = {
 
 
 def write(records: DataFrame, settings: Settings) -> None:
-    """Write rows with the columns topic, key, value and headers to Kafka. Spark may write a record twice."""
+    """Write rows (topic, key, value, headers) to Kafka. Spark may write a record twice."""
     options = {**SENDING, **connection(settings)}
     records.write.format("kafka").options(**options).option("includeHeaders", "true").save()

@@ -1,8 +1,5 @@
-"""Prepare each Python worker of Spark before its first task, and define the process from which Spark forks workers.
-
-Importing all modules would cost half a second and 100 MB per worker. So the process from which Spark forks workers (the
-daemon) imports the modules once. On a cluster each worker imports for itself, because the daemon starts before our
-files are on its machine.
+"""Prepare each Python worker of Spark, and define the daemon from which Spark forks workers. The daemon imports all
+modules once: in each worker, this would cost half a second and 100 MB.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ if __name__ == "__main__":
 
     daemon.manager()
 
-# Spark already collects a worker's garbage after every task; `freeze` lets collections skip imported modules.
+# Spark collects a worker's garbage after every task; `freeze` leaves out imported modules.
 gc.collect()
 gc.freeze()
 gc.disable()
