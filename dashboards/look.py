@@ -28,7 +28,7 @@ FAILURES = (
 
 
 def mode_colours() -> Mapping[str, str]:
-    """Return the colour of each failure mode, by mode id. If there are more modes than colours, some share a colour."""
+    """Return the colour of each failure mode, by mode id."""
     return {mode: FAILURES[place % len(FAILURES)] for place, mode in enumerate(modes())}
 
 
@@ -36,7 +36,7 @@ Limits = Mapping[float, str]
 
 
 def limits(base: str, above: Limits) -> build.ThresholdsConfig:
-    """Return thresholds: a value has the colour of the highest limit that it reaches, or `base` if it reaches none."""
+    """Return thresholds: a value gets the colour of the highest limit that it reaches, else `base`."""
     thresholds = [model.Threshold(value=None, color=base)]
     thresholds += [model.Threshold(value=float(value), color=colour) for value, colour in sorted(above.items())]
     return build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(thresholds)

@@ -28,7 +28,7 @@ FIRST_ROW = 900
 
 @dataclass(frozen=True)
 class Section:
-    """A row of a dashboard, and the panels below it. Grafana queries a collapsed row only after a user opens it."""
+    """A row of a dashboard, and the panels below it."""
 
     title: str
     panels: Sequence[Panel]
@@ -113,7 +113,7 @@ def _check_ids(name: str, document: Mapping[str, Any]) -> None:
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
     """Return the dashboard as JSON values, without the fields `placement` and `auto*`, which Grafana's SDK adds."""
     document: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
-    # Remove `placement`: if a link or an annotation has this field, Grafana hides it in a menu.
+    # Grafana hides a link with the field `placement` in a menu.
     for item in [*document["links"], *document["annotations"]["list"]]:
         item.pop("placement", None)
     for item in document["templating"]["list"]:
@@ -161,7 +161,7 @@ def _alerts(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 
 
 def _deployments() -> build.AnnotationQuery:
-    """Return a query that marks the times when a service starts to use a new version of a client library."""
+    """Return a query that marks when a service starts to use a new library version."""
     running = f'kafka_client_service_version_clients{{status!="gone", {OF_SERVICE}}}'
     what, client = listed((*KEPT, "service", "library", "version")), listed((*KEPT, "service"))
     before = f"max_over_time({running}[1h] offset 2m)"

@@ -24,10 +24,10 @@ Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
 NONE = "none"
-#: Grafana's units for seconds. AGE shows a single value as "1 hour, 45 minutes"; CLOCK shows an axis as 01:45:00.
+#: Grafana's units for seconds: AGE is shown as "1 hour, 45 minutes", CLOCK as 01:45:00.
 AGE, CLOCK = "dtdurations", "dthms"
 UNKNOWN = "–"
-#: Maximum number of points in time in a chart. With 720 points, Prometheus computed a chart of 10,000 clients in 30 s.
+#: Maximum number of points in time in a chart. With 720, a chart of 10,000 clients took 30 s.
 MOMENTS = 240
 ORDER = (
     "status", "mode", "service", "team", "client_id", "group", "topic", "partition", "library", "version", "kind",
@@ -203,7 +203,7 @@ def rows(
         _lettered([Query(expr, heading) for heading, (expr, _) in columns.items()]), columns.items(), strict=True
     ):
         panel.with_target(_instant(ref, query, prometheus_model.PromQueryFormat.TABLE))
-        # Grafana names the value column `Value` if there is one query, else `Value #A`, `Value #B`, ….
+        # Grafana numbers the value columns only if there are several queries.
         names["Value" if len(columns) == 1 else f"Value #{ref}"] = heading
         panel.override_by_name(heading, _column(unit, (above or {}).get(heading), (words or {}).get(heading, ())))
     for label, texts in (coloured or {}).items():
@@ -219,7 +219,7 @@ def rows(
         panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
     left_out = {name: True for name in ("Time", "__name__", "job", *hidden)}
     places = {name: place for place, name in enumerate((*ORDER, *names))}
-    # Without these overrides, an empty cell would show the parameter `nothing`, which is the text for an empty table.
+    # Without these overrides, empty cells would show `nothing`, the text for an empty table.
     panel.override_by_field_type("string", [model.DynamicConfigValue("noValue", "")])
     panel.override_by_field_type("number", [model.DynamicConfigValue("noValue", UNKNOWN)])
     panel.override_by_regexp(f"/^({'|'.join(NARROW)})$/", [model.DynamicConfigValue("custom.width", 95)])
@@ -248,7 +248,7 @@ def timeline(
     width: int = 24,
     links: Linked = (),
 ) -> Panel:
-    """Return a state timeline with one band per series. The panel shows twenty bands at a time."""
+    """Return a state timeline with one band per series."""
     return (
         statetimeline.Panel()
         .id(id_)
@@ -326,7 +326,7 @@ def _legend() -> common_build.VizLegendOptions:
 
 
 def _ranked(queries: Sequence[Query]) -> common_build.VizLegendOptions:
-    """Return a legend with the worst series first, because a reader sees only a few names without scrolling."""
+    """Return a legend with the worst series first."""
     lowest = any("bottomk(" in query.expr for query in queries)
     legend = _legend().display_mode(common.LegendDisplayMode.TABLE).calcs(["min" if lowest else "max"])
     return legend.sort_by("Min" if lowest else "Max").sort_desc(not lowest)

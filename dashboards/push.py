@@ -96,7 +96,7 @@ class Grafana:
         address = f"{self._url}/d/{board['uid']}"
         if there is not None and _same(there, board, folder):
             return Pushed(board["title"], "unchanged", address)
-        # Name the folder in each update. Without `folderUid`, Grafana moves the dashboard to the folder General.
+        # Without `folderUid`, Grafana moves the dashboard to the folder General.
         payload = {"dashboard": {**board, "id": None}, "folderUid": folder, "overwrite": True, "message": message}
         with self._request(f"the dashboard '{board['title']}'"):
             self._api.dashboard.update_dashboard(payload)

@@ -20,7 +20,7 @@ from clienthealth.settings import Settings
 from clienthealth_exporters.prometheus.series import CLIENT
 
 TAG = "kafka-client-health"
-#: Maximum number of series in a chart over all clients: those with the worst values are shown.
+#: Maximum number of series in a chart over all clients.
 WORST = 20
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -96,7 +96,7 @@ def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
         box = build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").description(_PATTERN)
         return box.default_value(".*")
     if name not in _FIXED:
-        # List label values from kafka_client_health_exporter_up: it has few series, so this query is fast.
+        # kafka_client_health_exporter_up has few series, so this query is fast.
         kept = (name.capitalize(), f"label_values(kafka_client_health_exporter_up, {name})")
         label, query = _LISTS.get(name, kept)
         return (
@@ -155,8 +155,7 @@ def ever(series: str) -> str:
 def failing_or_chosen(mode: str) -> str:
     """Return a query for the clients that the dashboard of a failure mode shows.
 
-    The dashboard shows the clients that failed in this mode at any time in its time range. It also shows the clients
-    that the user has chosen by host, instance or client id.
+    These clients failed in this mode within the time range, or are chosen by host, instance or client id.
     """
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
     names = "".join(f"${name}" for name in CLIENT if name != "service")

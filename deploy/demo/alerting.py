@@ -129,7 +129,7 @@ def _prometheus_config(scrape: Mapping[str, str], alertmanager: str, interval: s
         "rule_files": ["rules/*.yml"],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
         "scrape_configs": [
-            # `honor_labels`: keep the exporter's label `instance` (a client's process) instead of the scraped address.
+            # `honor_labels` keeps the exporter's label `instance`, which names a client's process.
             {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [target]}]}
             for job, target in scrape.items()
         ],

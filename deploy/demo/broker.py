@@ -25,7 +25,7 @@ from deploy.supply import plugin
 START_SECONDS = 300.0
 STOP_SECONDS = 20.0
 LOG4J = Path(__file__).with_name("broker-log4j.properties")
-#: JVM options that save memory and CPU time, because brokers share two cores with Spark.
+#: JVM options that save memory and CPU time.
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.configuration={LOG4J.as_uri()}")
 
 
@@ -84,7 +84,7 @@ class Broker:
             configuration.write_text(
                 "".join(f"{key}={value}\n" for key, value in self._configuration().items()), encoding="utf-8"
             )
-            # Pass option and id as one argument, because one id in 64 begins with a hyphen, like an option.
+            # One argument, because one id in 64 begins with a hyphen, like an option.
             cluster = f"--cluster-id={self._cluster_id}"
             self._run("kafka.tools.StorageTool", "format", cluster, "--config", str(configuration))
         also = [plugin.jar()] if self._with_plugin else []
@@ -190,7 +190,7 @@ def new_cluster_id() -> str:
 def plugin_properties(servers: str) -> dict[str, str]:
     """Return the broker properties that load our plugin; the plugin writes to the brokers `servers`."""
     return {
-        # Name JmxReporter, too: it is the default in brokers of version 4.x, and this setting replaces the default.
+        # This setting replaces the default of brokers 4.x, which is JmxReporter.
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
         "clienthealth.topic": TopicSettings().metrics[0],
         "clienthealth.producer.bootstrap.servers": servers,

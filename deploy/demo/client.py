@@ -27,7 +27,7 @@ PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
 ROLL_SECONDS = 60.0
 REST_SECONDS = 90.0
-#: JVM options that save memory and CPU time: all programs of the demo share two cores.
+#: JVM options that save memory and CPU time.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 #: Sets of jars with clients that push their metrics to their brokers (KIP-714).
 PUSHING = ("clients-3.9", "clients-4.1", "streams-4.4")
@@ -178,9 +178,7 @@ class DemoClient:
         return running
 
     def _surroundings(self, context: Context) -> tuple[dict[str, str], list[Callable[[Running], None]]]:
-        """Return client options with the broker's addresses, and functions that run in threads while the client's
-        program runs.
-        """
+        """Return client options with the broker's addresses, and functions to run in threads."""
         if self.broker == "legacy":
             legacy = context.legacy()
             create_legacy(legacy.bootstrap_servers, self.topics)
@@ -222,7 +220,6 @@ class DemoClient:
 
 
 def _behind_a_gateway(folder: Path) -> tuple[RealBroker, Gateway]:
-    """Start a broker that clients reach through a gateway."""
     broker_port, port = free_port(), free_port()
     gateway = Gateway(port, broker_port).open()
     advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}

@@ -156,7 +156,7 @@ _LOOP = DemoClient(
     classpath="legacy",
     broker="legacy",
     topics=("events",),
-    # The failure, an endless loop, ends if the ZooKeeper session expires. So the session gets a long timeout.
+    # The ZooKeeper session needs a long timeout, because its end would end the endless loop.
     options={"end": "loop", "topic": "events", "seconds": "25", "c.zookeeper.session.timeout.ms": "30000"},
     nice=19,
 )

@@ -21,7 +21,7 @@ from deploy.demo.processes import free_port
 
 NODES = 3
 SYNC_SECONDS = 300.0
-#: Duration (s) of a node's outage: shorter than delivery.timeout.ms (120 s), so that no record fails.
+#: Duration (s) of a node's outage: less than delivery.timeout.ms (120 s), so no record fails.
 AWAY_SECONDS = 40.0
 FATES = ("restarted", "lost", "frozen")
 _NEWEST = "broker"
@@ -84,7 +84,7 @@ class Cluster:
         return self
 
     def kill(self) -> None:
-        """Kill all nodes, because the last node cannot shut down normally without the others."""
+        """Kill all nodes, because the last node cannot shut down without the others."""
         self._over.set()
         for node in self.nodes:
             node.kill()

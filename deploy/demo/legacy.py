@@ -10,7 +10,7 @@ from clienthealth.model.errors import ServiceError
 from deploy.demo.broker import START_SECONDS, STOP_SECONDS, java_command
 from deploy.demo.processes import Process, free_port
 
-#: JVM option that keeps ZooKeeper 3.4 from registering MBeans of log4j 1, which is not installed here.
+#: Keeps ZooKeeper 3.4 from registering MBeans of log4j 1, which is not installed.
 _NO_LOG4J_MBEANS = "-Dzookeeper.jmx.log4j.disable=true"
 
 
@@ -105,7 +105,6 @@ class LegacyBroker:
             return False
 
     def _broker_registered(self) -> bool:
-        """Return True once the broker has registered itself in ZooKeeper."""
         try:
             with socket.create_connection(("127.0.0.1", self._zookeeper_port), timeout=2) as connection:
                 connection.sendall(b"dump")

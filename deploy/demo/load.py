@@ -41,7 +41,7 @@ def load_legacy(running: Running, bootstrap_servers: str, topics: Sequence[str],
 
 
 def _producer(bootstrap_servers: str) -> KafkaProducer:
-    # Give the API version, because a broker of version 0.8.2 does not report its version.
+    # A broker of version 0.8.2 does not report its API version.
     return KafkaProducer(
         bootstrap_servers=bootstrap_servers,
         client_id="kafka-health-demo-load",

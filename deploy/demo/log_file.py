@@ -62,7 +62,7 @@ class LogFile:
         self.behind = len(chunk) == CHUNK_BYTES
         self._empty_reads = 0 if chunk else self._empty_reads + 1
         if not chunk:
-            if self._empty_reads > 1:  # Wait for a second empty read, because a stack trace may be half written.
+            if self._empty_reads > 1:  # At the first empty read, a stack trace may be half written.
                 yield from self._complete()
             return
         lines = (self._rest + chunk).splitlines(keepends=True)

@@ -162,7 +162,7 @@ def _watch(options: Options, courses: Sequence[Course], stack: Stack, board: Boa
 
 
 def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str]:
-    """Yield a sentence about each loss on the cluster: acknowledged records that were not stored or not consumed."""
+    """Yield a sentence about each loss of acknowledged records on the cluster."""
     by_topics: dict[str, list[Running]] = {}
     for course in courses:
         if course.client.broker == "cluster" and course.client.outage is None:
@@ -239,7 +239,7 @@ def _signals_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
     previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    # Restore the default of SIGINT, because programs that a shell starts in the background ignore SIGINT.
+    # Programs that a shell starts in the background ignore SIGINT.
     previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

@@ -60,7 +60,7 @@ def give_way(pid: int, nice: int) -> None:
 
 
 def forget(pid: int) -> None:
-    """Tell the guard, which kills the demo's processes, not to kill `pid`: a new process may get this id."""
+    """Tell the guard process not to kill `pid`, because a new process may get this id."""
     with _lock:
         if _guard is not None:
             _tell(_guard, f"-{pid}")
@@ -69,7 +69,7 @@ def forget(pid: int) -> None:
 def free_port() -> int:
     """Return a free TCP port on loopback, from 20,000 to 32,767.
 
-    Higher ports are left out, because the system may give them to outgoing connections at any time.
+    The system may give higher ports to outgoing connections at any time.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)
@@ -127,15 +127,14 @@ class Process:
         return self._process.poll()
 
     def signal(self, number: int) -> None:
-        # On macOS, a signal to a process group raises PermissionError if all its processes have ended.
+        # On macOS, killpg raises PermissionError if all processes of the group have ended.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def pause(self) -> None:
-        """Freeze the process and wait until it is stopped, which can take a while on a busy machine."""
+        """Freeze the process and wait until it is stopped."""
         while not self._stopped():
-            # A thread that forks stops only after its child has called exec. If SIGSTOP stopped the child before exec,
-            # the process never stops. So resume both, and try again.
+            # If SIGSTOP stops a child between fork and exec, its parent never stops.
             self.resume()
             time.sleep(0.1)
 

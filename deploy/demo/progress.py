@@ -151,8 +151,7 @@ class Course:
 
 
 def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:
-    """Return a sentence for each alert that has no link to a runbook, or that no client explains
-    (`Course.explains`)."""
+    """Return a sentence for each alert that lacks a link to a runbook, or that no client explains."""
     sentences = []
     for page in pages:
         labels = page.labels

@@ -39,7 +39,7 @@ from deploy.demo.legacy import LegacyBroker
 from deploy.demo.running import Running
 from deploy.demo.topics import ask_for_pushes, create_ours
 
-#: Times (s) of thread dumps: since the client's start (DUMPS_BEFORE), since its failure's onset (DUMPS_AFTER_ONSET).
+#: Times (s) of thread dumps, from the client's start or from its failure's onset.
 DUMPS_BEFORE = (15.0,)
 DUMPS_AFTER_ONSET = (4.0, 12.0, 25.0, 40.0, 70.0)
 DUMPS_WITHOUT_ONSET = (30.0, 45.0, 60.0, 90.0)

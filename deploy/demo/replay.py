@@ -27,7 +27,7 @@ LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
 #: A sample in Prometheus' text format (`name{labels} value time`) or InfluxDB's (`name,tag=value… field=value… time`).
 SAMPLE = re.compile(rb"^[A-Za-z_:][\w:]*(?:(?:\{[^\n]*\})? \S+|,[^\n]*=[^\n]*) (?P<time>%s)\s*$" % EPOCH, re.MULTILINE)
 PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
-#: NEAR_MS: a number or date within one day of the record's own time is taken for a time.
+#: A number or date this close to the record's own time is taken for a time.
 NEAR_MS = 86_400_000
 
 
@@ -48,7 +48,7 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
     timed = in_order(records)
     start, end = timed[0][0], timed[-1][0]
     began = time.time()
-    # Shift all times so that the last record gets the time at which it is sent.
+    # The last record gets the time at which it is sent.
     shift_ms = 0 if keep_time else int(began * 1000) - start - int((end - start) * (1 - 1 / speed))
     topics = {"metrics": settings.topics.metrics[0], "logs": settings.topics.logs[0]}
     sink = producer(settings)

@@ -155,7 +155,7 @@ class Running:
                 try:
                     self._understand(line.strip())
                 except ValueError:
-                    # Read on, because the program would block once its pipe is full.
+                    # Read on, because the program would block at a full pipe.
                     self._failure = ServiceError(f"{self.output}: not understood: {line.strip()}")
         self.note(f"application ended, exit code {self._process.wait()}")
         forget(self.pid)

@@ -31,7 +31,7 @@ from deploy.demo.webhook import Webhook
 MONITOR_SECONDS = 600.0
 STOP_SECONDS = 20.0
 INTERVAL_SECONDS = 5.0
-#: QUICK_START turns off bytecode verification: a start of Spark takes 18 s of CPU time instead of 20 s.
+#: Without bytecode verification, a start of Spark takes 18 s of CPU time instead of 20 s.
 QUICK_START = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -180,7 +180,7 @@ class Stack:
             },
             "prometheus": {"port": exporter_port},
             "identity": {
-                # The client id names the service: in the demo, pushes have no user, and all come from one address.
+                # Pushes in the demo have no user, and all come from one address.
                 "push_services": [
                     f"{name}={client.service}" for client in clients if client.pushes for name in client.client_ids
                 ],
@@ -193,7 +193,7 @@ class Stack:
         text = "# The settings of this run of the demo.\n"
         for section, values in sections.items():
             text += f"\n[{section}]\n"
-            # Write the values as JSON, which is also valid TOML for these types.
+            # For these types, JSON is also valid TOML.
             text += "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
         self.settings_file.write_text(text, encoding="utf-8")
         self.settings = load(str(self.settings_file), environ={})

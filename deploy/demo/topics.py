@@ -13,7 +13,7 @@ from clienthealth.platform.kafka import admin
 from clienthealth.platform.topics import Topic, inputs, outputs
 from clienthealth.settings import KafkaSettings, Settings
 
-#: _CONTROLLER_SECONDS: time (s) for which requests are repeated, because a new controller may not serve clients yet.
+#: Requests are repeated for this time, because a new controller may not serve clients yet.
 _CONTROLLER_SECONDS = 60
 _HOUR_MS = 3_600_000
 

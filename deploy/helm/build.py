@@ -79,7 +79,7 @@ def schema(values: dict[str, Any]) -> Schema:
     """Return the JSON schema for the chart's values. `values`: the content of values.yaml."""
     document = _of_default("", values)
     document["properties"]["config"] = _closed(_settings())
-    # Allow `global`: Helm adds this value if the chart is part of another chart.
+    # Helm adds `global` if the chart is part of another chart.
     document["properties"]["global"] = {"type": "object"}
     return {"$schema": "http://json-schema.org/draft-07/schema#", **document}
 
@@ -89,7 +89,7 @@ def _closed(properties: dict[str, Schema]) -> Schema:
 
 
 def _of_default(name: str, default: Any) -> Schema:
-    """Return the schema of a value with this default. An integer is at least 1, because it is a count or a port."""
+    """Return the schema of a value with this default. Integers are at least 1: counts and ports."""
     if isinstance(default, dict):
         if not default or name in _OF_KUBERNETES:
             return {"type": "object"}
@@ -107,7 +107,7 @@ def _settings() -> dict[str, Schema]:
 
 
 def _section(section: type) -> Schema:
-    # JSON schema cannot express that one setting limits another. The program checks such limits itself.
+    # JSON schema cannot express that one setting limits another.
     return _closed(
         {name: {**msgspec.json.schema(key.checked), "description": key.reason} for name, key in keys(section).items()}
     )

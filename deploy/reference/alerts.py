@@ -58,8 +58,8 @@ class _Names:
 
 
 def catalogue() -> list[Alert]:
-    """Return all alerts except those for series with `quiet="yes"`: copies that open a ticket instead of a page."""
-    # Render each threshold as its name instead of its value, so that `_limits` finds the thresholds of a rule.
+    """Return all alerts, except the copies for series with `quiet="yes"`, which open a ticket."""
+    # Each threshold is rendered as its name, so that `_limits` can find it.
     files = rendered(Settings(), lambda severity: severity, limits=_Names()).values()
     every = [rule for text in files for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
     recorded = {rule["record"]: rule["expr"] for rule in every if "record" in rule}

@@ -36,7 +36,7 @@ OURS = (
 PASSED_ON = re.compile(r"(PIP|UV|SSL)_.*|.*_(proxy|PROXY)|KAFKA_HEALTH_MAVEN_URL")
 RECORDING = "tests/recordings/deadlock-3.9"
 VERDICT_SECONDS = 600.0
-#: Script that makes the root file system read-only and runs a command as the image's user without privileges.
+#: Script that runs a command without privileges in a read-only root file system.
 _CONFINED = """
 mount --bind {root} {root} && cd {root}
 mount -t tmpfs tmpfs tmp && chmod 1777 tmp
@@ -117,7 +117,7 @@ def judged(image: Stage, folder: Path) -> float:
         settings = Settings(kafka=broker.kafka)
         create_ours(settings)
         servers = {"KAFKA_HEALTH_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
-        # Use any free port for metrics, because another monitor on this machine may use the usual port.
+        # Port 0 means any free port: another monitor may use the usual port.
         environment = {**image.environment, **servers, "KAFKA_HEALTH_MONITOR_METRICS_PORT": "0", "HOME": "/tmp"}
         settled = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), *image.command]
         script = _CONFINED.format(

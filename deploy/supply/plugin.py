@@ -23,12 +23,12 @@ from deploy.demo import jars
 from deploy.helm.build import project
 
 SOURCES = "deploy/broker-plugin"
-#: The plugin is compiled for the Java version RELEASE, because brokers 3.7 to 3.9 run on Java 11.
+#: RELEASE: the plugin's Java version, because brokers 3.7 to 3.9 run on Java 11.
 RELEASE, COMPILED_WITH = "11", "clients-4.4"
-#: The time of all files in the jar. A fixed time makes the same sources give the same bytes.
+#: Time of all files in the jar, fixed so that equal sources give equal jars.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 NAME = "kafka-client-health-broker-plugin"
-#: Maven group id: `example.org` is a placeholder for the domain of the project that publishes the plugin.
+#: Maven group id. `example.org` stands for the domain of the publishing project.
 GROUP = "org.example.kafka-client-health"
 _POM = """<?xml version="1.0" encoding="UTF-8"?>
 <project xmlns="http://maven.apache.org/POM/4.0.0" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"

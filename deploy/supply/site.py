@@ -51,13 +51,13 @@ def build(out: Path, root: Path | None = None) -> int:
         "version": version,
         "release": version,
         "extensions": ["myst_parser"],
-        # Switch off syntax of MyST that GitHub's Markdown lacks.
+        # GitHub's Markdown lacks this syntax.
         "myst_disable_syntax": ["myst_role", "myst_target", "myst_line_comment", "myst_block_break"],
         "myst_heading_anchors": 6,
         "html_theme": "furo",
         "html_title": f"Kafka Client Health {version}",
         "html_copy_source": False,
-        # Allow code blocks that Sphinx cannot highlight, such as excerpts in Kafka's own formats.
+        # Sphinx cannot highlight excerpts in Kafka's own formats.
         "suppress_warnings": ["misc.highlighting_failure", "myst.header"],
     }
     with tempfile.TemporaryDirectory() as folder:

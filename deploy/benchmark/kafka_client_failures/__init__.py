@@ -17,7 +17,7 @@ from pathlib import Path
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TRUTH = "truth.json"
-#: Recordings of other failures may show this mode, too: the process was stopped, perhaps with records in its buffer.
+#: Recordings of other failures may also show this mode, because their processes were stopped.
 AT_THE_END = "producer-not-closed"
 
 

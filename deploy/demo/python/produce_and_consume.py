@@ -98,7 +98,7 @@ class Application:
         common = {
             "bootstrap.servers": self._servers,
             "statistics.interval.ms": 1000 * REPORT_SECONDS,
-            # If the client pushed metrics, too, the monitor would list the client twice.
+            # If the client pushed metrics, too, the monitor would list it twice.
             "enable.metrics.push": False,
             "stats_cb": lambda text: self.tell("client-metrics", text),
         }
@@ -191,7 +191,7 @@ class Application:
             self._tell()
 
     def _tell(self) -> None:
-        # Write the whole line in one call, because processes and threads share the pipe.
+        # One call per line, because processes and threads share the pipe.
         os.write(sys.stdout.fileno(), f"COUNTERS {json.dumps({**self.counters, 'pid': os.getpid()})}\n".encode())
 
 

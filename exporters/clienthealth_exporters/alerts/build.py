@@ -21,7 +21,7 @@ FILES = Path(__file__).with_name("files")
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
 PAGING = "10s"
 COUNTING = "1m"
-#: Regular expression for the names of log topics. Rules use it while the setting `[topics] logs` has its default value.
+#: Pattern for the names of log topics, used while `[topics] logs` has its default value.
 LOG_TOPICS = "(.+[._-])?logs?([._-].+)?"
 _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 

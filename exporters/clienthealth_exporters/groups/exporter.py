@@ -1,7 +1,6 @@
 """`kafka-health export groups`: publish all groups' committed offsets, and begin and end offsets of their partitions.
 
-A *reading* is one pass over all groups of a cluster. A reading publishes a snapshot of each group that is due (see
-`reader.Pace`) to the topic of client metrics.
+A *reading* is one pass over the groups of a cluster that are due (see `reader.Pace`).
 """
 
 from __future__ import annotations
@@ -47,11 +46,9 @@ class Cluster(NamedTuple):
     settings: Settings
 
     def reader(self) -> GroupReader:
-        """Return a reader of the cluster's groups."""
         return GroupReader(connection(self.settings), self.settings.groups)
 
     def snapshots(self) -> Snapshots:
-        """Return a new `Snapshots` for the cluster."""
         return Snapshots(self.name, self.settings.groups.service)
 
 
@@ -118,7 +115,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.json and not args.once:
         raise InputError("--json needs --once")
     if args.once:
-        # Read every cluster, even if a group of an earlier cluster could not be read.
+        # A list, so that every cluster is read even if an earlier one fails.
         return max([once(cluster, as_json=args.json) for cluster in clusters(settings)])
     serve(settings, stop_event())
     return 0
@@ -280,7 +277,7 @@ class Snapshots:
             commits = self._commits[group.name] = {}
             topics = []
             for tp, (offset, end, start) in group.offsets.items():
-                # When a partition is read for the first time, the time of its last commit is unknown.
+                # At the first reading of a partition, the time of its last commit is unknown.
                 known = before.get(tp, _Commit(offset, None))
                 commits[tp] = commit = known if known.offset == offset else _Commit(offset, reading.ts_ms)
                 owner = group.owners.get(tp)

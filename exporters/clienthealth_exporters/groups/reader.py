@@ -1,7 +1,7 @@
 """Read the groups of a cluster: committed offsets, begin and end offsets of their partitions, and members.
 
 For a share group, the share-partition start offset (KIP-932) counts as the committed offset. Committed offsets are read
-before end offsets. Otherwise records produced between the two reads could make the lag negative.
+before end offsets, so that no lag is negative.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Reasons = dict[str, str]
 def _message(name: str) -> Any:
     for kind in ("Response", "Request"):
         made = type(ApiMessage)(name + kind, (ApiMessage,), {}, load_json=f"{__package__}.messages")
-        # kafka-python keeps only a weak reference to response classes, so keep a reference here.
+        # kafka-python keeps only a weak reference to response classes.
         _MESSAGES.append(made)
     return made
 
@@ -181,7 +181,6 @@ class GroupReader:
             self._disconnect()
         for name in due:
             if name in committed:
-                # A group counts as read only if the end offsets of all its partitions are known.
                 if limits.unread.keys().isdisjoint(committed[name]):
                     self._pace.read(name, states[name], committed[name], now)
             else:
@@ -268,7 +267,7 @@ class GroupReader:
         failed: dict[str, str] = {}
         for name, row in self._asked(ask, {*filter(due, names)}, attempt, failed).items():
             by_member = sorted(_assigned(row), reverse=True)
-            # In a share group several members may have a partition. The member with the smallest id counts as owner.
+            # Several members of a share group may have a partition: the smallest id wins.
             owners = {tp: member for member, partitions in by_member for tp in partitions}
             members = [member for member, _ in reversed(by_member)]
             self._described[name] = _Description(members, owners, states[name], now)
@@ -328,7 +327,7 @@ def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
     for row in group.members:
         if hasattr(row, "member_assignment"):
             given = []
-            # Ignore an unreadable assignment, because the broker does not check the bytes that a client chooses.
+            # A client chooses the bytes of its assignment, and brokers do not check them.
             with suppress(struct.error, ValueError, IndexError):
                 if group.protocol_type == "consumer":
                     decoded = ConsumerProtocolAssignment.decode(row.member_assignment)
@@ -354,9 +353,8 @@ class _Seen:
 class Pace:
     """Decide which groups a reading includes.
 
-    A group with members is due at each reading. To save time, empty and failing groups are due less and less often:
-    most groups of a large cluster are abandoned. `longest`: maximum time (s) until a group is read again. The methods'
-    parameter `now` is the present time in seconds.
+    A group with members is due at each reading, an empty or failing group less and less often. `longest`: maximum time
+    (s) until a group is read again. `now`, a parameter of methods: the present time (s).
     """
 
     def __init__(self, longest: float) -> None:

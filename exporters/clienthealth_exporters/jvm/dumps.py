@@ -18,11 +18,11 @@ from clienthealth.model.telemetry import Snapshot
 from clienthealth.modes import TwoReadings, modes
 
 DUMP_DATASET = "kafka.thread-dump"
-#: Maximum size of a dump (bytes), because brokers accept records up to a megabyte by default.
+#: Brokers accept records up to a megabyte by default.
 MAX_DUMP_BYTES = 900_000
 WEAK_DUMPS = 3
 PAIR = 2
-#: Pauses between consecutive dumps while reasons for dumps persist, in multiples of `[jvm] dump_min_seconds`.
+#: Pauses between dumps while a reason persists, in multiples of `[jvm] dump_min_seconds`.
 PAUSES = (1, 1, 2, 4)
 
 
@@ -35,7 +35,7 @@ class Reason:
 
 
 class Suspicion:
-    """Find reasons to take a thread dump of a JVM. Each sample of its clients is compared with the previous sample."""
+    """Find reasons to take a thread dump of a JVM, by comparing each sample with the one before."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, str], Snapshot] = {}
@@ -94,9 +94,8 @@ class DumpBudget:
 class DumpPlan:
     """Decides when to take dumps of one JVM.
 
-    The pauses between dumps are at least `min_seconds`. They become longer while a reason persists (see PAUSES).
-
-    The plan asks `budget` for two dumps at a time: only two dumps together show a stuck thread.
+    The pauses between dumps are at least `min_seconds`, and become longer while a reason persists. The plan asks
+    `budget` for two dumps at a time, because only two together show a stuck thread.
     """
 
     def __init__(self, min_seconds: float, budget: DumpBudget) -> None:

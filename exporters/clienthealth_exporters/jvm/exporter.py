@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 WORKERS = 256
 MAX_BACKOFF_SECONDS = 60.0
 TICK_SECONDS = 0.2
-#: A warning is logged if this many consecutive reads of a JVM find no Kafka client.
+#: Number of consecutive reads without a Kafka client after which a warning is logged.
 READS_WITHOUT_CLIENTS = 6
 #: Client options that may follow a target's URL, because JMX does not show them.
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
@@ -189,8 +189,7 @@ class Watch:
             self._failures += 1
             longest = max(interval, MAX_BACKOFF_SECONDS)
             interval = min(interval * 2 ** (self._failures - 1), longest)
-            # Stop logging once the pause between two reads is at its maximum: a thousand silent JVMs would fill the
-            # log.
+            # Warnings about a thousand silent JVMs would fill the log.
             if self._failures == 1 or self._pause < longest:
                 log.warning("%s does not answer: %s; next try in %.0f s", self.target.service, error, interval)
             self._pause = interval

@@ -52,7 +52,7 @@ def page(template: str, **values: Any) -> str:
 
 
 def address(client: Client) -> str:
-    """Return the address of a client's page, relative because a proxy may serve the pages under another path."""
+    """Return the relative address of a client's page, because a proxy may change the path."""
     query = {"service": client.service, "instance": client.instance, "client_id": client.client_id}
     return f"client?{urlencode(query, errors='replace')}"
 
@@ -98,10 +98,9 @@ def onset(view: View, record: HealthRecord) -> str:
 
 
 def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
-    """Return (deciding facts, other facts), both in the order of the verdict's evidence.
+    """Return (at most three deciding facts, other facts), both in the order of the verdict's evidence.
 
-    At most three facts are deciding. Facts of different kinds are preferred, because they prove more than further facts
-    of one kind.
+    Deciding facts are of different kinds if possible, because these prove more.
     """
     facts = verdict.evidence
     of_each_kind = {fact.kind: fact for fact in facts}.values()
@@ -201,7 +200,6 @@ class Measurement:
 def measurements(record: HealthRecord) -> list[Measurement]:
     """Return the four measurements (buffer, callback, topic queue, lag), always in this order."""
     kind = record.client.kind
-    # Of all producers, only librdkafka's report a queue for each topic.
     queues = any(row.get("used_ratio") is not None for row in record.rows("queues"))
     readers: tuple[tuple[str, bool, Callable[[str, HealthRecord], Measurement]], ...] = (
         ("Buffer", kind == "producer", _buffer),
@@ -215,7 +213,7 @@ def measurements(record: HealthRecord) -> list[Measurement]:
 def _buffer(name: str, record: HealthRecord) -> Measurement:
     used, queued = amount(record.value("buffer_used_ratio", "last")), amount(record.value("buffer", "queued_records"))
     if used is None:
-        # The buffer of kafka-python 3 has no limit, so show the number of queued records.
+        # The buffer of kafka-python 3 has no limit.
         return Measurement(name, None if queued is None else f"{wording.count(queued)} records queued")
     waiting, full = record.value("buffer", "waiting_threads"), record.value("buffer", "seconds_to_full")
     notes = (
@@ -244,7 +242,7 @@ def _queue(name: str, record: HealthRecord) -> Measurement:
     if ratios:
         used, topic = max(ratios)
         return Measurement(name, f"{wording.percent(used)} full", f"{topic}, fullest of {len(ratios)}", used)
-    # If the client reports no queue per topic, show the topic with the largest lag.
+    # Without a queue per topic, the topic with the largest lag is shown.
     waiting: dict[str, float] = {}
     for row in record.rows("lag"):
         waiting[row["topic"]] = waiting.get(row["topic"], 0) + (amount(row.get("records")) or 0)

@@ -19,10 +19,10 @@ from clienthealth_exporters.prometheus.client_card import View
 from clienthealth_exporters.prometheus.history import HOUR_SECONDS, PLOTTED, Track
 from clienthealth_exporters.prometheus.states import State
 
-#: _HEIGHT: height of a plot in pixels. _AXIS: height of the row of times below the plot.
+#: Heights in pixels: of a plot, and of the row of times below it.
 _HEIGHT, _AXIS = 56, 18
 _QUARTER_SECONDS = 900
-#: A plot joins two samples by a line only if at most _GAP_SECONDS seconds are between them.
+#: Maximum time between two samples that a line in a plot joins.
 _GAP_SECONDS = 180.0
 Point = tuple[float, float | None]
 
@@ -58,7 +58,6 @@ def details(view: View, state: State, track: Track | None) -> dict[str, Any]:
         "plots": drawn,
         "incidents": sorted(incidents, reverse=True),
         "dumps": sorted(dumps, key=lambda fact: -(amount(fact.ts_ms) or 0)),
-        # Show only options that the client reports, because the values of all other options are unknown.
         "options": sorted(record.config.items()),
         "advice": lint({**record.config, **_measured(record)}, record.client.kind),
         "known": list(_known(record)),
@@ -99,7 +98,7 @@ def plot(name: str, points: Sequence[Point], now: float) -> Markup | None:
     top = 1.0 if name in ("Buffer", "Topic queue") else max(*values, 1e-9) * 1.05
     span = f"{words(min(values))} to {words(max(values))}"
     summary = f"{name}, last hour: {span}, last {words(values[-1])}, {len(values)} readings"
-    # Each stretch of points becomes one line. A gap between samples, or an unknown value, ends a stretch.
+    # A gap between samples, or an unknown value, ends a line.
     stretches: list[list[tuple[float, float]]] = [[]]
     last = 0.0
     for at, value in points:

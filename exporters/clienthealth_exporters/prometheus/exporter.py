@@ -43,7 +43,7 @@ from clienthealth_exporters.prometheus.webhook import Webhook
 
 log = logging.getLogger(__name__)
 PROBES = frozenset({"/healthz", "/readyz", "/livez"})
-#: /livez fails if the topic `client-health` has not been polled for this time (s).
+#: The request /livez fails if the topic `client-health` was not polled for this time.
 STUCK_SECONDS = 120.0
 
 
@@ -108,7 +108,7 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # The scrape must fail. Prometheus would end the series of all clients that an incomplete page lacks.
+                # From an incomplete page, Prometheus would end the series of the missing clients.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":
@@ -123,13 +123,12 @@ class Exporter:
             case html_page.SCRIPT_PATH:
                 return Response(html_page.script(), "text/javascript; charset=utf-8")
             case "/clients.json":
-                # Return each record as the monitor wrote it, without the cost of decoding.
                 records = ((b", " if number else b"") + state.raw for number, state in enumerate(self.states.live()))
                 return Response(itertools.chain((b"[",), records, (b"]",)), "application/json")
             case path if path.startswith(api.PREFIX):
                 return self._api(request)
             case path if path.startswith(RUNBOOKS) and path.endswith("/"):
-                # Redirect to the path without the last slash: with this slash, the page's relative links do not work.
+                # With a slash at the end, the page's relative links do not work.
                 above = {"Location": f"../{path.rstrip('/').rpartition('/')[2]}"}
                 return Response("", "text/plain", HTTPStatus.MOVED_PERMANENTLY, above)
             case path if path.startswith(RUNBOOKS):
@@ -150,7 +149,7 @@ class Exporter:
         return (text.encode("utf-8", "replace") for text in self._page(trouble, whole=self._complete))
 
     def prepare(self) -> None:
-        """Make all clients' lines for /metrics before the first scrape, because 20,000 clients take 4 s of CPU time."""
+        """Make all clients' lines before the first scrape: 20,000 clients take 4 s of CPU time."""
         self.states.shown(self.states.live(), self.settings.prometheus.max_series_per_metric, {})
 
     def _page(self, trouble: str | None, whole: bool) -> Iterator[str]:
@@ -162,7 +161,6 @@ class Exporter:
             yield from self._rendered(services.samples(states))
             cluster = self.settings.prometheus.cluster_name
             yield from self._rendered(services.owners_of(states, self._owners.current(), cluster))
-        # The lines of all clients have been made, so `lacking` now counts all series that were left out.
         self._dropped.update(lacking)
         left_out = Counter({EVERYBODY: self.states.left_out}) if self.states.left_out else Counter[str]()
         dropped: list[Sample] = [((name,), count) for name, count in sorted((self._dropped + left_out).items())]

@@ -1,7 +1,6 @@
 """The page /metrics in Prometheus' text format (0.0.4).
 
-A client's lines are made when its health record arrives, not at each scrape. The library prometheus-client makes all
-lines at each scrape, which takes seconds for 12,000 partitions.
+A client's lines are made when its health record arrives: making all at each scrape takes seconds.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ for _position, _family in enumerate(FAMILIES):
 class Lines:
     """The lines of one health record on the page /metrics, split into parts.
 
-    A line such as `kafka_client_up{service="orders",…} 1` has three parts: the metric's name with `{`, the labels of
-    the metric's scope, and the rest. `client`, `group` and `partition` contain the labels for metrics of these three
-    scopes. `ends` has one text for each metric of FAMILIES: the rests of all lines of the metric, joined.
+    A line such as `kafka_client_up{service="orders",…} 1` has three parts: `kafka_client_up{`, the labels of the
+    metric's scope, and the rest. `client`, `group`, `partition`: the labels for metrics of this scope. `ends`: for each
+    metric of FAMILIES, the rests of all its lines, joined.
     """
 
     client: str
@@ -66,12 +65,12 @@ class Shown(NamedTuple):
 
 
 def group_of(client: Client) -> str:
-    """Return the name of a client's consumer group ('': none). If `client` is a group, return the group's name."""
+    """Return the name of a client's consumer group, or of a client that is a group; '' for none."""
     return client.group or (client.client_id if client.kind == "group" else "")
 
 
 def beginning(settings: Settings) -> str:
-    """Return the labels with which every series begins, as text: the installation's labels, then the label `shard`."""
+    """Return the labels with which every series begins: the installation's labels, and `shard`."""
     shard = settings.prometheus.shard
     labels = {**fixed_labels(settings), **({"shard": shard} if shard else {})}
     return "".join(f"{_pairs((name,), (value,))}," for name, value in labels.items())
@@ -86,7 +85,7 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
     if client.kind == "group":
         cluster = client.instance
     ends = list(_NOTHING)
-    # An empty list or mapping means that the indicator is unknown, but 0 is a known value.
+    # An empty list or mapping is an unknown indicator, but 0 is a known value.
     known = [name for name, value in record.indicators.items() if value or type(value) not in (list, dict)]
     for name in ("", *known):
         for position, family in _BY_INDICATOR.get(name, ()):
@@ -185,7 +184,7 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return the third parts (see `Lines`) of the samples' lines as one text: the labels `names`, `}` and the value."""
+    """Return the ends (see `Lines`) of the samples' lines as one text."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

@@ -15,8 +15,7 @@ from clienthealth_exporters.prometheus.states import State
 
 FIELDS = ("cluster", "team", "service", "mode", "cause", "status", "library", "version")
 PAGE_SIZE = 60
-#: The filter form has a list for a field with at most MAX_LISTED values. Other fields have a text box with at most
-#: MAX_PROPOSED suggestions.
+#: Maximum number of a field's values in a list, and of suggestions in a text box.
 MAX_LISTED = 40
 MAX_PROPOSED = 500
 Facets = Mapping[str, Counter[str]]

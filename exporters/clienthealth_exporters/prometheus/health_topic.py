@@ -24,17 +24,16 @@ CHECK_SECONDS = 5.0
 ANSWER_MS = 4_000
 RETRY_SECONDS = 2.0
 CLIENT_ID = "kafka-client-health-exporter"
-#: Options of the admin client, which looks for new brokers only when its metadata has expired. The metadata expires in
-#: time for the next check of the brokers.
+#: The admin client looks for new brokers only when its metadata has expired.
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
-#: kafka-python connects to a random broker first. If that broker is down, the timeout leaves time for another broker.
+#: A random broker may be down: the timeout leaves time for another one.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
 CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
 
 
 @dataclass
 class HealthTopic:
-    """The reader of `client-health`. It uses no consumer group, so each of several exporters reads the whole topic.
+    """The reader of `client-health`, without a consumer group: each exporter reads the whole topic.
 
     put      called with (key, value, timestamp in ms) for every record
     connect  makes the consumer
@@ -96,10 +95,7 @@ class HealthTopic:
                         self.put(record.key, record.value, record.timestamp)
 
     def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
-        """Assign the new partitions in `there` to the consumer, starting at their begin offsets.
-
-        If partitions cannot be read, `trouble` says why.
-        """
+        """Assign the new partitions in `there` to the consumer. If some cannot be read, set `trouble`."""
         topic, assigned = self.settings.topics.health, reader.assignment()
         if new := there.known.keys() - assigned:
             reader.assign(sorted(assigned | new))

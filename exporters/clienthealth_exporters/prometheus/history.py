@@ -19,10 +19,10 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: Maps each plotted measurement to its index in `State.largest`. None: the value is in `State.lag` instead.
+#: Maps a plotted measurement to its index in `State.largest`; None: `State.lag`.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
-#: POINTS: maximum number of samples per client. MAX_CLIENTS: maximum number of clients with samples.
+#: Maximum number of samples per client, and of clients with samples.
 POINTS = 120
 MAX_CLIENTS = 2000
 MAX_CHANGES = 40
@@ -73,7 +73,7 @@ class Track:
         `name`: a key of PLOTTED. `since`: time of the first sample to return (epoch seconds).
         """
         column = 1 + list(PLOTTED).index(name)
-        # Copy the points, because the thread that reads the topic may append to them at any time.
+        # A copy, because the thread that reads the topic may append at any time.
         points = self._points[:]
         pairs = zip(points[::_WIDTH], points[column::_WIDTH], strict=True)
         return [(at, None if isnan(value) else value) for at, value in pairs if at >= since]

@@ -48,8 +48,8 @@ class Burn:
     """A burn-rate alert. It fires if the error budget burns too fast in each of two time windows.
 
     `long`, `short`: lengths of the two windows, which end now. `factor`: the highest allowed speed of burning; at speed
-    1, the error budget lasts exactly for the SLO's period. `hold`: how long the speed must exceed `factor` before the
-    alert fires. `pages`: False if the alert opens a ticket.
+    1, the error budget lasts exactly for the SLO's period. `hold`: the alert's `for`. `pages`: False if the alert opens
+    a ticket.
     """
 
     long: str
@@ -59,7 +59,7 @@ class Burn:
     pages: bool = False
 
 
-#: The windows 1d and 2h are from kubernetes-mixin, the other pairs of windows are from Google's SRE workbook.
+#: Windows 1d and 2h: kubernetes-mixin. Other windows: Google's SRE workbook.
 BURNS = (
     Burn("1h", "5m", 14.4, "2m", pages=True),
     Burn("6h", "30m", 6, "15m", pages=True),

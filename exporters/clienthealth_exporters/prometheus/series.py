@@ -16,13 +16,12 @@ from clienthealth.model.tables import table
 #: A sample: (values of the metric's extra labels, value).
 Sample = tuple[tuple[str, ...], float]
 CLIENT = ("service", "host", "instance", "client_id")
-#: Maximum number of healthy clients, per service and kind, that have the metrics for which `Family.evidence` is True.
-#: These clients serve for comparison with failing clients.
+#: Maximum number of healthy clients, per service and kind, with the metrics of `Family.evidence`.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
     "client": CLIENT,
-    # If the members of a classic group are not consumers, its group_type is its protocol type, such as connect.
+    # group_type is the protocol type (such as connect) if the members are not consumers.
     "group": ("cluster_name", "group", "group_type"),
     "partition": ("cluster_name",),
     "service": ("service",),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
 STANDINGS = ("ok", "partial", "unknown", "suspected", "confirmed", "gone")
-#: Maximum number of combinations of kind, library and version per service. Clients could report any number of them.
+#: Maximum number of combinations of kind, library and version per service.
 VERSIONS = 20
 WORST = [family for family in ALL_FAMILIES if family.largest]
 
@@ -23,7 +23,7 @@ WORST = [family for family in ALL_FAMILIES if family.largest]
 def standing(record: HealthRecord) -> str:
     """Return the state (one of STANDINGS) as which a client counts in its service's metrics.
 
-    A consumer group counts as `unknown`, because groups that count as `ok` would lower the share of failing clients.
+    A group counts as `unknown`: with `ok`, it would lower the share of failing clients.
     """
     if record.departed:
         return "gone"

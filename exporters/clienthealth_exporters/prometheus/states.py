@@ -29,15 +29,14 @@ from clienthealth_exporters.prometheus.services import largest, sent, standing
 log = logging.getLogger(__name__)
 _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspected": 20, "confirmed": 30}
 _STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
-#: The threshold of each metric of `State.largest`; None if the metric has no threshold.
+#: Threshold of each metric of `State.largest`; None for a metric without one.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
 CLIENTS, GROUPS = "clients", "groups"
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
-#: A client's state becomes unknown after at least this time (s) without a record about the client.
+#: Minimum time (s) without a record after which a client's state becomes unknown.
 SILENT_SECONDS = 180
 COMPLAINT_SECONDS = 60
-#: If the exporter has `max_clients` clients and a new one comes, it searches for clients to evict. It searches at most
-#: every ROOM_SECONDS. A search chooses at most the share _ROOM_SHARE of all clients.
+#: Minimum time between two searches for clients to evict, when `max_clients` is reached.
 ROOM_SECONDS = 5.0
 _ROOM_SHARE = 0.1
 
@@ -156,7 +155,7 @@ class States:
         self.left_out = 0
         self._complained = -inf
         self.history = History()
-        #: `put` calls this function with a client's states before and after a change (None: no state).
+        #: Called by `put` with a client's states before and after a change (None: no state).
         self.changed: Callable[[State | None, State | None], None] = lambda before, after: None
         self._recall = Recall()
 
@@ -219,7 +218,7 @@ class States:
         """
         now = self._clock()
         with self._lock:
-            # Time counts towards `ttl_seconds` only while records arrive: a stopped monitor must not drop clients.
+            # A stopped monitor must not drop clients, so time without any records does not count.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             old = [key for key, state in self._states.items() if state.written < oldest]
             for key in old:
@@ -254,7 +253,7 @@ class States:
         return self._state(key, raw, round(1000 * written))
 
     def _forgotten(self, state: State) -> None:
-        """Keep the record of a dropped client that fails or has failed. An alert may link to the client's page."""
+        """Keep the record of a dropped client that fails or failed: an alert may link to it."""
         names = state.client.service, state.client.instance, state.client.client_id
         track = self.history.track(state.key)
         if state.urgency >= _URGENCY["suspected"] or self._recall.get(names) or (track and track.unhealthy_at):
@@ -301,7 +300,7 @@ class States:
                 break
             self._spare.pop()
             if not self._spare:
-                # No client is left of those that the last search chose for eviction, so allow a new search at once.
+                # The last search's choice is used up, so allow a new search at once.
                 self._looked = -inf
             if other is not None:
                 self._forgotten(self._states.pop(key))
@@ -314,7 +313,7 @@ class States:
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
-            # Ignore a record that cannot be decoded: the exporter that serves the client counts it in `decode_errors`.
+            # The exporter that serves this client counts the record in `decode_errors`.
             return
         client = record.client
         if record.worst in ("suspected", "confirmed") or self._recall.get(client.names):
@@ -366,7 +365,7 @@ class States:
 
 
 def _compared(states: Sequence[State]) -> set[str]:
-    """Return the keys of the failing clients, and of up to PEERS healthy clients of each affected service and kind."""
+    """Return the keys of failing clients, and of up to PEERS healthy ones per affected service and kind."""
     ill = [state for state in states if state.failures]
     wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
     keys = {state.key for state in ill}

@@ -28,8 +28,7 @@ from clienthealth_exporters.prometheus.states import State
 __all__ = ["View", "client", "fleet", "missing", "overview"]
 
 REFRESH_SECONDS = 15
-#: The status page lists at most MAX_CAUSES causes and MAX_OWNED services. Below them, at most FULL_CARDS unhealthy
-#: clients have a full card.
+#: Maximum numbers on the status page: unhealthy clients with a full card, causes, services.
 FULL_CARDS = 10
 MAX_CAUSES = 12
 MAX_OWNED = 8
@@ -178,7 +177,7 @@ def _causes(ill: Iterable[State]) -> Iterator[Cause]:
 
 
 def _services(ill: Iterable[State], every: Iterable[State], owners: Owners) -> list[Service]:
-    """Return the services with unhealthy clients; those with the most clients of status `confirmed` come first."""
+    """Return the services with unhealthy clients, the one with the most confirmed failures first."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for state in ill:
         counts[state.client.service][state.status] += 1

@@ -28,9 +28,9 @@ from clienthealth_exporters.prometheus.states import State
 
 log = logging.getLogger(__name__)
 
-#: Maximum numbers: events in the queue, pieces of evidence in an event, and characters in the text of one piece.
+#: Maximum numbers: events in the queue, facts in an event, characters in a fact.
 MAX_WAITING, MAX_FACTS, MAX_TEXT = 1_000, 5, 500
-#: Pauses (s) after consecutive failed attempts to send, and the age (s) above which an event is dropped.
+#: Pauses (s) after failed attempts, and the age (s) above which an event is dropped.
 PAUSES, GIVE_UP_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0), 3_600.0
 ANSWER_SECONDS = 10.0
 #: HTTP statuses below 500 after which the event is sent again.
@@ -136,7 +136,7 @@ class Webhook:
                 if not done and time.monotonic() - noted > GIVE_UP_SECONDS:
                     self._dropped("the receiver did not accept the event within an hour")
                     done = True
-                # The event may be gone from the queue, because `note` drops the oldest event if the queue is full.
+                # If the queue is full, `note` drops the oldest event, perhaps this one.
                 if done and self._waiting and self._waiting[0][1] is event:
                     self._waiting.popleft()
                     self._changed.notify_all()
@@ -181,7 +181,7 @@ class Webhook:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, because urllib would follow a redirect with a GET request that lacks the event."""
+    """Refuses redirects, because urllib would follow one with a GET request without the event."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -43,14 +43,14 @@ from clienthealth_exporters.python_client.probes import Sender, Watched
 
 log = logging.getLogger(__name__)
 
-#: Maps the top-level package of a client's class to the module in this folder that supports the library.
+#: Maps the top-level package of a client's class to the supporting module in this folder.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
 MAX_LINES = 1000
-#: If the brokers refuse all log lines of a report, no log lines are sent for this time (s).
+#: Pause of log lines after the brokers refuse all lines of a report.
 PAUSE_SECONDS = 60.0
 
-#: Instance and client id of every reported client, so that no two clients get the same name.
+#: Instance and client id of each reported client: no two clients may share a name.
 _TAKEN: set[tuple[str, str]] = set()
 _LOCK = threading.RLock()
 
@@ -223,8 +223,7 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # kafka-python closes its producers after this function, and then the number of their undelivered records is
-        # final. So leave these producers out here.
+        # kafka-python closes its producers later, and only then their counts are final.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)
@@ -233,7 +232,7 @@ class Reporter:
         while True:
             self._wake.clear()
             now = time.monotonic()
-            # A client is reported one interval before its time `due` if its library has new measurements.
+            # Clients with new measurements are reported one interval earlier than `due`.
             due = [one for one in list(self._watched) if now >= one.due - self.interval_seconds * one.fresh()]
             try:
                 self._publish(due)
@@ -242,7 +241,7 @@ class Reporter:
             with _LOCK:
                 for watched in due:
                     watched.due = now + self.interval_seconds * watched.patience
-                    # Forget a client if its object was freed without a close().
+                    # The object was freed without a close().
                     if watched.client() is None and watched in self._watched:
                         self._forget(watched)
                 if not self._watched and not self._last:
@@ -292,8 +291,7 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # Write warnings to standard error if the application has no handler, as `logging` would do without our
-            # handler.
+            # `logging` would write such lines to standard error without our handler, too.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

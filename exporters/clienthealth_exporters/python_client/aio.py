@@ -39,7 +39,6 @@ def watched(client: Any) -> Watched:
     base: Any = type(client)
     client.__dict__[ATTRIBUTE] = probe
     client.__class__ = (_watched_producer if producing else _watched_consumer)(base)
-    # Only consumers have these two attributes.
     group, limit = getattr(client, "_group_id", None), getattr(client, "_max_poll_interval_ms", None)
     config = {} if limit is None else {"max.poll.interval.ms": str(limit)}
     client_id = getattr(_connection(client), "_client_id", None) or "aiokafka"
@@ -62,7 +61,7 @@ def _stopping(base: Any) -> Any:
         try:
             await base.stop(self)
         finally:
-            # `closed` waits until the last snapshot is sent. So it runs in a thread, and the event loop goes on.
+            # A thread, because `closed` waits for the last snapshot and would block the loop.
             await asyncio.to_thread(quietly, self.__dict__[ATTRIBUTE].closed)
 
     return stop
@@ -84,7 +83,7 @@ def _watched_producer(base: Any) -> type:
             count.taken()
 
             def settled(future: asyncio.Future[Any]) -> None:
-                # future.exception() would mark the exception as retrieved, and so suppress asyncio's warning about it.
+                # future.exception() would suppress asyncio's warning about an exception that is never retrieved.
                 if future.cancelled() or getattr(future, "_exception", None) is not None:
                     count.gave_up()
                 else:

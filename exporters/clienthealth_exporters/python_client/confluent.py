@@ -1,7 +1,6 @@
 """confluent-kafka (librdkafka): make a subclass of the library's Producer or Consumer that reports on its instances.
 
-librdkafka passes statistics, errors and log lines to callbacks in the client's configuration. A wrapper replaces each
-callback: it first gives the data to the reporter, and then calls the application's callback.
+A wrapper around each callback in the client's configuration first gives the data to the reporter.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class Reported:
         config["error_cb"] = self._calling(self.keep_error, config.get("error_cb"))
         if config.get("logger") is not None:
             config["logger"] = _Tee(config["logger"], self)
-        # Remove on_delivery, because every record gets our callback, which calls on_delivery.
+        # Our own callback calls on_delivery.
         config.pop("on_delivery", None)
         return config
 
@@ -127,7 +126,7 @@ def reporting(base: Any, start: Callable[..., None], interval_seconds: float) ->
         given = {**(kwargs.pop(name) if name else {}), **(args[0] if args else {}), **kwargs}
         probe, reported = ProducerProbe() if producing else ConsumerProbe(), Reported(given)
         base.__init__(self, reported.wrapped(interval_seconds), *args[1:])
-        # With delivery.report.only.error the number of acknowledged records is unknown.
+        # With this option, the number of acknowledged records is unknown.
         only_errors = str(given.get("delivery.report.only.error", "")).lower()
         probe.all_reported = only_errors not in ("true", "1", "t", "yes", "on")
         self.__dict__.update({ATTRIBUTE: probe, _ON_DELIVERY: given.get("on_delivery")})
@@ -184,7 +183,7 @@ def _producing_batch(method: Any) -> Callable[..., Any]:
 
 
 def _callback(producer: Any, topic: str, own: Callable[..., object] | None) -> tuple[Callable[..., Any], Any]:
-    """Return (delivery callback, counts of the topic). The callback counts one record's outcome, then calls `own`."""
+    """Return (delivery callback, counts of the topic). The callback counts, then calls `own`."""
     probe: ProducerProbe = producer.__dict__[ATTRIBUTE]
     own = own or producer.__dict__[_ON_DELIVERY]
     timed = probe.timed(own) if own is not None else None

@@ -1,6 +1,6 @@
 """kafka-python 3: measure the calls of a producer or consumer, and send the snapshots that `report()` makes.
 
-The client's class is replaced by a subclass that measures each call. Arguments, results and exceptions do not change.
+The client's class is replaced by a subclass. Arguments, results and exceptions stay the same.
 """
 
 from __future__ import annotations
@@ -129,8 +129,7 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
     """Call `client.metrics()`, and return the metrics that the monitor knows.
 
-    If nothing was measured, kafka-python reports 0 as the average and an infinite maximum. So an average is left out if
-    the maximum is infinite.
+    An average without measurements (0, with an infinite maximum) is left out.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
     known = {*ours, *ours.values()}
@@ -172,8 +171,7 @@ class Sender:
         """Send records (topic, key, value). Return how many were acknowledged within 5 s."""
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
-            # At exit, kafka-python closes all producers. This producer must stay open, because it then sends the last
-            # snapshots of the application's clients.
+            # Otherwise kafka-python closes this producer at exit, before the last snapshots.
             getattr(self._producer, "_unregister_cleanup", lambda: None)()
         futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]
         until = time.monotonic() + DELIVERY_SECONDS
@@ -187,6 +185,5 @@ class Sender:
         return delivered
 
     def close(self) -> None:
-        """Close the producer."""
         if self._producer is not None:
             self._producer.close(timeout=1.0)

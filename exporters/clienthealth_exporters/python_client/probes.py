@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 
 ATTRIBUTE = "_kafka_health_probe"
 DELIVERY_SECONDS = 5.0
-#: Maximum number of topics in a producer's snapshot, and of partitions in a consumer's snapshot.
+#: Maximum number of topics in a producer's snapshot, or partitions in a consumer's.
 MAX_TOPICS = 500
 #: Minimum time (s) between two records with a measured latency.
 SAMPLING_SECONDS = 0.001
-#: Bucket n ends at SMALLEST_SECONDS × GROWTH^n. Each upper bound is about a fifth larger than the previous one.
+#: Bucket n ends at SMALLEST_SECONDS × GROWTH^n.
 SMALLEST_SECONDS = 1e-6
 GROWTH = 2**0.25
 BUCKETS = 128
@@ -38,7 +38,7 @@ def quietly(work: Callable[..., None], *args: object) -> None:
 
 
 def named_like(made: type, base: type) -> type:
-    """Give the class `made` the name and module of `base`, so that logs show the library's name. Return `made`."""
+    """Give the class `made` the name and module of `base`, for logs. Return `made`."""
     made.__name__, made.__qualname__, made.__module__ = base.__name__, base.__qualname__, base.__module__
     return made
 
@@ -163,10 +163,10 @@ class _Topic:
 
 
 class ProducerProbe:
-    """Counts sent, acknowledged and failed records; measures latencies and the duration of the application's callbacks.
+    """Counts a producer's records, and measures latencies and the application's callbacks.
 
-    The latency, from `send()` to the acknowledgement, is measured for at most one record per millisecond.
-    `closed`: called after the client was closed.
+    The latency from `send()` to the acknowledgement is measured for at most one record per millisecond. `closed`:
+    called after the client was closed.
     """
 
     kind: Kind = "producer"
@@ -174,16 +174,16 @@ class ProducerProbe:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.closed: Callable[[], None] = lambda: None
         self.clock = clock
-        # The lock is reentrant: while it is held, a garbage collection may run application code that sends a record.
+        # Reentrant, because a garbage collection inside the lock may send a record.
         self._lock = threading.RLock()
         self._topics: dict[str, _Topic] = {}
         self._other_topics = _Topic(self._lock)
         self._latencies, self._callbacks = Durations(), Durations()
         self._next_sample = 0.0
-        #: True if the library reports the outcome of every record, False if it reports only failures.
+        #: True if the library reports every record's outcome, False if only failures.
         self.all_reported = True
         self._callback_began: float | None = None
-        #: Maps a class of futures to its subclass that times callbacks. Only kafka-python needs this.
+        #: Maps a class of futures to its subclass that times callbacks (kafka-python).
         self.futures: dict[type, type] = {}
 
     def topic(self, name: str) -> _Topic:
@@ -316,7 +316,7 @@ class ConsumerProbe:
                 self._consumed += len(batch)
                 counts = self._partitions.get(partition)
                 if counts is None and len(self._partitions) < MAX_TOPICS:
-                    # Read the assignment only when a new partition appears, because reading it takes time.
+                    # Reading the assignment takes time, so only a new partition causes it.
                     assigned = consumer.assignment()
                     self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}
                     counts = self._partitions[partition] = [0, 0, 0]
