@@ -1,15 +1,6 @@
-r"""Decode an input record into client snapshots or log lines, and give the reasons why parts of it cannot be used.
+"""Decode an input record into client snapshots or log lines, and give the reasons why parts of it cannot be used.
 
-The header `format` names a record's format. Without that header, the format is recognised by the record's content. The
-payload may lack fields of the client's identity. Such fields come from the record's headers, or else from its Kafka key
-`service|instance|client_id`. In each part of the key, `\` escapes `|` and `\`. In KIP-714 pushes through our broker
-plugin, headers identify the client (`formats/_pushed.py`). The time of a pushed snapshot comes from the broker's clock.
-A push without metrics of a producer or consumer is no error: since Kafka 4.0, admin clients push, too.
-
-Compression (gzip, zstd), the frame of a schema registry, and the envelope of Kafka Connect are removed first
-(`formats/_payload.py`). The functions of this module raise only errors about the schema registry. ServiceError: the
-registry cannot be reached. DependencyError: fastavro is missing. SettingsError: a file named in [registry] cannot be
-read. The monitor first tries the function `fast`, which reads error-free snapshots in our own format (`canonical`).
+Only errors about the schema registry are raised: ServiceError, DependencyError (no fastavro) and SettingsError.
 
 Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 
@@ -26,7 +17,7 @@ no-metrics         a known format without metrics of a Kafka client
 missing-identity   metrics without the client's id or kind; a log line that does not name a process or client
 foreign-service    a service that this topic may not carry (`[topics] services`)
 missing-timestamp  no time, or a time before Kafka existed (`values.EARLIEST_MS`)
-fatal              the monitor ends whenever it reads the record (`spark/poison.py`); only topic and offset are known
+fatal              reading the record ends the monitor's process; only topic and offset are known
 future-timestamp   a time more than `monitor.future_seconds` ahead of the monitor's clock
 """
 
@@ -53,11 +44,11 @@ from clienthealth.read.formats._typed import fast as fast
 from clienthealth.read.logs.times import zone_between
 from clienthealth.settings import Settings, TopicSettings
 
-#: HEADERS: the record headers that are read for every format. _READ: HEADERS and the headers of our broker plugin.
+#: The record headers that are read for every format.
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
 _READ = (*HEADERS, *_pushed.HEADERS)
 
-#: _OTEL_AGENT: a text in all data of OpenTelemetry's Java agent (`telemetry.distro.name`).
+#: All data of OpenTelemetry's Java agent contains this text (`telemetry.distro.name`).
 _OTEL_AGENT = b"opentelemetry-java-instrumentation"
 _SWITCH = (
     "OpenTelemetry's Java agent 3 and newer reports Kafka clients only with "
@@ -69,7 +60,7 @@ STREAMS: tuple[Stream, ...] = ("metrics", "logs")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
-#: Fields of a client's identity: _STATED may be in the record's headers, and _IN_KEY may be in its Kafka key.
+#: Identity fields that the headers (_STATED) or the Kafka key (_IN_KEY) may contain.
 _STATED = ("service", "host", "instance", "client_id", "library", "version")
 _IN_KEY = ("service", "instance", "client_id")
 
@@ -247,7 +238,7 @@ def _wrong(mistake: Exception) -> str:
 
 
 def _unreadable(record: Record) -> str | None:
-    """Return why a record's text is damaged: binary, truncated-json or malformed-json. None if it is not damaged."""
+    """Return the reject reason for a damaged text; None if it is not damaged."""
     text = record.text
     if _CONTROL.search(text):
         return "binary"
@@ -273,7 +264,7 @@ def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> 
 
 
 def _drop_impossible(snapshot: Snapshot) -> list[str]:
-    """Drop impossible values, options and topics from a snapshot. Return their names; each topic is named `topics`."""
+    """Drop impossible values, options and topics from a snapshot, and return their names."""
     long = [topic for topic in snapshot.topics if topic.is_too_long]
     if long:
         snapshot.topics = [topic for topic in snapshot.topics if not topic.is_too_long]
@@ -318,7 +309,7 @@ def _foreign(client: Identity, topic: str, settings: Settings) -> str | None:
 
 
 def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str | None:
-    """Fill in the snapshot's missing fields. Return the reject reason, or None if the snapshot is usable."""
+    """Fill in missing fields; return the reject reason, or None if the snapshot is usable."""
     client = _identified(snapshot.client, record)
     if not client.service or not client.instance:
         instance = client.instance or client.host or ""
@@ -333,12 +324,12 @@ def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str |
 
 
 def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
-    """Fill in the line's missing fields. Return the reject reason, or None if the line is usable."""
+    """Fill in missing fields; return the reject reason, or None if the line is usable."""
     line.client = client = _identified(line.client, record)
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms
     elif line.dumps and record.ts_ms:
-        # The time in a dump has no zone, so infer the zone from the record's time.
+        # Infer the zone from the record's time: a dump's time has none.
         line.ts_ms += zone_between(line.ts_ms, record.ts_ms) or 0
     if line.error is not None or client.is_too_long:
         return line.error or "oversized: a name"
@@ -351,14 +342,14 @@ def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
 def _identified(client: Identity, record: Record) -> Identity:
     header = record.headers.get
     if header(_pushed.INSTANCE):
-        # Headers from the broker win over the payload, because a client may write any identity into its payload.
+        # Trust only the broker's headers: a client may write any identity into its payload.
         client = Identity(client_id=header("client_id") or client.client_id, kind=client.kind, group=client.group)
     fields = {name: present(getattr(client, name)) or header(name) for name in _STATED}
     if record.key and not all(map(fields.get, _IN_KEY)) and (parts := key_parts(record.key)):
         for name, part in zip(_IN_KEY, parts, strict=True):
             fields[name] = fields[name] or part.strip() or None
     if not fields["instance"] and client.handle:
-        # Add the host, because all replicas of a service may have the same handle, such as rdkafka#producer-1.
+        # Add the host: replicas of a service may have the same handle (rdkafka#producer-1).
         fields["instance"] = f"{fields['host']}:{client.handle}" if fields["host"] else client.handle
     kind = client.kind if client.kind in CLIENT_METRICS else (present(client.kind) or header("kind") or "").lower()
     return Identity(**fields, kind=kind if kind in CLIENT_METRICS else None, group=present(client.group))

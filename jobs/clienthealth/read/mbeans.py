@@ -1,7 +1,6 @@
 """Interpret the MBeans of Kafka clients, and make snapshots of all clients of a JVM.
 
-This module knows the MBeans of the Java client (0.8.2 to 4.x) and of the old Scala consumer. Negative values are left
-out, because Kafka's clients write them for unknown values.
+A negative value is left out, because Kafka's clients write it for an unknown value.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ GROUP_OPTION = "group.id"
 RUNTIME = "java.lang:type=Runtime"
 _PROPERTY = re.compile(r'(?:^|,)\s*+([^=,]++)=("(?:[^"\\]|\\.)*"|[^,]*)')
 _ESCAPED = re.compile(r"\\(.)")
-#: Consumers up to 1.0 report a partition's lag in an attribute that has topic and partition in its name.
+#: Consumers up to 1.0 have an attribute `TOPIC-PARTITION.records-lag` for each partition.
 _LAG = ".records-lag"
 _LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
 #: Since Kafka 2.4, consumers without a client.id are named after their group.
 _NAMED_BY_GROUP = re.compile(r"consumer-(?P<group>.+)-\d+")
 
-#: The MBean attributes that contain a client's version. `AppInfo` is an MBean of the Scala client.
+#: The MBean attributes that contain a client's version.
 VERSIONS = frozenset({"app-info/version", "app-info/Version", "AppInfo/Version/Value"})
 
 _KINDS = metric_names.kinds()
@@ -58,19 +57,14 @@ class MBean(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """What the names of an MBean's attributes mean.
-
-    attributes  the attributes that are read
-    names       the names of our metrics for these attributes, in the order of `attributes`
-    lags        one (attribute, topic, partition) for each attribute that contains the lag of a partition
-    """
+    """The meaning of an MBean's attributes; `lags` has one (attribute, topic, partition) per partition."""
 
     attributes: Sequence[str]
     names: Sequence[str]
     lags: Sequence[tuple[str, str, int]]
 
 
-#: Maps an MBean's path (`type`, or `type/name`) to its attributes, and each attribute to our name of the metric.
+#: Maps an MBean's path to its attributes, and each attribute to our name of the metric.
 NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
@@ -78,11 +72,10 @@ for _spelled, _name in metric_names.mbeans().items():
 #: Maps a pattern of MBeans to the attributes to request (empty: all). Each attribute takes CPU time in the JVM.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
-    # Request all attributes, because consumers up to 1.0 have an attribute for the lag of each partition.
+    # Consumers up to 1.0 have an attribute for each partition's lag.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
-    # The Scala consumer registers its lag in the domain kafka.server. Brokers register MBeans in this domain, too, so
-    # read only the type FetcherLagMetrics.
+    # Read only FetcherLagMetrics from kafka.server: brokers register MBeans there, too.
     **{
         f"kafka.{'server' if kind == 'FetcherLagMetrics' else 'consumer'}:type={kind},*": ("Value", "Count")
         for kind in dict.fromkeys(path.partition("/")[0] for path in metric_names.SCALA)
@@ -103,11 +96,7 @@ def object_name(name: str) -> tuple[str, dict[str, str]]:
 
 @lru_cache(maxsize=16_384)
 def parts(mbean: str) -> MBean:
-    """Return the meaning of an MBean's name.
-
-    The client id is the property `client-id`. Scala clients have their id in the property `clientId`. Old Java clients
-    have their id in the property `id` of `app-info`.
-    """
+    """Return the meaning of an MBean's name."""
     domain, properties = object_name(mbean)
 
     def first(*names: str) -> str | None:
@@ -130,7 +119,7 @@ def parts(mbean: str) -> MBean:
 
 
 def process_of(service: str, mbeans: MBeans, config: Mapping[str, str]) -> ClientProcess | None:
-    """Return the JVM as a process; None if the attribute Name (`pid@host`) of its Runtime MBean is missing."""
+    """Return the JVM as a process; None if its Runtime MBean has no attribute Name (`pid@host`)."""
     pid, _, host = str(mbeans.get(RUNTIME, {}).get("Name", "")).partition("@")
     return ClientProcess(service, host, f"{host}:{pid}", config) if pid and host else None
 
@@ -195,10 +184,7 @@ def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -
 
 
 def _read_version(samples: Samples, mbean: MBean, attributes: Mapping[str, Any]) -> None:
-    """Add the client library's version to `samples`.
-
-    The Scala client's MBean names no client, so the version in this MBean applies to the whole JVM.
-    """
+    """Add the client library's version; the Scala client's version applies to the whole JVM."""
     for attribute, value in attributes.items():
         if f"{mbean.path}/{attribute}" in VERSIONS and (version := text(value)):
             if mbean.subject.client_id is not None:

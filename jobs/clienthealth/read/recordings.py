@@ -1,7 +1,5 @@
 """Read recordings and other files as records, as if the records came from topics.
 
-Each folder is one process. But if it has `X-metrics.jsonl`, this file and `X.log` are from a second process, named X.
-
 metrics.jsonl  one sample per line
 *.log, *.txt   one thread dump, or log entries; a stack trace belongs to the log line above it
 other files    records in any known format, one per line; a binary file, JSON document or Prometheus page is one record
@@ -37,14 +35,14 @@ PAGE = (b"# HELP ", b"# TYPE ")
 
 @dataclass(frozen=True)
 class Recorded:
-    """A record from a file: its bytes, its process, and its place (`offset`: number of its first line, from 0).
+    """A record from a file; `offset` is the number of its first line, from 0.
 
     stream   the kind of record that the file's name shows; `any` if only the record's content shows it
     ts_ms    the time to use if the record itself contains no time, epoch ms; 0 if unknown
     timed    source of the time. `own`: the record or a line before it; `file`: the file's time; `order`: only the order
              of records is known
-    repeats  number of equal records that this record represents. Of a burst, one record per tenth of a second is kept
-    content  the content, if the file's reader has already parsed the record; `value` is then empty
+    repeats  number of equal records in a burst that this record represents
+    content  the parsed record if the file's reader has parsed it; `value` is then empty
     """
 
     stream: Stream
@@ -62,9 +60,8 @@ class Recorded:
 def read(paths: Sequence[Path]) -> list[Recorded]:
     """Return all records in files and folders; files that end with `.gz` are unpacked.
 
-    The subfolders of a folder are read only if the folder itself has no recording (`metrics.jsonl`, `jstack-…`). The
-    records of a file in `paths` belong to a process that is named after the file. Raises InputError if a path does not
-    exist or cannot be read, or if there is no record at all.
+    Subfolders are read only if the folder itself has no recording (`metrics.jsonl`, `jstack-…`). Raises InputError if a
+    path cannot be read, or if there is no record at all.
     """
     records: list[Recorded] = []
     for path in paths:
@@ -102,10 +99,10 @@ def _folder(folder: Path) -> Iterator[Recorded]:
 
 
 def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
-    """Return a function that maps a file's name (without ending) to the process that the file belongs to.
+    """Return a function that maps a file's name to its process. `stems`: the folder's file names without endings.
 
-    If there is a file `X-metrics.jsonl`, the process of this file and of `X.log`, `X-….log` and `jstack-…X…` is X. All
-    other files belong to the main process (None). `stems`: the names of all files in the folder.
+    If `X-metrics.jsonl` exists, it and `X.log`, `X-….log` and `jstack-…X…` belong to process X. All other files belong
+    to the main process (None).
     """
     prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
 
@@ -132,7 +129,6 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
         kind = "metrics"
         process = ClientProcess(service, instance, instance)
         numbered = ((n, line, readings(line, process)) for n, line in enumerate(data.splitlines()))
-        # One line may contain several clients. Each client becomes a record.
         values = (
             (n, value)
             for n, line, content in numbered
@@ -153,8 +149,8 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
 def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
     """Return one snapshot per client in a line of a recording's metrics file; None for any other line.
 
-    The line is a JSON object with `ts` (epoch ms) and `metrics`. The names of metrics are `group/name{tag=value,…}`, as
-    in `KafkaProducer.metrics()`, or MBeans with an attribute: `domain:key=value,…/Attribute`.
+    The line is a JSON object with `ts` (epoch ms) and `metrics`. Metrics are named `group/name{tag=value,…}`, or like
+    MBean attributes: `domain:key=value,…/Attribute`.
     """
     try:
         row = json.loads(line)
@@ -170,7 +166,7 @@ def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:
-    """Return (MBean's name, attribute) from a metric's `key`. If the key is `group/name{tags}`, `domain` is added."""
+    """Return (MBean's name, attribute) of a metric; `domain` completes `group/name{tags}`."""
     if (named := METRIC.fullmatch(key)) is None:
         mbean, _, attribute = key.rpartition("/")
         return mbean, attribute

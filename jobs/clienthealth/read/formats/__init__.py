@@ -1,8 +1,6 @@
 """Turn the value of an input record into client snapshots or log lines: one file per wire format.
 
-`formats` imports all files of this folder. A new format is one new file with a `FORMAT`. A new format of JSON logs is a
-new table in `_json_layouts.toml`. For each record, `decode.py` unpacks the bytes, calls the format, and fills in
-missing fields of the client's identity.
+A new file with a `FORMAT` adds a format. Formats of JSON logs are tables in `_json_layouts.toml`.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import Any
 from clienthealth.model.telemetry import LogLine, Snapshot, Stream
 from clienthealth.settings import IdentitySettings
 
-#: All records share these default settings, because making new ones takes longer than decoding a record.
+#: All records share these defaults: making new ones takes longer than decoding a record.
 _IDENTITY = IdentitySettings()
 
 
@@ -30,7 +28,7 @@ class Record:
     signal    metrics or logs if the value is OTLP in protobuf, else None
     document  the parsed value if it is JSON (NaN and Infinity are allowed) or was decoded with a schema; else None
     key       the Kafka key as text; None if it is missing, too long or not text
-    headers   the headers that `decode.py` reads, as text by name
+    headers   the record's headers that the decoder reads, as text by name
     ts_ms     the Kafka record's own time, epoch milliseconds
     identity  the settings [identity]: which attributes name a client
     """
@@ -53,13 +51,11 @@ class Format:
     order        formats are tried in ascending order; the first format that recognises a record decodes the record
     recognise    returns True if the record has this format; never raises
     decode       returns the snapshots (if `stream` is metrics) or log lines (if it is logs) in a record; never raises.
-                 The result is None if essential parts of the record have the wrong type. It is [] if the record
-                 contains no client or line. Missing fields of the identity stay None: `decode.py` fills them in
+                 None: essential parts of the record have the wrong type. []: the record has no client or line
     interval_ms  the reporting interval (ms) that is assumed if a record does not contain the client's interval
     groups       True if records in this format may describe consumer groups
-    binary       True for a binary format. Binary formats get exactly the records with a binary value (`Record.data`)
-    text         True for a text format of metrics. A format of metrics gets only JSON records if neither `text` nor
-                 `binary` is True
+    binary       True if the format reads binary values (`Record.data`), and only these
+    text         True if this format of metrics also reads text that is not JSON
     about        a description in one line, if the format has no file of its own with a docstring
     """
 

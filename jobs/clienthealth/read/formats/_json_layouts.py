@@ -1,7 +1,6 @@
 """Read log records that are JSON objects. `_json_layouts.toml` lists the field names of each format.
 
-A path such as `error.stack_trace` means a nested field, or one field with a dotted name. A record may even have both
-fields. Every value is read as text; an object or array becomes its JSON text.
+A path such as `error.stack_trace` means a nested field, or one field with a dotted name.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from clienthealth.read.logs.fields import service_of_pod
 from clienthealth.read.logs.times import number, time_ms
 
 Paths = tuple[str, ...]
-#: A path in two forms: one field name with dots, and the names of nested fields (empty if the path has no dot).
+#: A path as one dotted field name, and as names of nested fields (empty without a dot).
 _Reading = tuple[str, tuple[str, ...]]
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """The places of a log line's fields in a JSON record: for each field, the paths to try, in order.
+    """The paths at which a JSON record may have each field of a log line.
 
     The first path that exists in the record is used. In a path, a name in backticks may contain dots.
 
@@ -120,11 +119,11 @@ FORMATS = tuple(
     Format(name, "logs", declared.order, declared.recognise, declared.lines, about=declared.about)
     for name, declared in _DECLARED.items()
 )
-#: For JSON lines of unknown formats: a merge of all layouts, except of formats that wrap another program's line.
+#: All layouts merged, except those of formats that wrap another program's line.
 ANY_LAYOUT = reduce(or_, (declared.layout for _, declared in sorted(_DECLARED.items()) if not declared.carries))
 
 
-#: Matches escapes in JSON text: surrogate pairs; lone surrogates (group 1), which encode no character; other escapes.
+#: Matches each escape in JSON text; group 1 is a lone surrogate.
 _SURROGATES = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )
@@ -150,7 +149,7 @@ def parsed(text: str | bytes) -> Any:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a text unchanged, and another JSON value as JSON text; None for null or a value that cannot be encoded."""
+    """Return a JSON value as text (a text unchanged); None for null or a value that cannot be encoded."""
     if value is None or isinstance(value, str):
         return value
     try:

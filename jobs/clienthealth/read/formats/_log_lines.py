@@ -1,7 +1,6 @@
-"""Parse a log line that is the message within a log shipper's record.
+"""Parse the application's log line, which is the message in a log shipper's record.
 
-The message is the line that the application wrote: text in any layout, or JSON. It is parsed unless the shipper's
-record has a level or a logger. A field of the line wins over the same field of the shipper's record.
+A field of the application's line wins over the same field of the shipper's record.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def _one_thrown(thrown: dict[str, Any]) -> str:
 
 
 def _frame(frame: Any) -> str:
-    """Return a stack frame of log4j2 as the line that Java prints for it; '' if class or method is missing."""
+    """Return a log4j2 stack frame as Java prints it; '' without class or method."""
     fields = frame if isinstance(frame, dict) else {}
     class_name, method, file, line = (as_text(fields.get(name)) for name in ("class", "method", "file", "line"))
     named = class_name is not None and method is not None
@@ -58,9 +57,9 @@ def _texts(values: list[Any]) -> list[str]:
     return [text for text in map(as_text, values) if text is not None]
 
 
-#: A time without a zone in a log line is used only if it is within BELIEVED_MS (ms) of the shipper's time.
+#: Maximum difference (ms) of a line's time without zone from the shipper's time.
 BELIEVED_MS = 600_000
-#: The text before a JSON line from stern (pod and container) or Docker Compose (service and a bar).
+#: The prefix of stern (pod and container) or Docker Compose (service and a bar).
 _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")
 
 
@@ -91,7 +90,7 @@ def opened(line: LogLine) -> LogLine:
 
 
 def _with_dumps(line: LogLine, text: str, dumps: list[Dump]) -> LogLine:
-    """Return the line with `dumps`. Only text outside the dumps can name the client: a dump names all clients."""
+    """Return the line with `dumps`; only text outside the dumps can name its client."""
     taken = frozenset[int]().union(*(dump.taken for dump in dumps))
     rest = "\n".join(part for number, part in enumerate(text.split("\n")) if number not in taken).strip()
     if rest:
@@ -116,10 +115,9 @@ def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def named(line: LogLine) -> LogLine:
-    """Fill in what a parsed line lacks.
+    """Return a parsed line with client id, level in upper case, and stack trace as plain text. Never raises.
 
-    A missing client id is taken from the message. The level becomes a name in upper case, and the stack trace becomes
-    plain text. If a line has no message, no stack trace and no dump, its field `error` says so. Never raises.
+    The client id may come from the message. A line without message, stack trace and dump gets an `error`.
     """
     client, message, thread = line.client, line.message, line.thread or None
     stack = (line.stack or "").rstrip("\r\n")

@@ -1,12 +1,6 @@
 """Interpret OTLP data of Kafka clients, in JSON or protobuf.
 
-The client's name is an attribute of the data point (`client-id` from OpenTelemetry's Java agent), or else of the
-resource. Sums may be deltas; in KIP-714 pushes sums always are deltas. The time span of the deltas becomes the
-reporting interval. Each client of a resource gets one snapshot, at the time of the resource's newest data point.
-
-A client's own value of a metric may be missing. The Java agent reports some metrics only per topic or partition, and a
-KIP-714 subscription may leave metrics out. A missing value is computed from the values of the client's topics. The
-result is their sum for metrics in `metrics.SUMMED`, and their maximum for metrics in `samples.LARGEST`.
+Each client of a resource gets one snapshot, at the time of the resource's newest data point.
 """
 
 from __future__ import annotations
@@ -27,7 +21,7 @@ from clienthealth.settings import IdentitySettings
 KIP714 = "org.apache.kafka."
 KIP714_INTERVAL_MS, AGENT_INTERVAL_MS = 300_000, 60_000
 NODES = ("node_id", "node-id", "node.id")
-#: Each level has four of OTLP's severity numbers: 1 to 4 are TRACE, and 21 to 24 are FATAL.
+#: Each level has four of OTLP's severity numbers; TRACE has 1 to 4.
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 
 _CLIENT_METRIC = re.compile(r"(?:org\.apache\.)?kafka\.(producer|consumer)\.")
@@ -83,7 +77,7 @@ def attributes_of(listed: Any) -> Mapping[str, str]:
 
 
 def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """Try the attributes `names` in order, and return the first non-empty value as text; None if there is none."""
+    """Return the first non-empty value of the attributes `names` as text; None if there is none."""
     for name in names:
         if value := attributes.get(name):
             return str(value)

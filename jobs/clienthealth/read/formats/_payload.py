@@ -1,8 +1,6 @@
 """Unpack a payload: remove compression, a schema registry's frame, and the envelopes of Kafka Connect and Debezium.
 
-Payloads compressed with gzip (RFC 1952) or zstd (RFC 8878) are recognised by their first bytes. The serializers of a
-schema registry put a zero byte and the schema's number before the data (Confluent's wire format). Between the number
-and the data, a protobuf serializer also puts a path that locates the message in the schema.
+The frame is Confluent's wire format: a zero byte, then the schema's number in four bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from clienthealth.settings import Settings
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _FRAME = 5
-#: Characters that are allowed before the text of a record: white space and a byte order mark.
+#: Characters that may precede a record's text: white space and a byte order mark.
 BLANKS = " \t\r\n\ufeff"
 _CONNECT = frozenset({"schema", "payload"})
 _DEBEZIUM = frozenset({"before", "after", "op", "source"})
@@ -36,9 +34,8 @@ class PayloadError(ValueError):
 def fill(record: Record, value: bytes | memoryview, settings: Settings) -> None:
     """Unpack `value` (the Kafka record's value) and set the fields `text`, `document`, `data` and `signal` of `record`.
 
-    Raises PayloadError if `value` cannot be unpacked. A value with a schema can also raise these errors. ServiceError:
-    the registry does not answer or rejects the login. DependencyError: fastavro is missing. SettingsError: a file named
-    in [registry] cannot be read.
+    Raises PayloadError if `value` cannot be unpacked. A value with a schema may also raise ServiceError (no answer, or
+    login rejected), DependencyError (no fastavro), or SettingsError (a file in [registry] cannot be read).
     """
     data = unpacked(value, settings.monitor.max_record_bytes)
     if frame := framed(data):
@@ -69,7 +66,7 @@ def _fill(record: Record, data: bytes | memoryview) -> None:
 
 
 def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
-    """Decode `data` into `record`. Unless `data` is JSON, request schema `number` from the schema registry."""
+    """Decode `data`; unless it is JSON, request schema `number` from the schema registry."""
     if data[0] in b"{[":
         with suppress(PayloadError):
             _fill(record, data)
@@ -102,7 +99,7 @@ def _fill_decoded(record: Record, document: Any) -> None:
 
 
 def _unwrap(record: Record) -> None:
-    """Remove the envelope that Kafka Connect's JSON converter or Debezium put around the record's value."""
+    """Remove the envelope of Kafka Connect's JSON converter or of Debezium."""
     document = record.document
     if type(document) is not dict:
         return
@@ -168,8 +165,8 @@ def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
 def without_message_path(data: memoryview) -> memoryview:
     """Return the data after the path that locates a protobuf message in its schema.
 
-    The path is a list of zigzag varints. The first varint is the number of varints that follow. Raises PayloadError if
-    the data do not begin with a path.
+    The path is a list of zigzag varints; the first is the number of the others. Raises PayloadError if the data do not
+    begin with a path.
     """
     try:
         count, at = varint(data, 0, len(data))

@@ -1,7 +1,4 @@
-"""Interpret Prometheus series of Kafka clients. Any program may have scraped and shipped them.
-
-The metric names may be Micrometer's or the JMX exporter's (`model/metric_names.py`).
-"""
+"""Interpret Prometheus series of Kafka clients, with the metric names of Micrometer or the JMX exporter."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | 
     instance = label(values, "instance")
     host, scraped = label(values, "host", "pod"), None
     if url := label(values, "url", "endpoint"):
-        # Prefer `url` or `endpoint`, the address of the scraped JVM, because `host` may be the scraper's own host.
+        # Prefer the scraped JVM's address: `host` may be the scraper's own host.
         host, scraped = host_and_instance(url, host)
     process = Identity(
         service=label(values, "service", "application", "app", "job"),
@@ -67,7 +64,7 @@ def labels_of(document: Mapping[str, Any]) -> Labels:
 
 
 def label(labels: Mapping[str, Any], *names: str) -> str | None:
-    """Return the first non-empty value of the labels `names`, in that order; None if all are missing or empty."""
+    """Return the first non-empty value of the labels `names`; None if all are missing or empty."""
     for name in names:
         if name in labels and (text := present(labels[name])) is not None:
             return text

@@ -1,9 +1,5 @@
 """Parse the parts of OTLP's protobuf messages that the monitor needs (opentelemetry-proto v1: metrics, logs, common).
 
-Attributes, names and bodies stay bytes until they are needed. A few attributes recur in all records, so a cache maps
-the bytes of attributes to their decoded forms. Our schema gives OpenTelemetry's embedded messages the type `bytes`, so
-that the parser returns their bytes.
-
 Parsing needs the package `protobuf`; recognising a message (`signal`) does not.
 """
 
@@ -18,14 +14,14 @@ from clienthealth.model.errors import DependencyError
 from clienthealth.model.tables import table
 from clienthealth.model.telemetry import Stream
 
-#: Maximum number of entries in the cache of attributes, and in the cache of sets of attributes.
+#: Maximum number of entries in each cache of attributes.
 REMEMBERED = 65_536
 #: The `aggregation_temporality` of a sum that counts since the previous data point.
 DELTA = 1
 #: The bit in a data point's `flags` that marks a point without a recorded value.
 NO_VALUE = 1
 
-#: The protobuf schema: maps a message to its fields, and each field to its (number, type).
+#: The protobuf schema: message → field → (number, type).
 _SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = table(Path(__file__).with_suffix(".toml"))
 
 _LEN, _FIXED64 = 2, 1
@@ -86,8 +82,7 @@ def body(data: bytes) -> str | None:
 def signal(data: bytes | memoryview) -> Stream | None:
     """Return `metrics` or `logs` if the bytes look like an OTLP request of that kind, else None.
 
-    Only the request's first metric or log record is examined. A metric has its name in field 1. A log record has a time
-    of eight bytes in field 1 or 11.
+    A metric has its name in field 1. A log record has a time of eight bytes in field 1 or 11.
     """
     if not data or data[0] != _RESOURCES:
         return None
@@ -158,7 +153,7 @@ def _pair(data: bytes) -> tuple[str, bytes]:
 
 
 def _message(name: str, data: bytes) -> Any:
-    """Parse an embedded message. Invalid bytes give an empty message, so that the rest of the record is still used."""
+    """Parse an embedded message; invalid bytes give an empty message."""
     try:
         return message_of(name, data)
     except ValueError:

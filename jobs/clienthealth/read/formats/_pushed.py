@@ -1,10 +1,4 @@
-"""Identify a pushing client (KIP-714) by the headers of our broker plugin, because the payload contains no identity.
-
-`[identity] push_service` lists the sources of the service's name. The possible sources are the table `[identity]
-push_services`, the client's principal, and the client id without the number at its end. A principal `User:NAME` gives
-NAME, or the CN if NAME is a distinguished name. Kafka's default client ids contain no service; from `consumer-GROUP-1`,
-only the group is read. The instance's name consists of the client's address and client instance id.
-"""
+"""Identify a pushing client (KIP-714) by the headers of our broker plugin, because the payload contains no identity."""
 
 from __future__ import annotations
 
@@ -17,7 +11,7 @@ from clienthealth.model.metrics import TERMINATING
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.settings import IdentitySettings
 
-#: Every push through our broker plugin has this header. No other record has it.
+#: Only pushes through our broker plugin have this header.
 INSTANCE = "client_instance_id"
 HEADERS = (
     *(INSTANCE, "client_address", "principal", "client_software_name", "client_software_version"),
@@ -98,7 +92,7 @@ def _of_client_id(client_id: str) -> str:
 
 
 def _named(table: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the name from the first entry `glob=name` with a glob that matches one of the texts; '' if none does."""
+    """Return the name of the first entry `glob=name` that matches a text; '' without one."""
     for entry in table:
         glob, _, name = entry.rpartition("=")
         if any(text and fnmatchcase(text, glob) for text in texts):

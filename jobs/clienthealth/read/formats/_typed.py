@@ -1,8 +1,6 @@
-"""Read error-free snapshots in our own format (nearly all traffic) straight into typed structs, in a few µs each.
+"""Read error-free snapshots in our own format (nearly all traffic), in a few µs each.
 
-`fast` accepts a record only if its identity is complete, its time is plausible, and every known metric is a number or
-null. A client's identity and options hardly change from record to record. So they are parsed once, and a cache maps
-their bytes to the result.
+Parsed identities and options are cached, because they recur in all records of a client.
 """
 
 from __future__ import annotations
@@ -19,11 +17,11 @@ from clienthealth.model.telemetry import Identity, Member, Snapshot, TopicMetric
 from clienthealth.model.values import EARLIEST_MS, MAX_INT, MAX_NAME, MIN_INT, interval, measurement, option, present
 from clienthealth.read.formats.canonical import INTERVAL_MS, METRIC_NAMES, options
 
-#: The value of a metric that a record lacks. Compare with `is`, because NaN does not equal itself.
+#: A missing metric's value. Compare with `is`, because NaN does not equal itself.
 UNKNOWN = float("nan")
 REMEMBERED = 100_000
 
-#: Maximum size (bytes) of each of a record's fields `client` and `config`: four times the largest known size.
+#: Maximum size (bytes) of the fields `client` and `config`: four times the largest known.
 LONGEST = 4_096
 
 _Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -31,7 +29,7 @@ Values = tuple[float, ...]
 
 
 def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
-    """Create a struct type with one field per metric, named `f` and the metric's index: `f0`, `f1`, …."""
+    """Create a struct type with one field per metric, named by its index: `f0`, `f1`, …."""
     field = msgspec.field
     fields = [
         (f"f{n}", Annotated[float, msgspec.Meta(le=MOST[metric])] | None, field(default=UNKNOWN, name=metric))
@@ -41,7 +39,7 @@ def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
 
 
 def _getter(every: Iterable[str], names: Iterable[str]) -> Callable[[Any], tuple[float | None, ...]]:
-    """Return a function that reads the metrics `names` from a struct. `every`: all metrics of that struct, in order."""
+    """Return a function that reads the metrics `names`; `every`: the struct's metrics, in order."""
     numbers = {name: n for n, name in enumerate(every)}
     fields = [f"f{numbers[name]}" for name in names]
     read: Callable[[Any], Any] = attrgetter(*fields)
@@ -75,9 +73,9 @@ class FastTopic(msgspec.Struct, gc=False):
 
 
 class FastClient:
-    """A client with its identity, which is parsed once. All records of the client share this object while it is cached.
+    """A client with its identity. All records of the client share this object while it is cached.
 
-    `read`: a function that takes all metrics of a record, and returns the values of those that this kind of client has.
+    `read` takes all metrics of a record, and returns the values that this kind of client has.
     """
 
     __slots__ = ("identity", "read")
@@ -92,8 +90,7 @@ class Fast(msgspec.Struct, gc=False):
 
     ts_ms        time of the snapshot, epoch milliseconds
     client       the reporting client; its `identity` is complete and has a valid kind
-    values       the metrics of the client's kind in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) if absent or null.
-                 A value is never infinite. A negative value in the record is kept and also means unknown
+    values       the metrics in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) or negative if unknown; never infinite
     topics       the values of topics, partitions and threads
     config       options of the client by name; records with the same bytes in the field `config` share one object
     interval_ms  the client's reporting interval
@@ -117,7 +114,7 @@ class Fast(msgspec.Struct, gc=False):
 
 
 class _Record(msgspec.Struct, gc=False):
-    """A record in our own format (`canonical.py`), with times as floats, so that 1795208640123.0 is valid."""
+    """A record in our own format. Times are floats, so that 1795208640123.0 is valid."""
 
     ts: float
     client: msgspec.Raw
@@ -194,5 +191,5 @@ def _filled(values: Iterable[float | None]) -> Values:
 
 
 def _named(names: Iterable[str], values: Values) -> dict[str, float]:
-    """Return the known values by name. An unknown value is NaN or negative."""
+    """Return the known values by name; an unknown value is NaN or negative."""
     return {name: value for name, value in zip(names, values, strict=True) if value >= 0}

@@ -1,7 +1,6 @@
 """Our own format: one JSON object for each sample of a client, with the Java client's metric names.
 
-Nearly all records have this format. A faster reader (`_typed.py`) reads error-free records. A metric is unknown if its
-value is not a number ≥ 0 (NaN, infinite, negative, a text, null, an object). The record's other metrics are used.
+A metric without a finite value ≥ 0 is unknown; the record's other metrics are used.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def _decode(record: Record) -> list[Snapshot] | None:
         return None
     identity = Identity(**{name: present(client.get(name)) for name in Identity.__struct_fields__})
     topics = [topic for one in listed if (topic := _topic(one))] if type(listed) is list else []
-    # A number that means unknown (-1, NaN) counts here, too, because it shows that the client reports metrics.
+    # Even -1 or NaN (unknown) shows that the client reports metrics.
     has_metrics = topics or any(type(metrics.get(name)) in (int, float) for name in METRIC_NAMES)
     of_group = "group" in (identity.kind, record.headers.get("kind"))
     return [

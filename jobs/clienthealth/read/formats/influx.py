@@ -1,8 +1,6 @@
 """InfluxDB's line protocol, the default of Telegraf's Kafka output (`data_format = "influx"`).
 
-Each line is one metric: `name,tag=value,… field=value,… nanoseconds`. A comma, a blank or an equals sign in a name or
-tag is escaped by a backslash. Texts are in quotes. `telegraf.py` defines the meaning of the metrics. A line without a
-time gets the time of its record. A line without tags names no process, so it does not count as a line of this format.
+A line without tags names no process, so it does not count as a line of this format.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ def _key(head: str) -> tuple[str, Labels]:
 
 
 def _fields(written: str) -> dict[str, Any] | None:
-    """Return a line's fields without type suffixes; None if the text is invalid. Quoted texts are left out."""
+    """Return a line's fields except quoted texts; None if the line is invalid."""
     fields: dict[str, Any] = {}
     at = 0
     while (field := _FIELD.match(written, at)) is not None:

@@ -1,9 +1,7 @@
 """jmxtrans's KafkaWriter: one MBean attribute per record; the field `keyspace` contains the attribute's full name.
 
-The parts of `keyspace` are joined by dots. They are host and port of the JVM (`checkout-1_9010`), MBean domain
-(`kafka_producer`), client id, topic and partition (only for some MBeans), MBean type, and attribute. A dot within a
-part is ambiguous. The Java consumer replaces the dots in a topic's name. So extra dots in a consumer's keyspace belong
-to the client id. If the MBean type is `producer-topic-metrics`, the client id is assumed to contain no dots.
+The Java consumer replaces the dots in a topic's name, so extra dots belong to the client id. For
+`producer-topic-metrics`, the client id is assumed to contain no dots.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from clienthealth.read.formats import Format, Record, having
 KEYSPACE = re.compile(
     r"^(?:.*?\.)?([^.]+_\d+)\.kafka[._](producer|consumer)\.(.+)\.([a-z]+-[a-z-]*metrics)\.([^.]+)$", re.DOTALL
 )
-#: Splits group 3 of KEYSPACE for consumer-fetch-manager-metrics: 1 client id, 2 topic, 3 partition.
+#: Groups for consumer-fetch-manager-metrics: 1 client id, 2 topic, 3 partition.
 PARTITION = re.compile(r"(.+)\.([^.]+)\.(\d+)", re.DOTALL)
 PORT = re.compile(r"_(\d+)$")
 
@@ -30,10 +28,7 @@ _NAMES = metric_names.mbeans()
 
 @lru_cache(maxsize=16_384)
 def _parts(keyspace: str) -> tuple[str, Subject, str | None] | None:
-    """Return (`host_port`, subject, our name of the metric); None if the MBean does not belong to a Kafka client.
-
-    The subject is the measured client, topic or partition. Our name is None for a metric that is not read.
-    """
+    """Return (`host_port`, subject, our name of the metric); None for an MBean of another program."""
     if (match := KEYSPACE.search(keyspace)) is None:
         return None
     at, kind, names, group, attribute = match.groups()

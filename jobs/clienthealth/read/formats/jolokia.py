@@ -1,7 +1,6 @@
 """Jolokia: the response to a bulk read of MBeans (a JSON array), or to one read (an object), forwarded by a script.
 
-A read may request a pattern of MBeans, one MBean, or one attribute. Response elements with a status other than 200 are
-skipped. The response does not name the process, so the record's headers or key must name the process.
+The response names no process, so the record's headers or key must name the process.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from clienthealth.model.values import epoch, mapping, measurement
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import read
 
-#: If MBEAN matches the keys of a response's `value`, the request was for a pattern of MBeans.
+#: Matches the keys of `value` in the response to a pattern of MBeans.
 MBEAN = re.compile(r"[^=]+:.*=")
 
 
@@ -44,7 +43,7 @@ def _decode(record: Record) -> list[Snapshot]:
 
 
 def _status(element: Any) -> float | None:
-    """Return a response element's status (200 if it has a value but no status); None if the element is malformed."""
+    """Return an element's status (200 if it has only a value); None if it is malformed."""
     fields = mapping(element)
     answers = "value" in fields and "mbean" in mapping(fields.get("request"))
     status = fields.get("status", 200 if answers else None)

@@ -1,14 +1,6 @@
 """kafka-python's `metrics()` as JSON: `{group: {name: value}}`, alone or in an envelope that names the client.
 
-The name of a group of metrics may end with a broker node or a topic (`producer-topic-metrics.orders.v2`). If nothing
-was measured, the average `X-avg` is 0 and the maximum `X-max` is -Infinity. JSON does not allow -Infinity, but
-json.dumps writes it; other encoders write null.
-
-Queue times are documented as milliseconds but are seconds (sender.py, all versions). Only a number above 3,600 is read
-as milliseconds, because no delivery timeout lets a record wait for over an hour.
-
-The envelope has `client_id`, `client_type`, `host`, `service`, `instance`, `library_version`, `ts_ms`, `metrics`.
-Without an envelope, identity comes from headers or key, and the time from the Kafka record.
+Queue times are documented as milliseconds but are seconds (sender.py, all versions).
 """
 
 from __future__ import annotations
@@ -29,12 +21,13 @@ GROUP = re.compile(
 )
 
 QUEUE_TIME = "record-queue-time-"
+#: No record waits longer in the queue, so a larger queue time is in milliseconds.
 LONGEST_QUEUE_SECONDS = 3_600
 
 
 @lru_cache(maxsize=4096)
 def _group(name: str) -> tuple[Subject, Mapping[str, str]] | None:
-    """Return (subject, our metric names by kafka-python's names) for a group of metrics; None for an unknown group."""
+    """Return (subject, our metric names by kafka-python's names); None for an unknown group."""
     if (match := GROUP.fullmatch(name)) is None:
         return None
     mbean_type, _, subject = name.partition(".")
@@ -74,7 +67,6 @@ def _decode(record: Record) -> list[Snapshot] | None:
 
 def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics: Mapping[str, Any]) -> None:
     times = (number(metrics.get(f"{QUEUE_TIME}{what}")) for what in ("avg", "max"))
-    # If a queue time exceeds LONGEST_QUEUE_SECONDS, all queue times in `metrics` are in ms, not in s.
     queue_factor = 1.0 if any(time is not None and time > LONGEST_QUEUE_SECONDS for time in times) else 1000.0
     if metrics:
         samples.add(subject, None, None)
@@ -84,7 +76,7 @@ def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics:
         value = number(raw)
         maximum = metrics.get(f"{metric[:-4]}-max", 0.0) if metric.endswith("-avg") else 0.0
         if number(maximum) is None:
-            # If the maximum is not a number, nothing was measured, so the average (0) is read as unknown.
+            # Without a maximum (-Infinity, null), nothing was measured, and the average is 0.
             value = None
         if value is not None and metric.startswith(QUEUE_TIME):
             value *= queue_factor

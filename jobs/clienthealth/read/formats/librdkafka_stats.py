@@ -1,14 +1,7 @@
 """librdkafka's statistics (described in its STATISTICS.md), as the application's stats callback forwards them.
 
-Pitfalls:
-
-- `ts` is a monotonic clock; `time` is the wall clock in seconds. Latencies are in µs, and ages in ms.
-- An offset of -1001 means no offset, and a lag of -1 means unknown.
-- A producer's messages wait in partition -1 while the topic's metadata is missing. If partition -1 has messages, its
-  values count as values of the whole topic; else the partition is skipped.
-- `client_id` is "rdkafka" unless the application sets it. The statistics name no host or process, so the record's
-  headers or key must distinguish an application's replicas.
-- `committed_offset` also has an older, misspelt name.
+`ts` is a monotonic clock; `time` is the wall clock in seconds. The statistics name no host or process, so the record's
+headers or key must distinguish an application's replicas.
 """
 
 from __future__ import annotations
@@ -104,7 +97,7 @@ def _of_consumer(stats: Object, brokers: list[Object]) -> dict[str, float | None
 
 
 def _over(parents: list[Object], name: str) -> tuple[float | None, float | None]:
-    """Return (average, maximum) of the statistic `name` over all `parents`. `cnt` is the weight of each average."""
+    """Return (average weighted by `cnt`, maximum) of the statistic `name` over all `parents`."""
     weights = weighted = 0.0
     maxima = []
     for parent in parents:
@@ -129,7 +122,7 @@ def _topics(topics: Object, producer: bool) -> Iterator[TopicMetrics]:
             partition = mapping(one)
             number = measurement(partition.get("partition"))
             waiting = _sum(partition, "msgq_cnt", "xmit_msgq_cnt")
-            # `number` is None for partition -1: a producer's messages wait there until they have a partition.
+            # Partition -1 (`number` is None) has a producer's messages that have no partition yet.
             if number is not None or (producer and waiting):
                 yield TopicMetrics(topic, integer(number), metrics=_of_partition(partition, producer, waiting))
 
@@ -139,6 +132,7 @@ def _of_partition(partition: Object, producer: bool, waiting: float | None) -> d
     fields = {
         "records-lag": measurement(partition.get("consumer_lag")),
         "position": measurement(partition.get("app_offset")),
+        # Older versions of librdkafka write `commited_offset`.
         "committed-offset": committed if committed is not None else measurement(partition.get("commited_offset")),
     }
     if producer:

@@ -1,9 +1,6 @@
 """Metricbeat: module `kafka` (metricsets producer and consumer), and module `jolokia` with the user's mappings.
 
-An event of the metricsets producer and consumer contains the MBean's name, and fields with Metricbeat's own names.
-METRICBEAT in metric_names.py lists these names. In module `jolokia`, users name the fields. A field is read if its name
-is the name of an MBean attribute, with hyphens or underscores. The event's `host` is the host of Metricbeat, and
-`service.address` is the address of the client.
+The event's `host` is the host of Metricbeat; `service.address` is the address of the client.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Metricbeat's metricset `consumergroup`: a group's committed offset for one partition, and the partition's owner.
 
-Each event becomes a snapshot of kind `group` with that partition. The end offset is the committed offset plus
-Metricbeat's lag. The event names no cluster, so the address of the queried broker becomes the group's instance.
+The event names no cluster, so the address of the queried broker becomes the group's instance.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """OpenTelemetry logs as OTLP JSON (`logs.encoding: otlp_json`): many resources and many log records in one message.
 
-OpenTelemetry's Java agent sends logger, level and exception as fields. The filelog receiver of OpenTelemetry's
-collector puts the whole line into `body`. 64-bit numbers may be strings. The settings `[identity]` list the attributes
-that name the process.
+64-bit numbers may be strings.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ def _line(entry: Mapping[str, Any], process: Identity, logger: str | None, ident
 
 
 def _decode(record: Record) -> list[LogLine] | None:
-    """Return the record's lines; None if `resourceLogs` is not a list. A malformed part gives a line with `error`."""
+    """Return the lines (malformed ones with `error`); None if `resourceLogs` is not a list."""
     resources, identity = mapping(record.document).get("resourceLogs"), record.identity
     if not isinstance(resources, list):
         return None

@@ -1,7 +1,4 @@
-"""OpenTelemetry logs as protobuf, the default of the OpenTelemetry Collector's Kafka exporter.
-
-`_otlp.py` defines the meaning of the fields for JSON and protobuf. A body that is a map becomes JSON text.
-"""
+"""OpenTelemetry logs as protobuf, the default of the OpenTelemetry Collector's Kafka exporter."""
 
 from __future__ import annotations
 

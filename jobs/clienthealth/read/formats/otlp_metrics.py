@@ -1,7 +1,6 @@
 """OTLP metrics as JSON: KIP-714 pushes through a broker's plugin, and the OpenTelemetry Java agent.
 
-`_otlp.py` defines the meaning of names and attributes. Numbers may be strings. Histograms, summaries, and resources
-without Kafka metrics are skipped.
+Numbers may be strings. Histograms and summaries are skipped.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ def _decode(record: Record) -> list[Snapshot] | None:
         if type(scopes) is not list:
             broken += 1
             continue
-        # A resource with an unreadable scope counts as broken, but its readable scopes are used.
         listed = [mapping(scope).get("metrics") for scope in scopes]
         readable = [one for one in listed if type(one) is list and _METRICS.issuperset(map(type, one))]
         broken += len(readable) < len(scopes)
@@ -59,9 +57,9 @@ def _subject(kind: str, attributes: Attributes, ids: tuple[str, ...]) -> Subject
 
 
 def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
-    """Add data points of the metrics in `scopes` to `into`; `ids`: the attributes that name a client."""
+    """Add the data points in `scopes` to `into`; `ids`: attributes that name a client."""
     own: dict[str, dict[str, float]] = {}
-    # Convert a time only if the previous point had another time: most points of a record have equal times.
+    # Most points of a record have equal times, so equal times are converted once.
     last_end: Any = None
     last_begin: Any = None
     for metrics in scopes:

@@ -1,11 +1,6 @@
 """OTLP metrics as protobuf: the default format of the OpenTelemetry Collector's Kafka exporter and of KIP-714 plugins.
 
-`_otlp.py` defines the meaning of names and attributes for JSON and protobuf. A point with the flag "no recorded value"
-counts as unknown. Kafka's own clients write a separate resource around every single metric; equal resources are merged.
-
-Two pushes of the same metrics differ only in times and values, which always take eight bytes each. So the reader finds
-the positions of these numbers once, together with the metric, client and topic of each number. If a later push differs
-from an earlier push only in these numbers, their positions and meaning come from a cache.
+Two pushes of the same metrics differ only in times and values, so a cache keeps the positions of these numbers.
 """
 
 from __future__ import annotations
@@ -31,15 +26,14 @@ from clienthealth.read.formats._protobuf import (
 )
 from clienthealth.settings import IdentitySettings
 
-#: Maximum total size (bytes) of the instrumentation scopes in the cache; a full cache is emptied.
+#: Maximum total size (bytes) of the scopes in the cache; a full cache is emptied.
 REMEMBERED_BYTES = 16_000_000
 #: The name of every metric of a Kafka client contains this text.
 _OURS = b"kafka."
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
 #: Protobuf tags of a data point's fields: start time, end time, floating-point value, integer value.
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
-#: Unpacking a scope gives _ITEMS items per data point. The first item is the bytes before the point. The others are the
-#: point's times (at _TIMES), the tag of its value (at _TAG), and the value (at _VALUE).
+#: Items per data point in an unpacked scope: the bytes before it, times, tag, value.
 _ITEMS = 4
 _TIMES, _TAG, _VALUE = 1, 2, 3
 
@@ -49,12 +43,7 @@ Parts = tuple[Any, ...]
 
 
 class _Point(NamedTuple):
-    """A data point.
-
-    name        our name of the metric; None if the metric is not read or the point has no value
-    start, end  times of the point in nanoseconds; 0 if unknown
-    value       an int if the value was written as an integer, else a float
-    """
+    """A data point. `name`: None if it is not read; `start`, `end`: ns, 0 if unknown."""
 
     subject: Subject
     name: str | None
@@ -64,10 +53,7 @@ class _Point(NamedTuple):
 
 
 class _Metric(NamedTuple):
-    """A metric with its data points.
-
-    metric   what the name means (kind of client, our name, …); None for a metric of another program
-    """
+    """A metric with its data points; `metric` is None for another program's metric."""
 
     message: bytes
     name: bytes
@@ -77,11 +63,11 @@ class _Metric(NamedTuple):
 
 
 class _Meaning(NamedTuple):
-    """What the numbers in an instrumentation scope mean: which metric of which client each number is.
+    """The meaning of the numbers in an unpacked scope.
 
-    values   maps a subject (client, topic, …) to (index in the unpacked scope, our name of the metric) of each value
-    deltas   for each data point that is a delta: the index of its times (start and end) in the unpacked scope
-    kip714   True if any metric has a name that KIP-714 pushes use
+    values   maps a subject (client, topic, …) to (index in the unpacked scope, our metric's name) of each value
+    deltas   the index of the times of each data point that is a delta
+    kip714   True if a metric's name is from KIP-714
     """
 
     values: Mapping[Subject, Sequence[tuple[int, str]]]
@@ -90,7 +76,7 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The positions of the numbers in a scope's bytes. `meanings` maps the other bytes to what the numbers mean."""
+    """The positions of the numbers in a scope; `meanings` has the scope's other bytes as keys."""
 
     def __init__(self, form: str) -> None:
         self.unpack = struct.Struct(form).unpack
@@ -98,9 +84,9 @@ class _Shape:
 
 
 class Shapes:
-    """A cache of the shapes of instrumentation scopes. A shape is the positions of the numbers in a scope's bytes.
+    """A cache of the positions of numbers in instrumentation scopes.
 
-    A scope is compared with earlier scopes of the same size. If only the numbers differ, only the numbers are read.
+    If a scope differs from an earlier scope only in numbers, only the numbers are read.
     """
 
     def __init__(self) -> None:
@@ -128,7 +114,7 @@ class Shapes:
         try:
             form, meaning = _laid_out(scope, listed)
         except ValueError:
-            # `_laid_out` raises ValueError for a scope with fields in an unusual order: do not cache it.
+            # Do not cache a scope with fields in an unusual order.
             return
         self._remembered += len(scope)
         if self._remembered > REMEMBERED_BYTES:
@@ -144,7 +130,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add a scope's data points to `into` and return True. If one of their times is invalid, return False."""
+    """Add a scope's data points to `into`; return False if one of their times is invalid."""
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
         if len(times) == _START_AND_END.size:
@@ -209,7 +195,7 @@ def _subject(kind: str, pairs: tuple[bytes, ...], ids: Ids) -> Subject:
 
 
 def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
-    """Return (`struct` format of a scope, its meaning). Raise ValueError for fields in an unusual order."""
+    """Return (`struct` format, meaning); raise ValueError for fields in an unusual order."""
     form, behind, items = ["<"], 0, 0
     values: dict[Subject, list[tuple[int, str]]] = {}
     deltas: list[int] = []
@@ -235,7 +221,7 @@ def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
 
 
 def _written(start: int, end: int, value: float) -> tuple[bytes, bytes]:
-    """Return (times, value) of a data point as protobuf bytes, in the usual order: start (if known), end, value."""
+    """Return (times, value) of a data point as protobuf bytes, in the usual order."""
     times = (_STARTS + _END.pack(start) if start else b"") + _ENDS + _END.pack(end)
     return times, _AS_INT + _WHOLE.pack(value) if type(value) is int else _AS_DOUBLE + _DOUBLE.pack(value)
 

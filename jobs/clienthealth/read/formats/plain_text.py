@@ -1,7 +1,6 @@
 """Text in any layout, tried after all other formats: printable text that does not begin with `{`.
 
-A line of text names no process, so the record's headers or key must name the process. A record with control characters
-is not text but binary data that happens to be valid UTF-8.
+Text names no process, so the record's headers or key must name the process.
 """
 
 from __future__ import annotations

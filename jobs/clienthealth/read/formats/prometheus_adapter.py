@@ -1,7 +1,6 @@
 """prometheus-kafka-adapter: one sample of Prometheus's remote write per record, with its value as a string.
 
-`_prometheus.py` defines the meaning of names and labels. Samples that are not of Kafka clients are rejected as
-`no-metrics`. To avoid such rejects, configure the adapter to match only `{__name__=~"kafka_(producer|consumer)_.*"}`.
+Let the adapter match only `{__name__=~"kafka_(producer|consumer)_.*"}`; other samples become rejects (`no-metrics`).
 """
 
 from __future__ import annotations

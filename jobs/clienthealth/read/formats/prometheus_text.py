@@ -1,8 +1,6 @@
 """Prometheus's text exposition: from Telegraf with `data_format = "prometheus"`, or a script that scrapes and forwards.
 
-`_prometheus.py` defines the meaning of names and labels. A series may contain its time in milliseconds; a series
-without a time gets the record's time. The format is recognised if the first line is a `# HELP` or `# TYPE` comment, or
-a series with labels.
+A series without a time gets the record's time.
 """
 
 from __future__ import annotations

@@ -1,16 +1,6 @@
 """Telegraf's JSON (`data_format = "json"`): one metric per record, or a batch under `metrics`.
 
-A Telegraf metric has a name, tags, fields and a time. This file defines what these parts mean for Kafka clients;
-`influx.py` reads InfluxDB's line protocol by the same definitions. A JVM is identified by the URL from which Telegraf
-reads the JVM's metrics. This is the URL of Jolokia or of a page with Prometheus metrics. If the URL has a local
-address, the tag `host` replaces this address. Telegraf leaves out fields that are NaN.
-
-For inputs.jolokia2_agent, fields are MBean attributes. Client id, topic and partition are tags if the user listed them
-as tag keys.
-
-The input inputs.prometheus scrapes the JMX exporter or Micrometer. If its `metric_version` is 2, a series becomes a
-Telegraf field of the same name. If `metric_version` is 1, a series becomes a Telegraf metric of the same name, with the
-value in a field named after the series' type (`gauge`, `counter`).
+The URL from which Telegraf reads a JVM's metrics (Jolokia's, or a Prometheus page's) identifies the JVM.
 """
 
 from __future__ import annotations
@@ -28,18 +18,16 @@ from clienthealth.read.formats._prometheus import Labels, kind_of, label, labels
 
 _NAMES = metric_names.spellings(metric_names.attribute)
 _TELLING = metric_names.telling()
-#: With `metric_version = 1` of inputs.prometheus, a series has its value in a field with one of these names.
+#: Fields with a series' value if inputs.prometheus has `metric_version = 1`.
 _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
 
 
 class _Layout(NamedTuple):
-    """The meaning of a metric's name (Telegraf: measurement) and of the names of the metric's fields.
+    """The meaning of a Telegraf metric's name and of its fields' names.
 
-    series  (field, name of the series) for each field that is a Prometheus series. If there are any, all other fields
-            are ignored
+    series  (field, name of the series) for each Prometheus series; if there are any, all other fields are ignored
     kind    kind of the client; None if the metric is not of a Kafka client
-    fields  the fields that are read if there are no series
-    names   our names of these metrics, in the order of `fields`
+    names   our names of the metrics in `fields`
     """
 
     series: Sequence[tuple[str, str]]
@@ -89,7 +77,7 @@ def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
 
 
 def _kind(name: str, fields: Iterable[str]) -> str | None:
-    """Return the kind of client from the measurement's name, else from a field that only one kind has."""
+    """Return the client's kind from the metric's name, else from a telling field."""
     for kind in ("producer", "consumer"):
         if kind in name:
             return kind

@@ -1,7 +1,6 @@
 """A thread dump as one record, in any format that `logs.dump_formats` reads: text, or a JSON document.
 
-A dump without a time gets the record's time. A time without a zone is read as UTC, unless `decode.py` can infer the
-zone from the record's time.
+A dump without a time gets the record's time.
 """
 
 from __future__ import annotations

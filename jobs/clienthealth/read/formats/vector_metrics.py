@@ -1,7 +1,6 @@
 """Vector's metrics as its Kafka sink writes them (`encoding.codec = "json"`, or `native_json`): one series per record.
 
-Vector's sources `prometheus_scrape` and `prometheus_remote_write` produce such metrics. `_prometheus.py` defines the
-meaning of names and tags. The value of an `incremental` counter is the increment since its last record.
+The value of an `incremental` counter is the increment since its last record.
 """
 
 from __future__ import annotations
