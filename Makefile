@@ -1,4 +1,3 @@
-# Each target installs what it needs. A second run takes only seconds for this step, and downloads nothing.
 .DEFAULT_GOAL := help
 .PHONY: help setup jars demo soak chronic check test test-all promtool pixels pictures bench lab chaos fuzz lint dist release site image plugin sbom audit needed system
 SHELL := /bin/sh
@@ -7,18 +6,16 @@ STAGES ?=
 # A healthy client, and one of each failure mode.
 CHRONIC := healthy,callback-deadlock,send-blocked,not-closed,cross-topic-blocking,shutdown-loop,delivery-stalled,consumer-stalled
 
-# Healthy clients of all libraries. Meanwhile standalone brokers, brokers of a cluster, and Python clients restart.
-# Groups rebalance. One topic is slow without blocking others.
+# Healthy clients of all libraries, while brokers and clients restart and groups rebalance.
 SOAK := healthy,restless,rolled,rolled-3.9,rolled-2.3,rolled-0.11,rolled-confluent-kafka,rolled-kafka-python,rolled-aiokafka,rolled-groups,idle,connector-per-topic
 
-# PYTHON: the first Python on the PATH that our dependencies support.
+# The first Python on the PATH that our dependencies support.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
   $$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && { echo $$p; break; }; done)
 UV := $(shell command -v uv 2>/dev/null || echo .cache/uv/bin/uv)
 READY := .venv/.ready
 
-# promtool from Prometheus's long-term support release, and amtool from the newest Alertmanager. Each tool has a Go
-# module of its own, because the two tools need different versions of the same libraries.
+# Each tool gets a Go module of its own, because they need different versions of the same libraries.
 GO_TOOLS := github.com/prometheus/prometheus/cmd/promtool@v0.313.5 github.com/prometheus/alertmanager/cmd/amtool@v0.35.0
 
 help: ## this list

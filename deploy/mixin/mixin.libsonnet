@@ -30,10 +30,8 @@ local dashboards = {
 local generated = { rules: 'http://127.0.0.1:9309/runbooks', dashboards: '${status_page}/runbooks' };
 local start = 'kafka_';
 
-// Return whether `char` can be part of a metric's name.
 local named(char) = std.member('abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:', char);
 
-// Return the length of the metric name at the beginning of `text`.
 local name_length(text, at=0) =
   if at < std.length(text) && named(text[at]) then name_length(text, at + 1) tailstrict else at;
 
@@ -50,7 +48,6 @@ local selecting(selector, query) =
   if selector == '' then query
   else parts[0] + std.join('', [start + selected(parts[at - 1], parts[at]) for at in std.range(1, std.length(parts) - 1)]);
 
-// Add the selector to all queries in a rule or dashboard.
 local with_selector(selector, value, key='') =
   if std.isObject(value) then { [name]: with_selector(selector, value[name], name) for name in std.objectFields(value) }
   else if std.isArray(value) then [with_selector(selector, inner, key) for inner in value]

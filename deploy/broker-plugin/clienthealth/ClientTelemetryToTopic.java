@@ -26,8 +26,8 @@ import org.slf4j.LoggerFactory;
  * A broker plugin for the metrics that clients push (KIP-714). It writes each push to a topic as one record. The value
  * is the unchanged payload; headers identify the client.
  *
- * <p>A request thread of the broker only copies a push into a bounded queue. A thread of the plugin sends the queued
- * pushes. If the topic is unavailable, the queue fills. {@link Counters} counts the pushes that are lost.
+ * <p>A request thread of the broker only queues a push, and a thread of the plugin sends it. If the queue is full, the
+ * push is lost and counted ({@link Counters}).
  *
  * <p>Settings of the broker, with defaults: {@code clienthealth.topic} (client-metrics), {@code clienthealth.queue.bytes}
  * (16 MiB). {@code clienthealth.producer.*} are options of the producer, of which {@code bootstrap.servers} is required.
@@ -83,7 +83,7 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
         throw new Refused();
     }
 
-    /** Queues the push. Runs on a request thread of the broker. */
+    /** Runs on a request thread of the broker. */
     @Override
     public final void exportMetrics(AuthorizableRequestContext context, ClientTelemetryPayload payload) {
         take(context, payload, 0);
@@ -160,14 +160,14 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
         }
     }
 
-    /** Creates the producer once the brokers' names can be resolved, which may be after the start of this broker. */
+    /** Retries, because the brokers' names may be unknown when this broker starts. */
     private Producer<String, byte[]> producer() throws InterruptedException {
         while (true) {
             try {
                 return new KafkaProducer<>(settings.producer);
             } catch (RuntimeException | LinkageError failure) {
                 counters.unreachable(failure);
-                // Wait, because each attempt to create a producer writes log lines.
+                // Each attempt to create a producer writes log lines.
                 Thread.sleep(Counters.QUIET_MS);
             }
         }
@@ -190,10 +190,7 @@ public class ClientTelemetryToTopic implements MetricsReporter, ClientTelemetry,
     @Override
     public void metricRemoval(KafkaMetric metric) {}
 
-    /**
-     * Refuses a push because the plugin's settings are wrong. The broker logs this exception for each push, so it has no
-     * stack trace.
-     */
+    /** Has no stack trace, because the broker logs this exception for each push. */
     @SuppressWarnings("serial")
     private static final class Refused extends RuntimeException {
         private Refused() {

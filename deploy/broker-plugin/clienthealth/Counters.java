@@ -40,13 +40,11 @@ final class Counters implements ClientTelemetryToTopic.CountersMBean {
         nextLineMs = clockMs.getAsLong();
     }
 
-    /** Counts a push that could not be written. */
     void failed(Throwable failure) {
         failed.incrementAndGet();
         unreachable(failure);
     }
 
-    /** Counts a push that was dropped because the queue was full. */
     void dropped() {
         dropped.incrementAndGet();
         report();

@@ -21,7 +21,6 @@ final class PluginSettings {
     static final String PRODUCER = PREFIX + "producer.";
     private static final String TOPIC = PREFIX + "topic";
     private static final String QUEUE_BYTES = PREFIX + "queue.bytes";
-    /** Names that brokers accept for a topic. */
     private static final String TOPIC_NAME = "(?!\\.{1,2}$)[a-zA-Z0-9._-]{1,249}";
 
     final Map<String, Object> producer = new HashMap<>();
@@ -56,7 +55,7 @@ final class PluginSettings {
                 return number;
             }
         } catch (NumberFormatException other) {
-            // The value is no number: problems.add() below reports it, like a number below 1.
+            // Reported below, like a number below 1.
         }
         problems.add(QUEUE_BYTES + "=" + value + " is not a whole number of bytes above 0, such as 16777216");
         return 0;
@@ -68,15 +67,13 @@ final class PluginSettings {
         producer.put("linger.ms", "500");
         producer.put("batch.size", "262144");
         producer.put("buffer.memory", "8388608");
-        // telemetry.max.bytes (1 MiB by default) limits pushes in compressed form. Here they are uncompressed, and may be
-        // several times as large.
+        // telemetry.max.bytes (1 MiB by default) limits compressed pushes, but these are uncompressed.
         producer.put("max.request.size", "4194304");
         producer.put("max.block.ms", "10000");
         producer.put("delivery.timeout.ms", "60000");
         producer.put("acks", "1");
         producer.put("enable.idempotence", "false");
-        // The producer logs each attempt to connect. So the backoff limits attempts, and log
-        // lines, to one a minute.
+        // The producer logs each attempt to connect, so it must connect at most once a minute.
         producer.put("reconnect.backoff.ms", "1000");
         producer.put("reconnect.backoff.max.ms", "60000");
         producer.put("retry.backoff.max.ms", "60000");
@@ -92,7 +89,7 @@ final class PluginSettings {
         Map<String, String> options = new HashMap<>();
         producer.forEach((name, value) -> options.put(name, value.toString()));
         for (ConfigValue checked : ProducerConfig.configDef().validate(options)) {
-            // Report only an option's first error. After an invalid value, a second error says that the value is missing.
+            // After an invalid value, a second error says that the value is missing.
             checked.errorMessages().stream().limit(1).forEach(text -> problems.add(PRODUCER + checked.name() + ": " + text));
         }
         if (text(producer, "bootstrap.servers", "").isEmpty()) {

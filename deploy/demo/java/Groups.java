@@ -116,7 +116,7 @@ public class Groups {
         }
     }
 
-    /** Makes share groups begin at the earliest record. No client option does that, only a setting on the brokers. */
+    /** Makes share groups begin at the earliest record, which no client option does. */
     private static void prepare() throws Exception {
         Properties options = new Properties();
         options.put("bootstrap.servers", options("c.", "classic", "").get("bootstrap.servers"));

@@ -33,9 +33,8 @@ import org.slf4j.LoggerFactory;
  *           loop: the interrupted worker commits its offsets twice; the second commit never returns
  *           left-behind: the interrupted worker shuts the connector down; other threads keep the JVM alive
  *
- * Kafka's code is unchanged. The real application that this demo imitates did not ask ZooKeeper for the brokers. For
- * the end `loop`, a BrokersFromMemory replaces the connector's ZkClient, so the connector does not ask either. The
- * fetchers keep their own ZkClient.
+ * For the end `loop`, a BrokersFromMemory replaces the connector's ZkClient, because the imitated application did not
+ * ask ZooKeeper for the brokers.
  *
  * When the failure begins, the program prints ONSET, the time (epoch ms) and a text. Every few seconds, it prints
  * COUNTERS and a JSON object.
@@ -84,8 +83,7 @@ public class LegacyShutdown {
             return;
         }
         if (end.equals("loop")) {
-            // Wait until the worker looks for its coordinator. If the shutdown began earlier, Kafka would retry the
-            // failed commit, and the interrupt would end these retries.
+            // If the shutdown began earlier, the interrupt would end Kafka's retries of the failed commit.
             LOOKING.await();
             while (!looksForCoordinator(worker)) {
                 TimeUnit.MILLISECONDS.sleep(10);
