@@ -1,6 +1,6 @@
-"""Recognise known issues in log lines and client options. A known issue is not a failure mode.
+"""Recognise known issues of clients (`also_seen.toml`) in log lines and options.
 
-`also_seen.toml` lists the known issues. They are counted, but cause no verdict and no alert.
+Known issues are counted, but cause no verdict and no alert.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
     option  the option's name; names that begin with `measured.` are the client's own measurements
     one_of  `is` in TOML: the texts that the value may equal, in lower case; the value's case does not matter
-    like    regular expression; if it matches the whole value, the condition holds, whatever `one_of` contains
+    like    regular expression for the whole value, as an alternative to `one_of`
     of      name of an option: `below` and `above` are multiples of its value; '' if they are plain numbers
     """
 
@@ -55,8 +55,8 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     id             the name of the issue's table in TOML; identifies the issue in records, the history and JSON
     sentence       one or two sentences that describe the issue
     action         what to do about the issue
-    least          minimum number of lines in a run (see `apart_seconds`); a shorter run is normal and is not reported
-    apart_seconds  a run of lines ends if no further line comes for this time (s); only the latest run is reported
+    least          minimum number of lines in a run; a shorter run is normal and is not reported
+    apart_seconds  a run ends after this time (s) without a further line; only the latest run is reported
     when           for an issue that options show: conditions on the client's options or measurements; all must hold
     source         URL of the library's documentation of the option; '' if log lines show the issue
     """
@@ -76,19 +76,18 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
-#: For each library, the source files that define the classes (`named`) and the descriptions (`described`) of Kafka's
-#: protocol errors.
+#: Each library's source files with the names and descriptions of Kafka's protocol errors.
 _SOURCES = _TABLES.pop("sources")
-#: Literals must not contain characters that JSON may escape, because literals are searched in raw JSON.
+#: Literals must not contain these characters: raw JSON is searched, and JSON may escape them.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
-#: The beginning of each word except the first, in the class name of an error.
+#: The beginning of each word except the first in an error's class name.
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
-#: Matches the end of an error's class name in a stack trace or a log line, but not in source code.
+#: The end of an error's class name in a log line, but not in source code.
 _THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |, :message=>|\s*(?:\n|\Z))"
 
 
 def _named(error: str) -> dict[str, object]:
-    """Return the log pattern (as a TOML table) that recognises an error of Kafka's protocol by its class name."""
+    """Return the TOML table of a log pattern for a protocol error's class name."""
     return {
         "id": f"error-{error}",
         "source": _SOURCES["named"],
@@ -101,7 +100,7 @@ def _named(error: str) -> dict[str, object]:
 
 
 def _coded(error: str) -> dict[str, object]:
-    """Return the log pattern (as a TOML table) that recognises a protocol error of Kafka by its code (`NOT_LEADER`)."""
+    """Return the TOML table of a log pattern for a protocol error's code (`NOT_LEADER`)."""
     code = _WORDS.sub("_", error).upper()
     return {
         "id": f"code-{error}",
@@ -113,7 +112,7 @@ def _coded(error: str) -> dict[str, object]:
 
 
 def _described(library: str, text: str) -> dict[str, object]:
-    """Return the log pattern (as a TOML table) that recognises the `text` with which a library describes an error."""
+    """Return the TOML table of a log pattern for a library's description of an error."""
     shared = library in ("librdkafka", "sarama")
     return {
         "id": f"text-{text}",
@@ -125,7 +124,7 @@ def _described(library: str, text: str) -> dict[str, object]:
 
 
 def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the TOML table of a known issue (`entry`) with all its log patterns under the key `wordings`."""
+    """Return the TOML table of a known issue with all its log patterns (`wordings`)."""
     rest = {key: value for key, value in entry.items() if key not in ("errors", "texts")}
     errors = entry.get("errors", ())
     reported = (_described(library, text) for library, texts in entry.get("texts", {}).items() for text in texts)
@@ -145,7 +144,7 @@ def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, s
     """Return (known issue, text) for each issue that a client's options or measurements show.
 
     `text` lists the options that show the issue: `name = value, …`. Issues that measurements show come first.
-    `options`: options by name, and measurements by name with the prefix `measured.`.
+    `options` also has the client's measurements, with the prefix `measured.` before their names.
     """
     found = []
     for trouble in TROUBLES if options else ():

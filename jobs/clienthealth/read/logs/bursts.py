@@ -1,8 +1,4 @@
-"""Limit bursts of log lines in three steps.
-
-`to_read` in `spark/decoding.py` skips similar lines. `is_new` merges equal entries. `of_each_process` limits the number
-of entries per process.
-"""
+"""Limit bursts of log lines: merge equal entries, and limit the number of entries per process."""
 
 from __future__ import annotations
 
@@ -14,18 +10,17 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
 
-#: One event per SAMPLING_MS (ms) is kept for each combination of log pattern, client, thread, address and goroutine.
+#: Events of one pattern, client, thread and address within this time (ms) are merged.
 SAMPLING_MS = 100
-#: A log file consists of blocks of SLOT_BYTES bytes, numbered modulo SLOTS. Equal lines of thread dumps are merged if
-#: their blocks have equal numbers and their times are in the same interval of LINE_SAMPLING_MS (ms). So a dump of up to
-#: 256 KiB (SLOTS blocks) loses hardly any line. A line that repeats endlessly is kept at most SLOTS times per interval.
+#: Equal lines of thread dumps are merged if they share a block of their file and an interval.
+#: Blocks are numbered modulo SLOTS, so that a dump of 256 KiB keeps nearly all its lines.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")
 
 
 class Entry(Protocol):
-    """A log event or a thread dump. `repeats`: number of equal entries that were merged into this one, plus 1."""
+    """A log event or a thread dump that stands for `repeats` equal entries."""
 
     repeats: int
 
@@ -62,9 +57,9 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
 
 
 def is_new(kept: dict[Hashable, E], entry: E) -> bool:
-    """Add an entry to `kept` and return True, unless `kept` has an entry with an equal `sample`.
+    """Add an entry to `kept` and return True.
 
-    If there is one, add the new entry's `repeats` to the `repeats` of that entry, and return False.
+    If `kept` has an entry with an equal `sample`, add `repeats` to that entry instead, and return False.
     """
     first = kept.setdefault(entry.sample, entry)
     if first is not entry:
@@ -84,10 +79,10 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
 
 
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """Return at most `most` items: keys with many items keep only their newest items, other keys keep all items.
+    """Return at most `most` items, but at least the newest item of each key.
 
-    `items` are in order of time. `sort` returns the key of an item. At least one item per key is kept, even if the
-    result then has more than `most` items. If items are left out, the result is grouped by key.
+    `items` are in order of time; `sort` returns an item's key. Keys with many items lose their oldest items, and the
+    result is then grouped by key.
     """
     if len(items) <= most:
         return list(items)
@@ -97,7 +92,7 @@ def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
-    """Return how many items per key to keep (at least 1), so that at most `most` items are kept in all."""
+    """Return how many items of each key to keep, so that `most` items remain."""
     left = most
     for position, size in enumerate(sorted(sizes.values())):
         each = left // (len(sizes) - position)

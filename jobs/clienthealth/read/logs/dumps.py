@@ -1,7 +1,4 @@
-"""Prepare thread dumps for the failure modes, rejoin dumps that arrive line by line, and name the clients in a dump.
-
-A JVM writes a dump to its log on SIGQUIT. A log shipper then sends it line by line.
-"""
+"""Convert thread dumps for the failure modes, rejoin dumps that log shippers sent line by line, and find clients."""
 
 from __future__ import annotations
 
@@ -19,19 +16,18 @@ from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, PRODUCER_T
 MAX_DUMPS = 64
 
 DUMP_LINE = "dump-line"
-#: Maximum number of bytes that may be missing in a log file between two lines of one thread.
+#: Maximum number of bytes missing in a log file between two lines of one thread.
 MAX_GAP = 8_192
 
 _STAMP_LENGTH = 19
 _END = "JNI global ref"
-#: Failure modes use only frames with one of these texts. A log record of one frame without such a text is dropped.
+#: Failure modes use only frames with one of these texts.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
-#: Beginnings of lines that are neither frames nor headers. They are a thread's state, the dump's title and end, the
-#: mark of a mounted virtual thread, and two lines about deadlocks.
+#: Beginnings of a dump's lines that are neither frames nor headers.
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
-#: A thread's header: the name in quotes (names may contain quotes), then text that only headers contain.
+#: A thread's header: the quoted name, then text that only headers contain.
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
-#: This line replaces missing lines. So frames after the gap are not added to the thread before the gap.
+#: Replaces missing lines, so that frames are not added to the thread before the gap.
 _MISSING = "ERROR lines are missing"
 _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
@@ -39,7 +35,7 @@ _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
     """Return the first 64 dumps of a log record in the form that failure modes read.
 
-    Each dump gets the record's time, plus the time that passed since the record's first dump (if both contain times).
+    A dump's time is the record's time, plus the time since the record's first dump.
     """
     first = line.dumps[0].ts_ms if line.dumps else None
     return [
@@ -57,8 +53,7 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a log record of one line may be part of a dump that was sent line by line.
 
-    A frame must contain a text for which failure modes look (_TELLING). It may also be from an exception's stack trace,
-    because such frames look like frames of a dump.
+    A frame must contain one of _TELLING. Frames of exceptions count, too, because they look the same.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -71,9 +66,8 @@ def is_line(text: str) -> bool:
 def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
     """Rejoin dumps that arrived line by line, in any order and from any number of files.
 
-    `lines`: one event per line, with DUMP_LINE as `signature`. Lines of one file are sorted by their byte offsets in
-    the file. A line that was sent twice counts once. A thread ends where the next thread begins, where the dump ends,
-    or where more than MAX_GAP bytes are missing. Dumps without a title line are dropped.
+    `lines`: one event per line, with DUMP_LINE as `signature`; a line that was sent twice counts once. A thread also
+    ends where more than MAX_GAP bytes are missing. Dumps without a title line are dropped.
     """
     files = grouped(lines, lambda line: line.captures.get("file"))
     return [dump for of_file in files.values() for dump in _dumps_of_file(of_file)]
@@ -91,7 +85,7 @@ def _dumps_of_file(lines: list[LogEvent]) -> list[ThreadDump]:
             texts.append(_MISSING)
         texts.append(line.text)
         end, last = at + len(line.text), at
-    # Drop dumps without a title line: without that line, it is unknown whether threads are missing.
+    # Without a title line, it is unknown whether threads are missing.
     titled = [dump for dump in dumps_in("\n".join(texts), alone=False) if dump.complete is not None]
     return dumps_of(LogLine(ts_ms=by_offset[0].ts_ms, dumps=titled), by_offset[0].source)
 
@@ -105,7 +99,7 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
-#: For Kafka Streams and Connect: (pattern of thread names, pattern of client ids, id of the consumer a thread polls).
+#: For Streams and Connect: (pattern of threads, pattern of client ids, id of the polled consumer).
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),
@@ -118,7 +112,7 @@ def in_container(thread: Thread) -> bool:
 
 
 def polls_for(thread: Thread, client_id: str) -> bool | None:
-    """Return whether the thread polls the consumer `client_id`; None if the thread's name and the id do not show it."""
+    """Return whether the thread polls the consumer `client_id`; None if their names do not show it."""
     for of_thread, of_client, called in _POLLERS:
         if (match := of_thread.fullmatch(thread.name)) and of_client.fullmatch(client_id):
             return client_id == called.format(match[1])
@@ -128,11 +122,8 @@ def polls_for(thread: Thread, client_id: str) -> bool | None:
 def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     """Yield (client id, kind) of each client with threads in a dump. The id is None if the dump does not show the id.
 
-    A thread that waits for metadata inside send() belongs to the only producer that the dump names. If the dump names
-    several producers, the thread may wait in any of them. Then (None, producer) is yielded, too.
-
-    A dump rarely names a Java consumer of 0.9 or newer. So such a consumer is yielded only if a framework's thread
-    polls it, or if there is no other client.
+    If the dump names several producers, a thread that waits inside send() also yields (None, producer). Dumps rarely
+    name consumers, so a Java consumer is yielded only if a framework polls it, or if there is no other client.
     """
     named = dict.fromkeys(
         name for thread in dump.threads if (name := thread.name.removeprefix(PRODUCER_THREAD)) != thread.name

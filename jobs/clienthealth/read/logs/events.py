@@ -1,8 +1,6 @@
 """Turn log records into log events (lines that match a log pattern) and thread dumps. All other lines are dropped.
 
-Nearly every line of a log is dropped. So the cheapest test comes first: a search for the literal texts of patterns. A
-pattern's regular expression is tried only in lines that contain the pattern's literal text. Client names are looked for
-only in lines that are kept.
+Nearly every line is dropped, so the cheapest test comes first: a search for the literals of patterns.
 """
 
 from __future__ import annotations
@@ -28,28 +26,27 @@ from clienthealth.read.logs.times import Times
 from clienthealth.read.logs.wordings import Catalogue
 
 MAX_TEXT = 500
-#: The values that an event's `kind` can have; `kind` is None for all other kinds of client.
+#: The kinds of client that an event can name; other kinds become None.
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
-#: A line's unknown offset in its file is estimated: the record's Kafka offset times this size (bytes).
+#: Assumed size of a log line (bytes), to estimate an unknown offset in the file.
 BYTES_PER_LINE = 64
 
-#: Names of client libraries and of their loggers. A logger's first packages may be shortened (`o.a.k`).
+#: Names of client libraries and of their loggers, which may be shortened (`o.a.k`).
 LIBRARIES = r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|confluent|sarama|\[thrd:|\b(?:kgo|franz-go|brod|faust|redpanda)\b"
 _LIBRARY = re.compile(LIBRARIES, re.ASCII | re.IGNORECASE)
-#: Prefix of librdkafka's lines. If it is in a line with a logger or level, the line was copied from another log.
+#: librdkafka's prefix; in a line with a logger or level, it shows a copied line.
 _OF_RDKAFKA = re.compile(r"%\d\|")
-#: Prefixes of a Java client or librdkafka. If a prefix precedes a match, an application copied a client's line.
+#: A client's prefix; before a match, it shows that an application copied the line.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _RE = {name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__).with_name("quotations.toml")).items()}
-#: At most MAX_BEFORE characters before a match are searched for an exception's name or a log layout's fields.
+#: Maximum number of characters before a match that are searched for a log layout.
 MAX_BEFORE = 500
-#: Two local times that are more than FAR_MS (26 hours) apart cannot mean the same time in two time zones.
+#: Maximum difference (ms) between local times of one moment in two time zones.
 FAR_MS = 26 * 3_600_000
-#: An event's text is the line that the log pattern matched. A long line is cut on the left. If the match ends beyond
-#: the line's first MAX_SHOWN characters, the text begins MAX_LEFT characters before the match.
+#: The text of a match that ends beyond MAX_SHOWN begins MAX_LEFT characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
-#: Texts of thread dumps. A search in raw records finds them even in JSON, which escapes only their tabs (`\\tat `).
+#: Texts of thread dumps, as raw JSON contains them: only tabs are escaped (`\\tat `).
 _OF_DUMPS = (*SHIPPED, "\tat ", "\\tat ", " tid=0x", "Mounted virtual thread", "JNI global", DEADLOCK, HOLDER)
 
 
@@ -64,11 +61,8 @@ def events_and_dumps(
 ) -> tuple[list[LogEvent], list[ThreadDump]]:
     """Return (events, dumps) of a valid log line with a time: one event per matching log pattern.
 
-    `source`: the input record. `attached`: True for a line of an attached file. Only attached files are searched for
-    patterns that match lines of any program (`Wording.loose`). A monitored log has such lines on healthy days, too.
-
-    A match in source code gives no event. Some texts explain errors instead of reporting them (`LogLine.explained`):
-    their lines give only events of known issues. If a dump was sent line by line, each line becomes an event DUMP_LINE.
+    `source`: the input record. `attached`: True for a line of an attached file. Only in attached files, patterns for
+    lines of any program (`Wording.loose`) count. A dump's line that was sent alone becomes an event DUMP_LINE.
     """
     events, reported = [], set()
     body = body_of(line)
@@ -103,7 +97,7 @@ def events_and_dumps(
 
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
-    """Return True for a line that the program's client wrote, False for a quotation, None for source code."""
+    """Return True for a client's own line, False for a quotation, None for source code."""
     logger = line.logger or ""
     bare = _is_bare(line)
     unlogged = bare and (_RE["asked"].match(after) or _RE["no_line"].match(before[:MAX_BEFORE]))
@@ -148,13 +142,13 @@ def _is_bare(line: LogLine) -> bool:
 
 
 def _of_another_time(before: str, ts_ms: int) -> bool:
-    """Return True if the text before a match contains a time far from `ts_ms`: then the line is a copy."""
+    """Return True if the text before a match contains a time far from `ts_ms`."""
     stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode())
     return stamp is not None and stamp.ts_ms is not None and abs(stamp.ts_ms - ts_ms) > FAR_MS
 
 
 def _is_reported(sentence: str, quotation: str, after: str) -> bool:
-    """Return True if a person reports what happened: the sentence quotes a whole message and is not a question."""
+    """Return True if a sentence that is no question quotes a whole message."""
     whole = any(
         begin.search(quotation[1:])
         for begin in (_RE["beginning"], _RE["exception"], _RE["after_layout"], _RE["after_words"])
@@ -181,7 +175,7 @@ def _event(line: LogLine, text: str, source: Source, signature: str, captures: M
 
 
 def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]) -> tuple[str, Source]:
-    """Return (text, input record) of the line in which a match begins; a long line is cut around the match."""
+    """Return (text, input record) of the line in which a match begins."""
     begin, below = body.rfind("\n", 0, match.start()) + 1, body.count("\n", 0, match.start())
     if 0 < below < len(line.numbers):
         source = Source(source.topic, source.partition, line.numbers[below])

@@ -18,16 +18,16 @@ JVM_FRAMES = ("java.", "javax.", "jdk.", "sun.")
 
 DUMP_TITLE = "Full thread dump "
 THREAD_PREFIXES = (PRODUCER_THREAD, ADMIN_THREAD)
-#: Maximum number of characters to search in a line with its stack trace. The limit guards against hostile log text.
+#: Maximum number of characters of a line to search, because log text may be hostile.
 MAX_BODY = 65_536
 
-_POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # _POD_HASH: the characters of Kubernetes' random suffixes.
+_POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # The characters of Kubernetes' random suffixes.
 _POD_SUFFIX = re.compile(rf"(?:-{_POD_HASH}{{6,10}}-{_POD_HASH}{{5}}|-\d{{1,4}})\Z", re.ASCII)
 _SYSLOG = dict(zip("01234567", ("FATAL", "FATAL", "FATAL", "ERROR", "WARN", "INFO", "INFO", "DEBUG"), strict=True))
 _BUNYAN = {"10": "TRACE", "20": "DEBUG", "30": "INFO", "40": "WARN", "50": "ERROR", "60": "FATAL"}
 _NUMBERED = {**_SYSLOG, **_BUNYAN}
 
-#: Group 1 is the client id. It may contain commas and brackets, so it ends at the next field or at the prefix's end.
+#: Group 1 is the client id, which may contain commas and brackets.
 KAFKA_PREFIX = re.compile(
     r"\[\w{1,40} (?:[^\[\]\n]{0,400}?, )?clientId="
     r"([^,\]\n]{1,400}(?:[^\n]{0,400}?(?=, [a-zA-Z]{2,30}=|\](?:[ :]|$)))?+)",
@@ -71,7 +71,6 @@ def _client_in(message: str) -> str | None:
     elif " client_id=" in message:
         match = _PYTHON_PREFIX.search(message)
     elif "#producer-" in message or "#consumer-" in message:
-        # Find the end of librdkafka's handle (`#producer-1` or `#consumer-1`), and take the name before it.
         end = _HANDLE_END.search(message)
         name = _HANDLE_NAME.search(message[max(0, end.start() - 255) : end.start()]) if end else None
         return name.group() if name else None
@@ -81,7 +80,7 @@ def _client_in(message: str) -> str | None:
 
 
 def _client_of(thread: str) -> str | None:
-    """Return the client id in a thread's name. A log layout may cut the name to its last 15 characters."""
+    """Return the client id in a thread's name, whose beginning a log layout may have cut."""
     before, separator, name = thread.partition("| ")
     if not separator or not any(prefix.endswith(f"{before}| ") for prefix in THREAD_PREFIXES):
         return None

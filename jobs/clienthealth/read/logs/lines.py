@@ -1,8 +1,6 @@
 """Parse log lines in the usual layouts of log4j, logback, Spring Boot, Storm, Python, Kafka's tools and librdkafka.
 
-One regular expression reads the first line of an entry. If this expression finds no level, other patterns look for the
-fields in brackets, and between bars or tabs. If no layout fits, the whole first line is the message. The lines below
-the first (a stack trace, the values of a configuration) are the entry's `stack`.
+The lines below an entry's first line (a stack trace, a configuration) are the entry's `stack`.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from clienthealth.model.telemetry import Identity, LogLine
 _MAX_FIRST_LINE = 32_768
 _DAY = r"\d{4}[-/]\d\d[-/]\d\d"
 _TIME = rf"(?:{_DAY}[ T])?\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?:Z|[+-]\d\d:?\d\d)?"
-_CONTAINER = r"(?:\S{20,40} std(?:out|err) [FP] )?"  # _CONTAINER: what a container runtime puts before each line.
+_CONTAINER = r"(?:\S{20,40} std(?:out|err) [FP] )?"  # A container runtime's prefix of each line.
 _LEVEL = r"(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|INFORMATION|WARNUNG|SCHWERWIEGEND)"
 _THREAD = r"\[ *+([^\]]{0,300})\]"
 _LOGGER = r"([^\s:]{1,300})"
@@ -36,12 +34,12 @@ _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (rf"{_LOGGER} - {_LEVEL} - (.*)", ("logger", "level", "message")),
     (rf"{_LEVEL}:{_LOGGER}:(.*)", ("level", "logger", "message")),
     (rf"{_LEVEL} ++(.*) \(([\w.$]{{1,300}})\)", ("level", "message", "logger")),
-    # A lower-case name with dots before a colon is a Python logger. Any other name there is an exception.
+    # Only lower-case names are Python loggers; any other name before a colon is an exception.
     (rf"{_LEVEL} ++((?:[a-z_]\w*+\.)++[a-z_]\w*+):(?: (.*))?", ("level", "logger", "message")),
     (rf"{_LEVEL}:? ++(.*)", ("level", "message")),
     (r"(.*)", ("message",)),
 )
-#: A person who copies a line of librdkafka's log may leave out its level and its time.
+#: Level and time may be missing in a copied line of librdkafka's log.
 _LIBRDKAFKA = re.compile(
     r"(?:%?(\d)\|(\d{1,12}\.\d{1,9})|(?=\|\w{1,40}\|[^|]{1,400}\| \[thrd:))"
     r"\|(\w{1,40})\|([^|]{0,400})\| ?(?:\[thrd:([^\]]{0,400})\]: )?(.*)",
@@ -51,13 +49,13 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Maps the number of each group in _PATTERN to all fields of the group's layout (field name → group number).
+#: Maps each group's number in _PATTERN to the fields of its layout (name → group number).
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}
     _GROUPS |= dict.fromkeys(_numbers.values(), _numbers)
 _LEVELS = _LEVEL[1:-1]
-#: _TAIL: a word is a logger only if it is in brackets, contains a package, or is followed by a colon, bar or hyphen.
+#: A logger is in brackets, has a package, or is before a colon, bar or hyphen.
 _TAIL = (
     r"(?:(?=[\[({<]\s*[^\])}>\s]{0,300}\s*[\])}>]|[^\s\[({<]{1,300}(?<=[:|-])\s|[^\s\[({<]{1,300}\s+[-:|]+\s"
     r"|[\w$]{1,100}\.[\w.$]{1,200}\s)[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*)?(.*)"
@@ -74,17 +72,17 @@ _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(rf"[\[(<|]?\s*({_LEVELS})\b\s*[\])>|:]?\s*[-:|]?\s*(.*)"), ("level", "message")),
 )
 _COLUMNS = re.compile(r"[ ]*\t[ ]*")
-#: Fields between bars: level, thread (a Kafka thread's name may contain ` | `), logger and message.
+#: Level, thread, logger and message; the name of a Kafka thread may contain ` | `.
 _BARS = re.compile(rf"({_LEVELS})\|((?:[^|\n]| \| ){{0,300}})\|([\w.$/-]{{1,300}})\|(.*)")
 _ONLY_LEVEL = re.compile(_LEVELS)
-#: A time of day in a date of any language, perhaps followed by the host and program that syslog writes.
+#: A time of day, perhaps followed by the host and program of syslog.
 _CLOCK = re.compile(
     r"(?<!\d)(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
     r"(?: \S{1,255} [^\s:]{1,80}: | (?:\S{1,255} ){4}(?:-|\[[^\]\n]{0,500}\]) )?",
     re.ASCII,
 )
 _MAX_BEFORE = 120
-#: The first two lines of an entry of java.util.logging: time, class and method, then a level in the JVM's language.
+#: Two lines of java.util.logging; the level is in the JVM's language.
 _JUL = re.compile(r"[^\n]{0,40}\d\d:\d\d(?: ?[AaPp][Mm])? ([\w.$]{1,300}) [\w$<>]{1,200}\n([^\s:]{2,20})[ \u00a0]?: ")
 #: Characters that may stand between a line's time and the fields after it.
 _AFTER_TIME = "])>}\"' \t|:,;-"
@@ -143,7 +141,7 @@ def _by_layout(text: str) -> tuple[re.Match[str] | None, dict[str, str]]:
 
 
 def _loose(rest: str) -> dict[str, str] | None:
-    """Return the fields (name → text) in `rest`, the text after a line's time; None if the text has no level."""
+    """Return the fields (name → text) in `rest`; None if it has no level."""
     _, fields = _by_layout(rest)
     if "level" in fields and "logger" in fields:
         return fields

@@ -1,10 +1,6 @@
 """Read times that are written as text, in the formats of the table `_FORMS`.
 
-`time_ms` reads a text that is nothing but a time, such as a record's field `timestamp`. `Times` reads the time at the
-beginning of a line, and `time_in_name` the time in the name of a file. A time without a zone is read as UTC.
-
-`Times` first learns the time formats of a file from its lines. The lines also show the order of day, month and year in
-dates such as `11/12/26`.
+A time without a zone is read as UTC.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ _SAMPLE = 2_000
 _NUMBER = re.compile(r"[+-]?(?:\d{1,400}\.?\d{0,400}|\.\d{1,400})(?:[eE][+-]?\d{1,4})?", re.ASCII)
 
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|FINE|FINER|FINEST|CONFIG)"
-#: Text allowed before a time at the beginning of a line, such as a level, or a thread in brackets.
+#: Text allowed before a line's time, such as a level, or a thread in brackets.
 _LEAD = (
     rf"(?P<lead>[ \t]{{0,12}}(?:(?:\[?{_LEVEL}\]?[ \t:|,-]{{1,8}}|\[[^\[\]\n]{{1,100}}\][ \t]{{1,4}}"
     r"|\{[^{}\n]{1,100}\}[ \t]{1,4}){1,3}|[A-Z](?=\d{4} )|(?:time|ts|timestamp|date|t)=|%?\d\|(?=\d{10}\.))?"
@@ -41,7 +37,7 @@ _MON = r"(?P<mon>[A-Z][a-z]{2})[a-z]{0,6}\.?"
 _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
 _SIX = r"(?P<hms>\d{6})(?:[.,](?P<f2>\d{1,9}))?"
 
-#: The groups are the parts of a time. The groups `a`, `b` and `c` are the numbers of a date in unknown order.
+#: Time formats. The groups `a`, `b` and `c` are a date's numbers in unknown order.
 _FORMS: Mapping[str, str] = {
     "iso": rf"(?P<y>\d{{4}})[-/.](?P<m>\d\d)[-/.](?P<d>\d\d)[T _-]{_CLOCK}{_ZONE}",
     "compact": rf"(?P<y>20\d\d)(?P<m>\d\d)(?P<d>\d\d)[T _-]?(?:{_CLOCK}|{_SIX}){_ZONE}",
@@ -56,12 +52,12 @@ _FORMS: Mapping[str, str] = {
     "time only": rf"{_CLOCK}{_ZONE}(?![\d:/])",
 }
 _AT_BEGIN = tuple((name, re.compile(f"{_LEAD}{form}".encode())) for name, form in _FORMS.items())
-#: Patterns of the formats that are unmistakably times, whatever words are before them in the line.
+#: Formats that are unmistakably times, whatever words precede them in the line.
 _ANYWHERE = tuple(
     (name, re.compile(rf"(?P<lead>[^\n]{{0,120}}?{before}){_FORMS[name]}".encode()))
     for name, before in {**dict.fromkeys(("iso", "month day", "date"), r"(?<![\w.:/-])"), "epoch": r"%\d\|"}.items()
 )
-#: Patterns of a text that is nothing but a time, such as a record's field. Seconds and leading zeros may be missing.
+#: Formats of a text that is nothing but a time, such as a record's field.
 _WHOLE = (
     re.compile(
         r"(?P<y>\d{4})[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T ](?P<h>\d\d?):(?P<mi>\d\d?)(?::(?P<s>\d\d?)(?:[.,](?P<f>\d*))?)?"
@@ -70,7 +66,7 @@ _WHOLE = (
     ),
     re.compile(_FORMS["compact"], re.ASCII),
 )
-#: A time of day in a file's name: six digits, together or separated. A date may be before it.
+#: A time of day in a file's name, perhaps with a date before it.
 _IN_NAME = re.compile(
     r"(?<!\d)(?:(?P<y>20\d\d)-?(?P<m>\d\d)-?(?P<d>\d\d)[T_.-]?)?(?P<h>[01]\d|2[0-3])(?P<sep>[-_:.h]?)(?P<mi>[0-5]\d)"
     r"(?P=sep)(?P<s>[0-5]\d)(?!\d)",
@@ -107,15 +103,15 @@ def has_zone(written: str) -> bool:
     return number(written) is not None or _written(written)[1]
 
 
-#: A time zone differs from UTC by a multiple of ZONE_MS (half an hour), at most by MOST_ZONES * ZONE_MS (14 h).
+#: Time zones differ from UTC by multiples of half an hour, at most by 14 hours.
 ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 
 
 def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) to add to a time without a zone to get UTC; None if unknown.
 
-    `written_ms`: the time, read as UTC. `there_ms`: the time (epoch ms) when the text arrived. If they differ by a
-    multiple of half an hour (± SOON_MS), this multiple is the offset. A mere delay is rarely such a multiple.
+    `written_ms`: the time, read as UTC. `there_ms`: the time (epoch ms) when the text arrived. Their difference is the
+    offset if it is a multiple of half an hour (± SOON_MS), because a mere delay rarely is.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -135,10 +131,7 @@ def _ms(moment: datetime | None) -> int | None:
 
 
 def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | None:
-    """Return the time with these `parts` (groups of a match); None if the date is unknown or impossible.
-
-    A date without a year gets the latest year in which it is at most a day later than `day` (or today, if None).
-    """
+    """Return the time with these `parts`; None if the date is unknown or impossible."""
     found = {name: part for name, part in parts.items() if part}
     six = found.get("hms", "")
     hour, minute, second = six[:2] or found["h"], six[2:4] or found["mi"], six[4:] or found.get("s", "0")
@@ -147,6 +140,7 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
     try:
         if "d" in found:
             month = _MONTHS.get(found.get("mon", "")) or int(found.get("m", "0"))
+            # A date without a year is at most a day later than `day`.
             latest = (day or datetime.now(UTC).date()) + timedelta(days=1)
             year = (
                 int(found["y"]) if "y" in found else latest.year - ((month, int(found["d"])) > latest.timetuple()[1:3])
@@ -160,7 +154,7 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
 
 @lru_cache(maxsize=64)
 def _zone(text: str) -> tzinfo:
-    """Return the time zone named by `text`, the end of a written time; UTC if it names no known zone."""
+    """Return the time zone that `text` names; UTC if it names no known zone."""
     name = text.strip().removeprefix("GMT").removeprefix("UTC")
     if name in ("", "Z", "z"):
         return UTC
@@ -257,7 +251,7 @@ class Times:
         return None
 
     def _followed(self, parts: dict[str, str]) -> datetime | None:
-        """Return the time of the file's next line, from the groups of a match; None for an impossible time."""
+        """Return the time from the groups of a match; None for an impossible time."""
         if "a" in parts:
             parts |= zip(self.order, (parts["a"], parts["b"], parts["c"]), strict=True)
         if (moment := _moment(parts, self.day)) is None:
@@ -267,8 +261,7 @@ class Times:
         if "d" in parts:
             self.last = moment
             return moment
-        # A time of day more than half a day before the previous time belongs to the next day. It stays on the same day
-        # if the next day is later than the file's last modification.
+        # Midnight has passed if the time of day falls by more than half a day.
         if self.last is not None and self.last - moment > _HALF_DAY and not self._is_late(moment + _DAY_LONG):
             moment += _DAY_LONG
         elif self.last is None and self._is_late(moment):
@@ -281,7 +274,7 @@ class Times:
 
 
 def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
-    """Return a list with the first format of _ANYWHERE that over half of the lines contain; [] if there is none."""
+    """Return the first format of _ANYWHERE in over half of the lines, or []."""
     own = [line for line in lines if line.strip() and not line.startswith((b" ", b"\t", b"Caused by"))]
     for name, pattern in _ANYWHERE:
         if own and 2 * sum(pattern.match(line, 0, 300) is not None for line in own) > len(own):
@@ -290,7 +283,7 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tuple[str, str, str]:
-    """Return the order of year, month and day that makes the dates in `parts` closest to `day` and to each other."""
+    """Return the order that puts the dates in `parts` closest to `day` and each other."""
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:
         numbers = [dict(zip(order, map(int, part), strict=True)) for part in parts]
@@ -300,7 +293,7 @@ def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tup
             continue
         if not days or min(days).year < datetime.fromtimestamp(EARLIEST_MS / 1000, UTC).year:
             continue
-        # Entries of one file are close together in time; a wrong order of day, month and year spreads them.
+        # A file's entries are close in time, so a wrong order spreads their dates.
         away = (abs((day - days[-1]).days) if day else 0.0) + (max(days) - min(days)).days
         if away < least:
             best, least = order, away

@@ -1,10 +1,6 @@
 r"""Log events of client libraries, and the log patterns that recognise each event in each library's log.
 
-Patterns match only what a library itself logs, not what an application writes about the library's errors. The patterns
-are in TOML files: `mode.toml` of each failure mode, and `also_seen.toml` and `self_descriptions.toml` beside this file.
-
-Log text can be hostile. So every repetition in a pattern is bounded, or cannot match the text that must follow it. Then
-no pattern backtracks catastrophically. Classes like `\d` match only ASCII.
+Log text can be hostile. So every repetition in a pattern is bounded, or cannot match the text that must follow it.
 """
 
 from __future__ import annotations
@@ -37,18 +33,14 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     """A log pattern.
 
     id         hyphenated, unique. Events contain it (`LogEvent.signature`), so it is in the monitor's state on disk
-    source     maps a library to the versions that log the line, and to the place in the library's source. The key `any`
-               stands for programs that log the line in their own words
-    literal    every match contains this text, or one of `or_literals`. Case matters. The text is searched
-               for before `pattern`, because this is cheaper
-    or_literals  texts that a match may contain instead of `literal`. Here and in `literal`, `%name%` stands for a list
-               in the table `searches` of `dump_formats/shapes.toml`
-    pattern    regular expression for a part of the message, or of the exception below the message. Named groups become
+    source     maps a library to the versions and the source file that log the line; `any`: programs with own words
+    literal    every match contains this text, or one of `or_literals`. Case matters. A search for it is cheap, so it
+               comes before the search for `pattern`
+    or_literals  alternatives to `literal`. In both, `%name%` stands for a list in the table `searches` of shapes.toml
+    pattern    regular expression for a part of the message, or of the lines below it. Named groups become
                `LogEvent.captures`; `%name%` stands for a part in `dump_formats/shapes.toml`
-    logger     the name of the line's logger must begin with this text; None for any logger. Not tested if the logger's
-               name contains no dot
-    also       only for patterns of failure modes: id of a known issue (`also_seen.toml`) that a match shows besides the
-               failure mode; '' if there is none
+    logger     beginning of the logger's name; None for any logger. Not tested if the logger's name has no dot
+    also       id of a known issue that a match of a failure mode's pattern also shows; '' if there is none
     narrated   True if the pattern counts only in texts in which a person reports a case (`LogLine.narrated`)
     examples   lines that the pattern must match
     """
@@ -80,7 +72,7 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
     says      what happened, in a few words
     wordings  the log patterns of the event
-    no_pattern    maps libraries that have no pattern ("sarama, kafkajs") to the reason why they have none
+    no_pattern    maps libraries without a pattern ("sarama, kafkajs") to the reason why they have none
     kind      the kind of client that logs the event; None if several kinds log it
     relief    True if the event shows that a fault has ended
     process   True if the event is about the whole process, and so about all clients of the process
@@ -91,8 +83,8 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
     otherwise  True if the event is searched for only in lines that match no other pattern
-    suspects  maps a failure mode that the event makes suspected to the mode's cause ('' if unknown). The event must be
-              in an attached text, and no later line may show relief
+    suspects  maps a suspected failure mode to its cause ('' if unknown). It counts only in an attached text, and only
+              if no later line shows relief
     enough    the minimum number of lines that raise the suspicion in `suspects`
     """
 
@@ -137,7 +129,7 @@ def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[st
 
 
 class Catalogue:
-    """All log events with their compiled log patterns. `matches` searches a text for all patterns.
+    """All log events with their compiled log patterns.
 
     Raises CatalogueError if two log patterns have the same id, or if a pattern is not a valid regular expression.
 
@@ -151,7 +143,7 @@ class Catalogue:
         self.meanings = tuple(dict.fromkeys(meanings))
         self.by_id: dict[str, Meaning] = {}
         self.loose = frozenset(one.id for meaning in self.meanings for one in meaning.wordings if one.loose)
-        #: Maps (`Wording.loose`, `Meaning.otherwise`, literal) to the log patterns with these three values.
+        #: Log patterns by (`Wording.loose`, `Meaning.otherwise`, literal).
         compiled: dict[tuple[bool, bool, str], list[tuple[Wording, _Find, re.Pattern[str] | None]]] = {}
         for meaning in self.meanings:
             for wording in meaning.wordings:
@@ -178,11 +170,8 @@ class Catalogue:
     ) -> Iterator[tuple[Wording, re.Match[str]]]:
         """Yield (log pattern, match) for each log pattern that matches a text and allows the logger `logger`.
 
-        `with_loose`: if False, leave out general patterns, which may match a line of any program (`Wording.loose`).
-        `narrated`: if False, leave out patterns for the sentences of a person (`Wording.narrated`).
-
-        A logger's name without dots may be any word, so it excludes no pattern. In a goroutine dump, a pattern's match
-        is the goroutine that has waited longest. In any other text, it is the first match.
+        `with_loose` adds patterns for lines of any program, and `narrated` adds patterns for sentences of a person. In
+        a goroutine dump, a pattern's match is the goroutine that has waited longest.
         """
         named = logger is not None and "." in logger
         matched: set[Meaning] = set()
@@ -200,14 +189,14 @@ class Catalogue:
 
 
 def _finder(pattern: re.Pattern[str]) -> _Find:
-    """Return a function that finds the first match or, if a group is named `minutes`, the match with most minutes."""
+    """Return a function that finds the first match, or the match with most `minutes`."""
     if "minutes" not in pattern.groupindex:
         return pattern.search
     return lambda text: max(pattern.finditer(text), key=lambda match: int(match["minutes"] or 0), default=None)
 
 
 def _abbreviated(logger: str) -> re.Pattern[str]:
-    """Return a pattern for a logger's name and its short forms, such as `o.a.k.clients` or `.apache.kafka.clients`."""
+    """Return a pattern for a logger's name and its short forms, such as `o.a.k.clients`."""
     *packages, last = logger.split(".")
     shortened = "".join(rf"{part[0]}(?:{part[1:]})?\." for part in packages[1:])
     return re.compile(

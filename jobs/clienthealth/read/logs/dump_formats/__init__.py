@@ -1,10 +1,6 @@
 """Parse thread dumps in all formats that tools write, as text or as JSON.
 
-`scan.py` reads text: whole dumps, and single stacks without a thread's header above them. Each format of text is a
-`Shape` in `shapes.py`. `threads.py` reads JSON.
-
-A dump may lack its time, a thread's name or a thread's state; then this value is unknown. Dumps without a time
-(`Dump.ts_ms` is None) are in the order of the text. No function of this package raises an error, whatever the text.
+No function of this package raises an error, whatever the text. A time, name or state that a dump lacks is unknown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Find the dumps of all formats (`shapes.py`) in a text, line by line.
 
-Nearly all threads in a JVM's dump run only code of the JVM. The scan reads only the first line of such a thread.
+Nearly all threads run only code of the JVM, so the scan skips such threads.
 """
 
 from __future__ import annotations
@@ -29,20 +29,19 @@ from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_TH
 from clienthealth.read.logs.times import time_ms
 
 LITERALS: tuple[str, ...] = tuple(TABLES["literals"]["amid_a_log"])
-#: Every dump contains at least one of these texts, even if the dump is a string within JSON.
+#: Every dump contains one of these texts, even if it is a string within JSON.
 SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TABLES["literals"]["shipped"])
-#: MAX_ABOVE: maximum number of lines between the beginning of a dump and its first thread.
-#: MAX_DUMPS: maximum number of dumps in a text.
+#: Maximum number of lines above a dump's first thread, and of dumps in a text.
 MAX_ABOVE = 20_000
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
-#: Matches a line of the surrounding log, or an exception. Frames below it do not belong to the thread above it.
+#: A log line or an exception; frames below it do not belong to the thread above it.
 _ENTRY = pattern(TABLES["lines"]["entry"])
 
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
-#: Most JVMs write the report of deadlocks below the threads; `jstack -F` and OpenJ9 write it above them.
+#: `jstack -F` and OpenJ9 report deadlocks above the threads, other JVMs below them.
 DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
 _REPORT_FIRST = "Deadlock Detection:"
 _SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
@@ -52,14 +51,7 @@ _IN_SUMMARY = re.compile(r"[ \t\"=]|Found |Java stack information", re.ASCII)
 
 @dataclass
 class _Open:
-    """The dump that is being read.
-
-    titled      True if a line above the first thread is the JVM's title of a dump
-    taken       line numbers (from 0) of the dump's lines in the text
-    ended       True after the dump's last line
-    summed_up   True within the report of deadlocks, which repeats threads that were already read
-    deadlocked  names of the threads in the report of deadlocks
-    """
+    """The dump that is being read; `taken`: numbers (from 0) of its lines in the text."""
 
     shape: Shape
     ts_ms: int | None
@@ -68,7 +60,7 @@ class _Open:
     blocks: list[Block] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
     ended: bool = False
-    summed_up: bool = False
+    summed_up: bool = False  # True within the report of deadlocks, which repeats threads.
     deadlocked: list[str] = field(default_factory=list)
 
 
@@ -84,9 +76,9 @@ class _Scan:
         self.closed: list[_Open] = []
         self.dump: _Open | None = None
         self.block: Block | None = None
-        #: True after a line that belongs to no dump. The next blank line then ends the current thread.
+        #: True after a line of no dump; the next blank line then ends the thread.
         self.foreign = False
-        #: Names of deadlocked threads, from a report of deadlocks that is above the threads of the same dump.
+        #: Names of deadlocked threads, from a report above the dump's threads.
         self.announced: list[str] = []
         self.telling = [number for number, line in enumerate(text.lower().split("\n")) if "kafka" in line]
 
@@ -104,7 +96,7 @@ class _Scan:
         return [self._made(dump) for dump in self.closed]
 
     def _passed_by(self, number: int) -> int:
-        """If a thread that runs only JVM code begins at line `number`, return its last line's number, else `number`."""
+        """Return the number of the last line of a thread with only JVM code, else `number`."""
         dump, block = self.dump, self.block
         if dump is None or dump.shape is not HOTSPOT or block is None or block.line != number or block.name == EXITING:
             return number
@@ -175,7 +167,7 @@ class _Scan:
         self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
 
     def _nameless(self, number: int, line: str) -> bool:
-        """Add a thread if the line contains only a thread's quoted name or only its state; otherwise return False."""
+        """Add a thread from its quoted name or state alone; return False for other lines."""
         if HOTSPOT not in self.shapes:
             return False
         after = next((below for below in self.lines[number + 1 : number + 4] if below.strip()), "")
@@ -205,7 +197,7 @@ class _Scan:
             block.cpu_ms = float(cpu) * (1000 if seconds else 1)
 
     def _above(self, number: int, shape: Shape) -> list[int]:
-        """Return, bottom up, the numbers of the lines that introduce a dump, above its first thread (line `number`)."""
+        """Return, bottom up, the numbers of the lines that introduce a dump above line `number`."""
         above = []
         for at in range(number - 1, max(-1, number - 1 - MAX_ABOVE), -1):
             line = self.lines[at]
@@ -227,7 +219,7 @@ class _Scan:
         return self.dump
 
     def _close(self) -> None:
-        # Drop a dump with only the names of threads, because it does not show what the threads do.
+        # A dump with only the names of threads does not show what the threads do.
         dump = self.dump
         if dump is not None and (
             dump.titled or len(dump.taken) > len(dump.blocks) or any(b.state for b in dump.blocks)
@@ -243,7 +235,7 @@ class _Scan:
 
 
 MIN_FRAMES = 3
-#: Frames below an exception show where the exception was thrown, not where a thread is now.
+#: Frames below an exception do not show where a thread is now.
 _THROWN = pattern(TABLES["lines"]["thrown"])
 _KAFKA_NAME = pattern(TABLES["lines"]["named"])
 _LOCK = re.compile(r"[ \t]*- ", re.ASCII)
@@ -251,7 +243,7 @@ WHAT = "stack of one thread"
 
 
 def bare_stacks(text: str) -> list[Dump]:
-    """Return a dump of one thread for each stack in the text. The stack must have "kafka" in a frame.
+    """Return a dump of one thread for each stack with "kafka" in a frame.
 
     Stacks with fewer than MIN_FRAMES (three) frames, and stack traces of exceptions, are left out.
     """
@@ -277,21 +269,21 @@ def bare_stacks(text: str) -> list[Dump]:
 
 
 def may_begin_dump(text: str) -> bool:
-    """True if the text may be a dump: it has several lines and contains one of LITERALS, texts typical of dumps."""
+    """True if the text may be a dump: it has several lines and contains one of LITERALS."""
     return "\n" in text and any(literal in text for literal in LITERALS)
 
 
 def dumps_in(text: str, alone: bool = True) -> list[Dump]:
     """Return all thread dumps in a text, in the order of the text.
 
-    `alone`: True for a file or a pasted text, False for text from a log. Frames without a thread's header above them
-    are a dump of one thread in a file or paste. In a log, they are the stack trace of an exception.
+    `alone`: True for a file or a pasted text, False for text from a log. Only with `alone`, frames without a thread's
+    header are a dump; in a log, they are the stack trace of an exception.
     """
     start = text.lstrip("\ufeff \t\r\n")[:1]
     if start in ("{", "[") and is_dump_document(text):
         dumps = dumps_of_document(parsed(text.lstrip("\ufeff")), text.count("\n") + 1)
         if dumps:
             return dumps
-    # `scan` is slow, so do not call it for a text without any of HINTS. Most log lines are such texts.
+    # `scan` is slow, and most log lines contain none of HINTS.
     dumps = scan(text) if (alone or "\n" in text) and any(hint in text for hint in HINTS) else []
     return dumps or (bare_stacks(text) if alone else [])

@@ -1,7 +1,4 @@
-"""The formats of dumps in text (shapes): for each tool, patterns of the lines in its dumps.
-
-`shapes.toml` lists the shapes.
-"""
+"""The formats of dumps in text (shapes): patterns of the lines in each tool's dumps."""
 
 from __future__ import annotations
 
@@ -49,6 +46,6 @@ _BY_NAME = converted(
 )
 SHAPES = tuple(_BY_NAME.values())
 HOTSPOT, _TO_FILE = _BY_NAME["hotspot"], _BY_NAME["to-file"]
-#: Every dump contains one of these texts. In a dump of `Thread.dump_to_file`, "\n#" begins a thread's header.
+#: Every dump contains one of these texts; "\n#" is for `Thread.dump_to_file`.
 HINTS = (*dict.fromkeys(hint for shape in SHAPES if shape is not _TO_FILE for hint in shape.hints), "\n#")
 STATES: Mapping[str, str] = TABLES["states"]

@@ -1,8 +1,6 @@
 """Build the threads of a dump line by line, recognise their frames, and read threads from JSON.
 
-The failure modes know only the Java client's methods. So a frame of kafka-python gets the name of the Java method from
-which its function was ported. `Frame.place` keeps the file, line and name of the function for people. confluent-kafka
-is written in C. A dump shows only the functions that call it, unless `py-spy --native` wrote the dump.
+Frames of kafka-python get the Java method's name, because failure modes know only Java methods.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ def _add_python(block: Block, match: re.Match[str]) -> None:
 
 
 def _add_function(block: Block, file: str, function: str, line: object) -> None:
-    """Add a frame of a Python function to a thread; py-spy may put the class's name before `function`."""
+    """Add a frame of a Python function; py-spy may put the class before `function`."""
     if of_client := _MODULE.match(file):
         module = re.sub(r"[/\\]", ".", of_client[1])
         ported = TABLES["ported"].get(module, {}).get(function.rpartition(".")[2])
@@ -45,18 +43,18 @@ def _short(file: str) -> str:
 
 
 MAX_FRAMES = 1_024
-#: KAFKA: a method's name contains this text only if the Java client's packages were relocated (shaded).
+#: Only methods in relocated (shaded) packages of the Java client contain this text.
 KAFKA = ".org.apache.kafka."
 MAX_THREADS = 256
 STATES = ("NEW", "RUNNABLE", "BLOCKED", "WAITING", "TIMED_WAITING", "TERMINATED")
 #: Name of a thread that exists only after `main` has returned.
 EXITING = "DestroyJavaVM"
-#: For threads without a name: (part of a frame that only a Kafka thread has, name that the thread gets).
+#: Names for nameless threads: (part of a frame that only a Kafka thread has, name).
 _BY_FRAME = (
     ("clients.producer.internals.Sender.run", NETWORK_THREAD),
     ("kafka.consumer.ConsumerFetcherThread.", FETCHER_THREAD + "unnamed"),
 )
-#: Methods from which a thread's state is inferred. _LIMITED methods wait with a time limit, _UNLIMITED without one.
+#: Methods that wait with a time limit (_LIMITED) or without one (_UNLIMITED).
 _LIMITED = (".LockSupport.parkNanos", ".LockSupport.parkUntil", "java.lang.Thread.sleep")
 _UNLIMITED = ".LockSupport.park"
 _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
@@ -127,14 +125,10 @@ def _state_by_frames(frames: Sequence[Frame]) -> str:
 def dump_of(
     what: str, blocks: Iterable[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None
 ) -> Dump:
-    """Make a dump of at most MAX_THREADS (256) threads.
+    """Make a dump of at most MAX_THREADS (256) threads: threads of Kafka clients, then the application's named threads.
 
-    `what`: the program that wrote the dump. `ts_ms`: the dump's time (epoch ms). `taken`: line numbers (from 0) of the
-    dump's lines in the text. `complete`: True if the dump has its closing line, False if this line is missing, None if
-    the program writes no closing line.
-
-    Threads of a Kafka client, and the thread EXITING (DestroyJavaVM), come first. Then come other threads that have a
-    name and at least one frame outside the JVM's own code. All other threads are left out.
+    `what`: the program that wrote the dump. `ts_ms`: the dump's time (epoch ms). `taken`: numbers (from 0) of the
+    dump's lines in the text. `complete`: True if the closing line is there, False if not, None if none is written.
     """
     of_kafka, others = [], []
     for block in blocks:
