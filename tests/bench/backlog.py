@@ -18,21 +18,16 @@ WARM_AFTER = 1 / 3
 
 @dataclass(frozen=True)
 class WorkedOff:
-    """The speed without the monitor's start and warm-up: `rate` in records/s, `cost` in µs of CPU time per record.
-    `total_micros` is the cost including start and warm-up.
-    """
+    """The speed without the monitor's start and warm-up: `rate` in records/s, `cost` in µs of CPU time per record."""
 
     rate: float
     warm_records: int
     cost: Cost
-    total_micros: float
-    seconds: float
     peak_mb: float
     jvm_mb: float
     states: int
     accused: int
     rejected: int
-    batches: int
 
     @property
     def micros(self) -> float:
@@ -59,14 +54,11 @@ def work_off(lab: Lab, name: str, topic: str, filled: Filled, **settings: Any) -
             rate=(after - before) / (until - since),
             warm_records=after - before,
             cost=usage.cost(since, until),
-            total_micros=usage.cost(monitor.started, until).per_record(filled.records),
-            seconds=until - monitor.started,
             peak_mb=usage.peak_mb("jvm", "python"),
             jvm_mb=usage.peak_mb("jvm"),
             states=len(states),
             accused=sum(b'"suspected"' in state or b'"confirmed"' in state for state in states.values()),
             rejected=_rejected(monitor),
-            batches=sum(map(len, monitor.checkpoints.batches(topic).values())),
         )
     print(
         f"  {name}: {run.rate:,.0f} records/s warm, CPU {run.micros:.1f} µs a record "

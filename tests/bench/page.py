@@ -9,23 +9,27 @@ from pathlib import Path
 
 from tests.bench.results import FOLDER, NEVER, ROOT, Figure, Kept, Result, Table, folder
 
-PAGE = ROOT / "tests" / "bench" / "RESULTS.md"
-_DATA = re.compile(r"^<!-- measured (\{.*\}) -->$", re.MULTILINE)
-_OWN = {"date": "date", "commit": "commit", "load before": "machine load before the run:", "took": "took"}
+PAGE, DATA = ROOT / "tests" / "bench" / "RESULTS.md", ROOT / "tests" / "bench" / "results.json"
+OF_MACHINE = ("CPU", "Python", "Spark", "Java", "broker")
 
 
 def update(titles: Mapping[str, str], quick: bool) -> Path:
-    page = folder(quick) / "RESULTS.md" if quick else PAGE
+    """Write the page from the newest result of each measurement, and store these results in DATA."""
     results: dict[str, Kept] = {}
-    for kept in sorted((*_on_page(page), *_measured(quick)), key=lambda kept: kept.conditions["date"]):
+    for kept in sorted((*_stored(quick), *_cached(quick)), key=lambda kept: kept.conditions["date"]):
         results[kept.name] = kept
-    page.write_text(_text(titles, [results[name] for name in titles if name in results], quick), encoding="utf-8")
+    newest = [results[name] for name in titles if name in results]
+    if not quick:
+        text = ",\n".join(json.dumps(kept.as_json(), ensure_ascii=False) for kept in newest)
+        DATA.write_text(f"[\n{text}\n]\n", encoding="utf-8")
+    page = folder(quick) / "RESULTS.md" if quick else PAGE
+    page.write_text(_text(titles, newest, quick), encoding="utf-8")
     return page
 
 
 def merged(name: str, newer: Result, quick: bool) -> Result:
     """Merge a result with earlier ones. A newer row replaces an earlier row with the same first two cells."""
-    found = [kept.result for kept in (*_on_page(PAGE), *_measured(quick)) if kept.name == name]
+    found = [kept.result for kept in (*_stored(quick), *_cached(quick)) if kept.name == name]
     figures: dict[str, Figure] = {}
     rows: dict[tuple[str, ...], Sequence[str]] = {}
     for result in (*found, newer):
@@ -41,66 +45,82 @@ def lines(kept: Kept) -> Iterator[str]:
         met = {True: "met", False: "MISSED", None: ""}[figure.met]
         target = "" if figure.target is None else f"target {_target(figure)}"
         value = _number(figure.value, figure.unit)
-        yield f"{figure.what:<52} {value:>14}  {target:<24} {met:<7} {figure.note}".rstrip()
+        yield f"{figure.what:<72} {value:>14}  {target:<24} {met:<7} {figure.note}".rstrip()
 
 
-def _on_page(page: Path) -> list[Kept]:
-    text = page.read_text(encoding="utf-8") if page.exists() else ""
-    return [Kept.read(json.loads(data.replace("- ->", "-->"))) for data in _DATA.findall(text)]
+def _stored(quick: bool) -> list[Kept]:
+    if quick or not DATA.exists():
+        return []
+    return [Kept.read(data) for data in json.loads(DATA.read_text(encoding="utf-8"))]
 
 
-def _measured(quick: bool) -> list[Kept]:
+def _cached(quick: bool) -> list[Kept]:
     paths = (FOLDER / "quick" if quick else FOLDER).glob("*.json")
     return [Kept.read(json.loads(path.read_text(encoding="utf-8"))) for path in paths]
 
 
 def _text(titles: Mapping[str, str], kept: Sequence[Kept], quick: bool) -> str:
     parts = [
-        "# What the monitor costs\n\nWritten by `make bench`. The complete monitor runs on one machine, with all "
-        "sinks, a real broker and generated data. Each section says how its figures were measured."
+        "# What the monitor costs\n\n`make bench` measures all figures and writes this page. In most measurements, "
+        "the complete monitor runs on one machine, with all outputs, a real broker and generated input."
     ]
     if quick:
         parts.append("**These are short runs, to try the benchmark itself: no results.**")
-    parts.append(_machines(kept))
-    parts.append(_overview(kept))
+    machines = list(dict.fromkeys(_machine(result) for result in kept))
+    rows = [[_letter(number), *machine] for number, machine in enumerate(machines)]
+    parts += ["## Machines", _table(Table(["machine", *OF_MACHINE], rows))]
+    parts += [
+        "## Figures with a target",
+        _table(Table(_OVERVIEW, [row for one in kept for row in _rows(titles, one, machines)])),
+    ]
     missing = [title for name, title in titles.items() if name not in {result.name for result in kept}]
     if missing:
         parts.append("Not measured yet: " + "; ".join(missing) + ".")
     parts += [_section(titles[result.name], result) for result in kept]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
-def _machines(kept: Sequence[Kept]) -> str:
-    descriptions = {
-        ", ".join(f"{name} {value}" for name, value in result.conditions.items() if name not in _OWN) for result in kept
-    }
-    return "\n".join(f"Machine: {conditions}." for conditions in sorted(descriptions))
+_OVERVIEW = ("figure", "measured", "target", "measurement", "date", "machine")
 
 
-def _overview(kept: Sequence[Kept]) -> str:
-    rows = [
-        [
-            figure.what,
-            _number(figure.value, figure.unit),
-            _target(figure),
-            {True: "met", False: "**missed**", None: ""}[figure.met],
-            "" if figure.peer is None else _number(figure.peer, figure.unit),
-            figure.note,
-        ]
-        for result in kept
-        for figure in result.result.figures
-    ]
-    return _table(Table(["", "ours", "target", "", "Kafka Streams", ""], rows)) if rows else ""
+def _rows(titles: Mapping[str, str], kept: Kept, machines: Sequence[tuple[str, ...]]) -> Iterator[list[str]]:
+    anchor = re.sub(r"[^\w -]", "", titles[kept.name]).lower().replace(" ", "-")
+    where = f"[`{kept.name}`](#{anchor})", kept.conditions["date"][:10], _letter(machines.index(_machine(kept)))
+    for figure in kept.result.figures:
+        if figure.target is not None:
+            yield [
+                figure.what,
+                _measured(figure),
+                f"{_target(figure)}, {'met' if figure.met else '**missed**'}",
+                *where,
+            ]
+
+
+def _measured(figure: Figure) -> str:
+    beside = [figure.note] if figure.note else []
+    if figure.peer is not None:
+        beside.append(f"Kafka Streams: {_number(figure.peer, figure.unit)}")
+    return _number(figure.value, figure.unit) + (f" ({'; '.join(beside)})" if beside else "")
+
+
+def _machine(kept: Kept) -> tuple[str, ...]:
+    return tuple(kept.conditions.get(name, "–") for name in OF_MACHINE)
+
+
+def _letter(number: int) -> str:
+    return chr(ord("A") + number)
 
 
 def _section(title: str, kept: Kept) -> str:
-    own = ", ".join(f"{word} {kept.conditions[name]}" for name, word in _OWN.items() if name in kept.conditions)
-    parts = [f"## {title}", kept.result.how, f"`python -m tests.bench {kept.name}`: {own}."]
+    took, load = kept.conditions["took"], kept.conditions["load before"]
+    repeat = f"`python -m tests.bench {kept.name}` repeats the measurement in {took}."
+    run = f"Newest run: commit {kept.conditions['commit']}, machine load before the run {load}."
+    parts = [f"## {title}", kept.result.how, f"{repeat} {run}"]
     parts += [_table(table) for table in kept.result.tables]
-    if kept.result.notes:
-        parts.append("\n".join(f"* {note}" for note in kept.result.notes))
-    data = json.dumps(kept.as_json(), ensure_ascii=False).replace("-->", "- ->")
-    return "\n\n".join([*parts, f"<!-- measured {data} -->"])
+    others = [f"{figure.what}: {_measured(figure)}" for figure in kept.result.figures if figure.target is None]
+    if others or kept.result.notes:
+        parts.append("\n".join(f"* {line}" for line in (*others, *kept.result.notes)))
+    return "\n\n".join(parts)
 
 
 def _table(table: Table) -> str:
@@ -117,5 +137,7 @@ def _target(figure: Figure) -> str:
 def _number(value: float, unit: str) -> str:
     if (value, unit) == (NEVER, "s"):
         return "never"
-    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    if not unit and value == round(value):
+        return f"{value:,.0f}"
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 0.1 else 3
     return f"{value:,.{digits}f}{'' if unit == '/s' else ' '}{unit}".rstrip()

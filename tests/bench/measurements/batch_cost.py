@@ -11,7 +11,7 @@ from tests.bench.publish import fill, readings
 from tests.bench.results import Figure, Result, Table
 from tests.bench.usage import MONITOR, Cost
 
-TITLE = "What a small batch and a start cost"
+TITLE = "CPU of a small batch and of a start"
 TOPIC = "client-metrics"
 RECORDS, BATCHES, WARM = 200, 60, 30
 LIMIT_SECONDS = 1200.0
@@ -43,14 +43,15 @@ def measure(scope: Scope) -> Result:
     figures = [
         Figure(f"CPU of a batch of {RECORDS} records", run.batch.cpu(*MONITOR), "s", TARGETS["batch"]),
         Figure("CPU of a start, until its first batch is committed", run.start.cpu(*MONITOR), "s"),
-        Figure("memory afterwards, shared memory counted once", run.memory_mb, "MB", TARGETS["memory"]),
+        Figure("memory after small batches, shared memory counted once", run.memory_mb, "MB", TARGETS["memory"]),
     ]
     how = (
-        f"The monitor starts without checkpoint and history. It reads {filled.records:,} snapshots of {RECORDS} "
-        f"clients in batches of {RECORDS} that follow one another without a pause. The first {WARM} batches do not "
-        "count. Children: programs that the JVM started and that have ended."
+        f"The monitor starts without checkpoint and history. It then reads batches of {RECORDS} snapshots without a "
+        f"pause between them. The first {WARM} batches do not count. Children are programs that the JVM started."
     )
-    head = ["", "CPU s of a batch", "JVM", "Python", "children", "wall s", "start s", "CPU s of a start", "MB"]
+    parts = [f"CPU of {part}, s" for part in ("JVM", "Python", "children")]
+    times = ["duration of a batch, s", "duration of a start, s", "CPU of a start, s"]
+    head = ["program", "CPU of a batch, s", *parts, *times, "memory, MB"]
     return Result(figures, how, [Table(head, [run.row(name) for name, run in runs.items()])])
 
 

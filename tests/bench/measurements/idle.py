@@ -14,7 +14,7 @@ from tests.bench.results import Figure, Result, Table
 from tests.bench.templates import values
 from tests.bench.usage import MONITOR
 
-TITLE = "Twenty clients"
+TITLE = "Cost with twenty clients"
 PRODUCERS, CONSUMERS, GROUPS = 12, 6, 2
 INTERVAL_SECONDS = 10
 SCRAPE_SECONDS = 15.0
@@ -47,27 +47,19 @@ def measure(scope: Scope) -> Result:
             cost = usage.cost(since, until)
             peak_mb = usage.peak_mb("jvm", "python", since=since)
             parts = {part: usage.peak_mb(part, since=since) for part in ("jvm", "python")}
-            states = len(monitor.states())
-            batches = {
-                name: sum(b.committed >= since for b in batches_of_query)
-                for name, batches_of_query in monitor.checkpoints.batches("client-metrics").items()
-            }
     cores = cost.cores(*MONITOR)
     figures = [
-        Figure("20 clients, cores", cores, "cores", CORES),
-        Figure("20 clients, memory of all processes", peak_mb, "MB", MEGABYTES),
-        Figure("20 clients, memory, shared memory counted once", shared_mb, "MB"),
+        Figure("20 clients: cores", cores, "cores", CORES),
+        Figure("20 clients: memory of all processes", peak_mb, "MB", MEGABYTES),
+        Figure("20 clients: memory, shared memory counted once", shared_mb, "MB"),
     ]
     how = (
-        f"For {seconds:.0f} s, the monitor gets a sample and a log line about each of {PRODUCERS} producers, "
-        f"{CONSUMERS} consumers and {GROUPS} groups every {INTERVAL_SECONDS} s. The second half counts. Memory that "
+        f"For {seconds:.0f} s, the monitor gets a sample and a log line of {PRODUCERS} producers, {CONSUMERS} "
+        f"consumers and {GROUPS} groups every {INTERVAL_SECONDS} s. Only the second half counts. Memory that "
         "processes share counts for each of them."
     )
     rows = [
-        [part, f"{cost.cores(part):.3f}", f"{parts[part]:,.0f}" if part in parts else ""]
+        [part, f"{cost.cores(part):.3f}", f"{parts[part]:,.0f}" if part in parts else "–"]
         for part in ("jvm", "python", "broker")
     ]
-    notes = [
-        f"{states} clients have a state; batches in the second half: {', '.join(map(str, batches.values()))}",
-    ]
-    return Result(figures, how, [Table(["", "cores", "most MB"], rows)], notes)
+    return Result(figures, how, [Table(["process", "cores", "peak memory, MB"], rows)])

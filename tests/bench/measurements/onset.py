@@ -18,7 +18,7 @@ from tests.bench.measurements import Scope
 from tests.bench.results import NEVER, Figure, Result, Table
 from tests.bench.templates import BUFFER_BYTES, Template, values
 
-TITLE = "From onset to verdict"
+TITLE = "Time from a failure to its verdict"
 TOPIC = "client-metrics"
 DEADLOCK, NOT_CLOSED = "producer-callback-deadlock", "producer-not-closed"
 TARGETS = {DEADLOCK: 40.0, NOT_CLOSED: 85.0}
@@ -140,7 +140,7 @@ def _result(fates: Sequence[Fate], first: Mapping[tuple[int, str], float]) -> Re
         finite = [s for s in seconds if s != float("inf")]
         p95 = seconds[min(len(seconds) - 1, round(0.95 * len(seconds)))]
         shown = min(p95, NEVER)
-        figures.append(Figure(f"{mode}: onset to verdict, p95", shown, "s", target))
+        figures.append(Figure(f"{mode}: time to the verdict for 95 % of the failures", shown, "s", target))
         rows.append(
             [mode, f"{len(finite)} of {len(mine)}"]
             + ([f"{statistics.median(finite):.1f}", f"{shown:.1f}", f"{max(finite):.1f}"] if finite else ["", "", ""])
@@ -148,12 +148,12 @@ def _result(fates: Sequence[Fate], first: Mapping[tuple[int, str], float]) -> Re
     right = {(fate.client, fate.mode) for fate in fates}
     wrong = sorted(key for key in first if key not in right)
     accused = [f"client {client}: {mode}" for client, mode in wrong]
-    notes.append(f"wrongly accused: {', '.join(accused) if accused else 'none'}")
+    notes.append(f"Clients with a wrong verdict: {', '.join(accused) if accused else 'none'}")
     count = len(fates) - sum(fate.mode is not None for fate in fates)
     how = (
-        f"Live producers report every {INTERVAL_SECONDS:.0f} s. They fail at random moments; {count} stay healthy. "
-        "The time runs from the failure until a consumer gets the first record on `client-health` with the mode "
-        f"suspected or confirmed. The buffer of a stuck producer fills within {FILLS_IN[0]:.0f} to {FILLS_IN[1]:.0f} "
-        "s."
+        f"Live producers report every {INTERVAL_SECONDS:.0f} s and fail at random moments; {count} stay healthy. The "
+        "time runs from the failure until a consumer gets the verdict *suspected* or *confirmed*."
     )
-    return Result(figures, how, [Table(["mode", "found", "median s", "p95 s", "longest s"], rows)], notes)
+    return Result(
+        figures, how, [Table(["failure mode", "failures found", "median, s", "95 %, s", "longest, s"], rows)], notes
+    )

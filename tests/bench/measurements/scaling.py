@@ -67,11 +67,11 @@ def measure(scope: Scope) -> Result:
     one = scaled[0].rate
     efficiency = {s.executors: s.rate / one / s.executors for s in scaled}
     figures = [
-        Figure("speed of four executors, relative to linear scaling", efficiency[4], "×", EFFICIENCY, "least"),
-        Figure("speed of two executors, relative to linear scaling", efficiency[2], "×"),
-        Figure("records read per executor core", one / CORES, "/s"),
+        Figure("four executors: speed relative to linear scaling", efficiency[4], "×", EFFICIENCY, "least"),
+        Figure("one executor: records processed per core", one / CORES, "/s"),
     ]
-    head = ["executors", "records/s", "of linear", "batch s", "of it driver s", "at work", "shuffle", "commit of state"]
+    times = ["a batch, s", "driver, s", "executors at work", "shuffle", "commit of state"]
+    head = ["executors", "records/s", "relative to linear scaling", *times]
     rows = [
         [
             f"{s.executors} × {CORES} core",
@@ -86,12 +86,9 @@ def measure(scope: Scope) -> Result:
         for s in scaled
     ]
     how = (
-        f"Executors read {filled.records:,} snapshots ({filled.mean_bytes:,} bytes each) of {CLIENTS:,} clients, in "
-        f"batches of {BATCH:,} snapshots. The topic has {PARTITIONS} partitions, the state {STATES}. Each executor has "
-        f"its own worker of Spark standalone, in a control group of {CORES} core. All groups share one core, so that "
-        "no executor gains or loses by the others. The second half of the batches counts. JVMs use only the quick "
-        "compiler, so that no warm-up is measured. *At work*: while a stage ran, executors worked on tasks for this "
-        "share of the time. *Shuffle* and *commit* are shares of the time of all tasks."
+        f"Executors read {filled.records:,} snapshots of {CLIENTS:,} clients, in batches of {BATCH:,}. Each executor "
+        f"gets {CORES} core, and all executors share one core. *At work* is the share of a stage in which executors "
+        "had tasks. *Shuffle* and *commit* are shares of the time of all tasks."
     )
     return Result(figures, how, [Table(head, rows)], [])
 

@@ -15,7 +15,7 @@ from tests.bench.results import Figure, Result, Table
 from tests.bench.templates import Template, values
 from tests.bench.usage import MONITOR, Usage
 
-TITLE = "Small batches"
+TITLE = "Duration of small batches"
 TOPIC = "client-metrics"
 TRIGGER_SECONDS, BURST_AFTER = 5, 1.5
 TARGETS = {200: 0.7, 5_000: 1.0}
@@ -55,15 +55,16 @@ def measure(scope: Scope) -> Result:
                 usage: Usage = monitor.usage
                 cores = usage.cost(since, until).cores(*MONITOR)
         median = statistics.median(took)
-        figures.append(Figure(f"a batch of {size:,} records", median, "s", target))
+        figures.append(Figure(f"a batch of {size:,} records: median duration", median, "s", target))
         rows.append([f"{size:,}", f"{bursts}", f"{median:.2f}", f"{max(took):.2f}", f"{cores:.2f}"])
     how = (
-        f"Every {TRIGGER_SECONDS} s, a burst of records comes {BURST_AFTER} s after the monitor's trigger. Each client "
-        f"reports in every second burst. Bursts of the first {scope.seconds(90, 40):.0f} s do not count. The time of "
-        "a batch runs from its planning until all its results are written."
+        f"Every {TRIGGER_SECONDS} s, a burst of records arrives. The time of a batch runs from its planning until all "
+        f"its results are written. Batches of the first {scope.seconds(90, 40):.0f} s do not count."
     )
     return Result(
-        figures, how, [Table(["records", "batches", "median s", "longest s", "cores, all of the monitor"], rows)]
+        figures,
+        how,
+        [Table(["records in a batch", "batches", "median, s", "longest, s", "cores of the monitor"], rows)],
     )
 
 

@@ -23,7 +23,7 @@ from tests.bench.measurements import Scope
 from tests.bench.measurements.fleet import SICK, SICK_FROM, values_of
 from tests.bench.results import Figure, Result, Table
 
-TITLE = "The step alone"
+TITLE = "CPU of judging alone"
 CLIENTS, INTERVALS, BATCH_SECONDS = 3_125, (10, 30), 10
 MEASURED, WARM = 6, SICK_FROM + 6
 SPOKEN = 100
@@ -41,17 +41,16 @@ def measure(scope: Scope) -> Result:
     for every in INTERVALS:
         bucket = Bucket(every)
         bucket.run(WARM * every // BATCH_SECONDS, (1 if scope.quick else MEASURED) * every // BATCH_SECONDS)
-        name = f"the step of {CLIENTS:,} clients, a sample every {every} s"
+        name = f"judging of {CLIENTS:,} clients alone, a sample every {every} s"
         figures.append(Figure(f"{name}: CPU per record", bucket.micros(*PARTS), "µs"))
         parts = [f"{bucket.micros(part):.1f}" for part in PARTS]
         rows.append([f"{every} s", *parts, f"{bucket.published / bucket.records:.2f}", f"{len(bucket.kept) / 1e6:.2f}"])
         print(f"  {name}: {bucket.micros(*PARTS):.1f} µs a record", flush=True)
     how = (
-        f"One bucket has {CLIENTS:,} producers, as in a fleet of 100,000 with 32 buckets. A batch covers "
-        f"{BATCH_SECONDS} s. One producer in {SICK} hangs in a callback. One sample in {SPOKEN} comes with a log line "
-        f"of the Kafka library. {MEASURED} samples of each producer are measured, after {WARM} that are not."
+        f"One process judges {CLIENTS:,} producers, as many as one of 32 Spark tasks judges in a fleet of 100,000. One "
+        f"producer in {SICK} hangs in a callback. The columns show the CPU of each phase of a batch, in its order."
     )
-    head = ["interval", *(f"{part}, µs/record" for part in PARTS), "published of a sample", "state MB"]
+    head = ["interval of samples", *(f"{part}, µs per record" for part in PARTS), "results per sample", "state, MB"]
     return Result(figures, how, [Table(head, rows)])
 
 

@@ -20,7 +20,7 @@ from tests.bench.measurements import Scope
 from tests.bench.results import Figure, Result, Table
 from tests.bench.usage import TICKS
 
-TITLE = "A JVM that is watched"
+TITLE = "Cost of `kafka-health watch`"
 RATE = 100
 START_SECONDS = 120.0
 CORES = 0.01
@@ -57,33 +57,32 @@ def measure(scope: Scope) -> Result:
                 [sys.executable, "-m", "clienthealth.ops.cli", *arguments], stdout=subprocess.PIPE, text=True
             ) as watch:
                 marks += [_after(seconds, application.pid), _after(seconds, application.pid)]
-                lines_printed = watch.communicate()[0].splitlines()
+                watch.communicate()
+            if watch.returncode:
+                raise TimeoutError(f"watch ended with {watch.returncode}")
             lines = pauses.read_text(encoding="utf-8")
         finally:
             application.kill()
     stops = [(began + float(at), int(length) / 1e6) for at, length in _PAUSE.findall(lines)]
-    rows, agent, longest = [], 0.0, 0.0
-    for name, (since, until) in zip(("alone", "attached to, watched", "watched"), pairwise(marks), strict=True):
+    rows, agent = [], 0.0
+    for name, (since, until) in zip(
+        ("before the agent", "while the agent is attached", "with the agent"), pairwise(marks), strict=True
+    ):
         used = {part: (until[1][part] - since[1][part]) / (until[0] - since[0]) for part in (*PARTS, "application")}
         stood = [ms for at, ms in stops if since[0] <= at < until[0]]
         rows.append(
             [name, *(f"{cores:.4f}" for cores in used.values()), str(len(stood)), f"{max(stood, default=0.0):.1f}"]
         )
-        agent, longest = used["agent"], max(stood, default=0.0)
+        agent = used["agent"]
     figures = [
-        Figure("CPU of the agent in a watched JVM", agent, "cores", CORES),
-        Figure("longest pause of a watched JVM", longest, "ms"),
+        Figure("watched JVM: CPU of the agent", agent, "cores", CORES),
     ]
     how = (
-        f"A producer and a consumer of {RATE} records a second run in a JVM. After {warming:.0f} s, three phases of "
-        f"{seconds:.0f} s are measured: before `kafka-health watch` attaches an agent, while it does so, and "
-        "afterwards. The table shows how many cores each kind of JVM thread uses. Pauses are safepoints."
+        f"A producer and a consumer in one JVM handle {RATE} records a second. `kafka-health watch` attaches its agent "
+        f"to the JVM. Each of the three phases lasts {seconds:.0f} s. Pauses are those of the JVM's safepoints."
     )
-    head = ["", *(f"{part}" for part in PARTS), "application", "pauses", "longest ms"]
-    notes = [
-        f"`kafka-health watch` ended with {watch.returncode} and printed: {lines_printed[0] if lines_printed else ''}"
-    ]
-    return Result(figures, how, [Table(head, rows)], notes)
+    head = ["phase", *(f"cores of {part}" for part in (*PARTS, "application")), "pauses", "longest pause, ms"]
+    return Result(figures, how, [Table(head, rows)])
 
 
 def _after(seconds: float, pid: int) -> tuple[float, dict[str, float]]:

@@ -30,7 +30,7 @@ from tests.bench.measurements import Scope
 from tests.bench.results import Figure, Result, Table
 from tests.bench.usage import Usage
 
-TITLE = "A year of history, and what grows in a day"
+TITLE = "A year of history"
 CLIENTS, DAYS = 2_000, 365
 QUICK_CLIENTS, QUICK_DAYS = 100, 28
 TOPICS = ("client-metrics", "client-logs")
@@ -86,35 +86,40 @@ def _result(
     ran: Mapping[str, Ran],
 ) -> Result:
     limits = {"maintain": MAINTAIN_SECONDS, "review of a week": WEEK_SECONDS, "review of a quarter": QUARTER_SECONDS}
-    client = f"{clients:,} clients, {days} days"
+    name = f"history of {clients:,} clients and {days} days"
     figures = [
-        Figure(f"{client}: {what}", ran[what].seconds, "s", limit) for what, limit in limits.items() if what in ran
+        Figure(f"{name}: duration of {what}", ran[what].seconds, "s", limit)
+        for what, limit in limits.items()
+        if what in ran
     ]
-    figures.append(Figure(f"{client}: peak memory of a command", max(r.peak_mb for r in ran.values()), "MB", MEGABYTES))
+    figures.append(Figure(f"{name}: peak memory of a command", max(r.peak_mb for r in ran.values()), "MB", MEGABYTES))
     tables = [
         Table(
-            ["table", "files", "MB", "after maintain: files", "MB"],
+            ["table", "files before", "MB before", "files after `maintain`", "MB after `maintain`"],
             [[name, *_shown(before[name]), *_shown(after[name])] for name in history.TABLES],
         ),
         Table(
-            ["command", "s", "CPU s", "peak MB"],
+            ["command", "duration, s", "CPU, s", "peak memory, MB"],
             [[what, f"{r.seconds:.0f}", f"{r.cpu:.0f}", f"{r.peak_mb:,.0f}"] for what, r in ran.items()],
         ),
     ]
     how = (
-        f"The history of {clients:,} clients and {days} days has a row for each client and minute. Files are merged, "
-        f"except those of the newest day. It has {newest:,} files of `minutes`, as many as a monitor writes in a day. "
-        "`kafka-health maintain` and `review` run with default settings. Memory is that of all their processes. Other "
-        "programs used the machine meanwhile."
+        f"The history of {clients:,} clients has a row for each client and minute of {days} days. The newest day has "
+        f"{newest:,} files, as many as a monitor writes in a day. `kafka-health maintain` and `review` run with "
+        "default settings; memory is that of all their processes."
     )
     notes: list[str] = []
     if written is not None:
-        head = ["a monitor wrote", "files", "MB", "calculated for a day: files", "MB"]
+        head = ["data", "files written", "MB written", "files a day", "MB a day"]
         rows = [[name, *_shown(has), *_shown(written.a_day(has))] for name, has in written.grown.items()]
-        tables.append(Table(head, [*rows, ["checkpoint", *_shown(written.checkpoint), "stays as it is", ""]]))
-        notes.append(f"The monitor ran for {written.seconds / 60:.0f} minutes, with {written.clients:,} clients.")
+        tables.append(
+            Table(head, [*rows, ["checkpoint", *_shown(written.checkpoint), "does not grow", "does not grow"]])
+        )
+        notes.append(
+            f"The monitor wrote for {written.seconds / 60:.0f} minutes, with {written.clients:,} clients. "
+            "A day is calculated."
+        )
         notes.append("Delta keeps its logs for a day or two. Topics keep their records for the retention time.")
-        notes.append("The checkpoint has its last 100 batches.")
     return Result(figures, how, tables, notes)
 
 
