@@ -77,13 +77,13 @@ def _kind(help: str, **more: object) -> Callable[[Callable[[Scene], Iterator[Non
     return entered
 
 
-@_kind("kill -9 of the monitor's JVM")
+@_kind("`kill -9` ends the JVM of the monitor")
 def monitor_killed(scene: Scene) -> Iterator[None]:
     scene.run.wait("no JVM to kill", lambda: scene.run.monitor.kill(parts.jvm) > 0, NOTICED_SECONDS)
     yield
 
 
-@_kind("kill -9 of all processes of monitor and exporter at once, as when their machine is lost")
+@_kind("`kill -9` ends all processes of monitor and exporter at once")
 def monitor_lost(scene: Scene) -> Iterator[None]:
     run = scene.run
     run.wait("no monitor to kill", lambda: run.monitor.kill(parts.everything) > 0, NOTICED_SECONDS)
@@ -91,7 +91,7 @@ def monitor_lost(scene: Scene) -> Iterator[None]:
     yield
 
 
-@_kind("kill -9 of all processes of the monitor, when a batch is in the history but not committed")
+@_kind("`kill -9` ends the monitor between the write to the history and the commit")
 def monitor_lost_uncommitted(scene: Scene) -> Iterator[None]:
     run, before = scene.run, _versions(scene.run)
     yield
@@ -116,40 +116,40 @@ def _versions(run: Run) -> int:
     return len(list(run.history_folder.glob("*/_delta_log/*.json")))
 
 
-@_kind("kill -9 of the Python workers of Spark")
+@_kind("`kill -9` ends the Python workers of Spark")
 def workers_killed(scene: Scene) -> Iterator[None]:
     scene.run.wait("no workers to kill", lambda: scene.run.monitor.kill(parts.workers) > 0, NOTICED_SECONDS)
     yield
 
 
-@_kind("kill -9 of the exporter")
+@_kind("`kill -9` ends the exporter")
 def exporter_killed(scene: Scene) -> Iterator[None]:
     scene.run.wait("no exporter to kill", lambda: scene.run.exporter.kill(parts.everything) > 0, NOTICED_SECONDS)
     yield
 
 
-@_kind("kill -9 of the broker, which starts again after some seconds", seconds=(1, 15))
+@_kind("`kill -9` ends the broker, which starts again", seconds=(1, 15))
 def broker_killed(scene: Scene) -> Iterator[None]:
     scene.run.cluster.broker.kill()
     yield
     scene.run.cluster.broker.restart()
 
 
-@_kind("the broker is suspended (SIGSTOP)", seconds=(5, 60))
+@_kind("`SIGSTOP` suspends the broker", seconds=(5, 60))
 def broker_paused(scene: Scene) -> Iterator[None]:
     scene.run.cluster.broker.pause()
     yield
     scene.run.cluster.broker.resume()
 
 
-@_kind("connections to the broker are dropped and refused", seconds=(3, 20))
+@_kind("connections to the broker are closed and refused", seconds=(3, 20))
 def network_cut(scene: Scene) -> Iterator[None]:
     scene.gateway.shut()
     yield
     scene.gateway.open()
 
 
-@_kind("connections to the broker stay open and nothing passes", seconds=(3, 40))
+@_kind("connections to the broker stay open, but carry no data", seconds=(3, 40))
 def network_silent(scene: Scene) -> Iterator[None]:
     scene.gateway.swallow()
     yield
@@ -163,7 +163,7 @@ def network_slow(scene: Scene) -> Iterator[None]:
     scene.gateway.open()
 
 
-@_kind("all connections to the broker are reset, again and again")
+@_kind("all connections to the broker are reset six times")
 def network_resets(scene: Scene) -> Iterator[None]:
     for _ in range(6):
         scene.gateway.shut()
@@ -231,7 +231,7 @@ def partition_added(scene: Scene) -> Iterator[None]:
     yield
 
 
-@_kind("records are deleted while the monitor is down, before it has read them", calm=True, hides=True)
+@_kind("unread records are deleted while the monitor is down", calm=True, hides=True)
 def retention_overtakes(scene: Scene) -> Iterator[None]:
     run = scene.run
     run.monitor.hold()
@@ -246,14 +246,14 @@ def retention_overtakes(scene: Scene) -> Iterator[None]:
     run.monitor.release()
 
 
-@_kind("the schema registry is down, and records arrive with a schema that is not cached", seconds=(5, 80))
+@_kind("the schema registry is down while records with an unknown schema arrive", seconds=(5, 80))
 def registry_away(scene: Scene) -> Iterator[None]:
     scene.run.registry.stop()
     yield
     scene.run.registry.start()
 
 
-@_kind("Grafana is down while dashboards are pushed, and up at a second push")
+@_kind("Grafana is down while dashboards are pushed")
 def grafana_away(scene: Scene) -> Iterator[None]:
     code, message = _pushed(scene, f"http://127.0.0.1:{free_port()}")
     if code != 2 or len(message.splitlines()) != 1:

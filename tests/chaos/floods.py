@@ -80,14 +80,16 @@ def _records(lab: Lab, share: float, flood: Flood) -> None:
         unreadable = sum(1 for number in range(count) if corruption(number) == "cut")
         rejected_records, twice = _rejects(lab, monitor)
         flood.lines.append(
-            f"{count:,} records of {CLIENTS:,} clients in {seconds:,.0f} s: {count / seconds:,.0f}/s. {CORRUPT:.0%} of "
-            "the records are corrupt: half of these are cut off, and the other half have a wrong byte."
+            f"The monitor read {count:,} records of {CLIENTS:,} clients in {seconds:,.0f} s. {CORRUPT:.0%} of the "
+            "records are corrupt. One half of these is cut off, and the other half has a wrong byte."
         )
-        flood.check(read == count, f"{count:,} records sent: {read - rejected:,} decoded, {rejected:,} rejected")
-        flood.check(unreadable <= rejected, f"{unreadable:,} records are cut off, and must be rejected")
+        flood.check(read == count, f"The monitor decoded {read - rejected:,} records and rejected {rejected:,}.")
+        flood.check(
+            unreadable <= rejected, f"{unreadable:,} records were cut off. The monitor must reject all of them."
+        )
         flood.check(
             rejected_records == rejected and not twice,
-            f"The topic of rejects contains {rejected_records:,} rejected records, and {twice} duplicates.",
+            f"The topic of rejects contains {rejected_records:,} records, and {twice} duplicates.",
         )
         _memory(monitor, flood, began)
 
@@ -101,14 +103,14 @@ def _lines(lab: Lab, share: float, measured: Flood) -> None:
             publishing.wait()
         since = time.time()
         sent = ends(lab.servers, LOGS)
-        rate, micros = sent / seconds, monitor.usage.cost(since - seconds, since).per_record(sent)
+        micros = monitor.usage.cost(since - seconds, since).per_record(sent)
         monitor.checkpoints.look()
         left = sent - monitor.checkpoints.count(LOGS)
         monitor.work_off(LOGS, sent, LIMIT_SECONDS)
         measured.lines.append(
-            f"{sent:,} log lines of one process in {seconds:,.0f} s: {rate:,.0f}/s (planned: {LINES:,}/s). "
-            f"Each line costs {micros:.1f} µs of CPU in monitor and broker. When the last line was sent, "
-            f"{max(0, left):,} lines were unread; the monitor had read all lines {time.time() - since:.0f} s later."
+            f"One process sent {sent:,} log lines in {seconds:,.0f} s. Each line costs {micros:.1f} µs of CPU in "
+            f"monitor and broker. {max(0, left):,} lines were unread when the last line was sent. The monitor had "
+            f"read all lines {time.time() - since:.0f} s later."
         )
 
     _beside(lab, measured, flood, LATER_SECONDS)
@@ -126,14 +128,14 @@ def _ids(lab: Lab, share: float, measured: Flood) -> None:
         monitor.work_off(METRICS, ends(lab.servers, METRICS), LIMIT_SECONDS)
         left_out, rows = _total(monitor, "left_out_total"), _total(monitor, "state_rows")
         measured.lines.append(
-            f"{count:,} client ids in {took:.0f} s. The monitor had read all records "
-            f"{time.time() - began - took:.0f} s after the last was sent. It keeps the state of {rows:,} clients, and "
-            f"counts {left_out:,} clients as left out."
+            f"{count:,} client ids arrived in {took:.0f} s. The monitor had read all records "
+            f"{time.time() - began - took:.0f} s after the last record was sent. The monitor keeps the state of "
+            f"{rows:,} clients, and counts {left_out:,} clients as left out."
         )
         monitor.watch(AFTER_SECONDS)
         measured.check(
             rows <= monitor.settings.monitor.max_clients + 32,
-            f"limit of clients with a state: {monitor.settings.monitor.max_clients:,}",
+            f"The limit (`max_clients`) is {monitor.settings.monitor.max_clients:,} clients.",
         )
 
     _beside(lab, measured, flood)
@@ -186,22 +188,20 @@ def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: fl
         later = max(during.values()) - max(before.values())
         outcome.check(
             not missed and later <= most and median(during.values()) <= ONSET_SECONDS,
-            f"{len(during)} other clients became stuck during the flood; the monitor found {len(during) - len(missed)} "
-            f"of them. Time from onset to verdict: {median(during.values()):.1f} s (median), "
-            f"{max(during.values()):.1f} s (longest). Before the flood, {len(before)} clients became stuck; "
-            f"their verdicts took {median(before.values()):.1f} s (median), {max(before.values()):.1f} s (longest).",
+            f"During the flood, the monitor found {len(during) - len(missed)} of {len(during)} other clients that "
+            f"became stuck. Their verdicts took {median(during.values()):.1f} s (median) and "
+            f"{max(during.values()):.1f} s (longest). Before the flood, the verdicts on {len(before)} stuck clients took "
+            f"{median(before.values()):.1f} s (median) and {max(before.values()):.1f} s (longest).",
         )
         innocent = set(failing) - {name for name, _ in onlookers.stuck(0, time.time())}
-        outcome.check(
-            not innocent and "onlooker-0" in clients, f"healthy clients with a wrong verdict: {len(innocent)}"
-        )
+        outcome.check(not innocent and "onlooker-0" in clients, f"{len(innocent)} healthy clients got a wrong verdict.")
         _memory(monitor, outcome, began)
 
 
 def _memory(monitor: Monitor, flood: Flood, since: float) -> None:
     jvm, python = (monitor.usage.peak_mb(part, since=since) for part in ("jvm", "python"))
     flood.lines.append(
-        f"peak of memory: JVM {jvm:,.0f} MB, Python {python:,.0f} MB (shared memory counts for each process)"
+        f"Peak memory: JVM {jvm:,.0f} MB, Python {python:,.0f} MB. Shared memory counts for each process."
     )
 
 

@@ -9,6 +9,15 @@ from tests.chaos.faults import KINDS
 from tests.chaos.floods import FLOODS, Flood
 from tests.chaos.outcomes import Outcome, Outcomes
 
+CONDITIONS = (
+    "The history of these minutes equals the results calculated without faults.",
+    "The history contains each row once.",
+    "All readable records are decoded, and only unreadable records are rejected.",
+    "The exporter shows the newest state afterwards.",
+    "A real producer and a real consumer go on working.",
+    "Records that the fault deletes are counted as lost.",
+)
+
 
 def text(outcomes: Outcomes, faults: int, skipped: Mapping[str, str], seed: int, floods: Iterable[Flood] = ()) -> str:
     lines = _lines(outcomes.all, faults, skipped, seed, outcomes.conditions)
@@ -21,24 +30,24 @@ def _lines(
     passed = sum(outcome.passed for outcome in outcomes)
     yield "# What faults do to the monitor"
     yield ""
-    yield f"Written by `make chaos`, not by hand. **{passed} of {faults}** passed, with seed {seed}."
+    yield f"`make chaos` causes these faults and writes this page. **{passed} of {faults}** passed, with seed {seed}."
     if len(outcomes) < faults:
         yield f"The campaign ended before the other {faults - len(outcomes)} faults."
     again = [outcome for outcome in outcomes if outcome.again]
     if again:
         listed = ", ".join(f"{outcome.number + 1} (`{outcome.kind}`)" for outcome in again)
-        yield f"These faults found a difference at first, and were repeated after its cause was mended: {listed}."
+        yield f"These faults showed a difference at first. They passed after a correction: {listed}."
+    yield ""
+    yield "Each fault strikes in the middle of its own six minutes of input. A fault passes under these conditions:"
+    yield ""
+    yield from (f"- {condition}" for condition in CONDITIONS)
+    yield ""
+    yield "*Recovery* runs from the end of the fault until all input sent so far is processed and shown."
     yield ""
     yield (
-        "The input comes from a fleet, recordings of real clients and a consumer group. Each fault strikes in the "
-        "middle of its own six minutes of input. A fault passes if the history of these minutes equals the results "
-        "calculated from the same input without faults. The history must contain each row once. Exactly the unreadable "
-        "records must be rejected, and all others must be decoded. Afterwards the exporter must show the newest state, "
-        "and a real producer and consumer must go on. Records that a fault deletes must be counted as lost. Recovery "
-        "is the time from the end of the fault until all input sent so far is processed and shown."
+        "| fault | what happens | faults | longest fault | median recovery | longest recovery "
+        "| restarts of the monitor | differences | result |"
     )
-    yield ""
-    yield "| fault | what is done | number | lasted | recovery, median | longest | restarts | differences | |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for name, kind in KINDS.items():
         mine = [outcome for outcome in outcomes if outcome.kind == name]
@@ -48,16 +57,16 @@ def _lines(
             lasted = max(outcome.lasted for outcome in mine)
             good = sum(outcome.passed for outcome in mine)
             yield (
-                f"| `{name}` | {kind.help} | {len(mine)} | to {lasted:.0f} s | {median(recovery):.0f} s "
+                f"| `{name}` | {kind.help} | {len(mine)} | {lasted:.0f} s | {median(recovery):.0f} s "
                 f"| {max(recovery):.0f} s | {sum(outcome.restarts for outcome in mine)} | {differences} "
                 f"| {'passed' if good == len(mine) else f'**{good} of {len(mine)}**'} |"
             )
         elif name in skipped:
-            yield f"| `{name}` | {kind.help} | 0 | | | | | | skipped: {skipped[name]} |"
+            yield f"| `{name}` | {kind.help} | 0 | – | – | – | – | – | skipped: {skipped[name]} |"
     yield ""
     failed = [outcome for outcome in outcomes if not outcome.passed]
     if failed:
-        yield "What was different:"
+        yield "Differences of the faults that did not pass:"
         yield ""
         for outcome in failed:
             yield f"- fault {outcome.number + 1}, `{outcome.kind}`:"
@@ -71,4 +80,4 @@ def _floods(floods: Iterable[Flood]) -> Iterator[str]:
         yield from ("", f"## {FLOODS[flood.name].__doc__}", "")
         yield from (f"- {line}" for line in flood.lines)
         if flood.wrong:
-            yield from ("", f"**Not as it should be**: {'; '.join(flood.wrong)}")
+            yield from ("", f"**Failed**: {'; '.join(flood.wrong)}")
