@@ -190,8 +190,8 @@ def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: fl
             not missed and later <= most and median(during.values()) <= ONSET_SECONDS,
             f"During the flood, the monitor found {len(during) - len(missed)} of {len(during)} other clients that "
             f"became stuck. Their verdicts took {median(during.values()):.1f} s (median) and "
-            f"{max(during.values()):.1f} s (longest). Before the flood, the verdicts on {len(before)} stuck clients took "
-            f"{median(before.values()):.1f} s (median) and {max(before.values()):.1f} s (longest).",
+            f"{max(during.values()):.1f} s (longest). Before the flood, the verdicts on {len(before)} stuck clients "
+            f"took {median(before.values()):.1f} s (median) and {max(before.values()):.1f} s (longest).",
         )
         innocent = set(failing) - {name for name, _ in onlookers.stuck(0, time.time())}
         outcome.check(not innocent and "onlooker-0" in clients, f"{len(innocent)} healthy clients got a wrong verdict.")
