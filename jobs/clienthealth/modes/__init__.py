@@ -1,10 +1,9 @@
 """The documented failure modes, one folder each. The folder's name, with hyphens, is the mode's id.
 
-The id is also a metric label's value, the name of the runbook and an argument on the command line.
+The id is also a value of metric labels, the runbook's name, and an argument on the command line.
 
-A window is the data of one client from one span of time. A mode's gate evaluates conditions on metrics for the windows
-of all clients at once. The mode's judge examines the windows that the gate suspects, and describes the evidence in
-words.
+A window is the data of one client from one span of time. A mode's gate evaluates metrics of many windows at once. The
+mode's judge examines a window that the gate suspects, and describes the evidence in words.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Gate(Generic[T]):
     def reasons(self, w: Windows, thresholds: T) -> Texts:
         """Return one text per window: why metrics do not suffice for a verdict; '' if metrics suffice.
 
-        For a window with too few samples, the reason is FEW.
+        A window with too few samples has the text FEW.
         """
 
         def made() -> Texts:
@@ -103,13 +102,13 @@ class FailureMode(Facts, Generic[T]):
     thresholds     every number that the rules use, with its reason and bounds
     judge          returns the verdict on a window
     lines          the log events that show the beginning or the end of the failure
-    reads          the log events that this mode's judge uses, also events of other modes
+    reads          the log events that the judge uses, also events of other modes
     doubt          returns why a post-mortem cannot rule the mode out; '' if the mode is ruled out
     worth_a_dump   yields reasons to take a thread dump: what a client's last two samples show but cannot explain
     explicable     returns True if a failure of another mode may be the cause of this mode's verdict
     """
 
-    #: True if the failure mode can be judged only after a client's last sample.
+    #: True if the mode can be judged only after a client's last sample.
     absence: ClassVar[bool]
 
     id: str
@@ -128,7 +127,7 @@ class FailureMode(Facts, Generic[T]):
 
     @property
     def advice(self) -> str:
-        """The advice to give if both the failure's cause and the client library are unknown."""
+        """The advice if the failure's cause and the client library are unknown."""
         return f"{self.first} {self.action}".lstrip()
 
     def explanation(self, verdict: Verdict, library: str | None) -> Explanation:
@@ -162,12 +161,10 @@ class LiveMode(FailureMode[T]):
     """A mode that is judged while the client still reports.
 
     gate       conditions on metrics that select the windows for the judge
-    recovered  returns True if the client's newest window shows that the fault is over. None: the fault is over as soon
-               as a window has no evidence of the fault
-    silence    judges a client that sends no more samples. Returns None if nothing shows whether the client has the
-               failure. Without `silence`, missing samples are never evidence
-    of_group   judges the samples of a consumer group: returns (facts, a text to show if there are no facts). None: the
-               mode does not judge groups
+    recovered  returns True if the newest window shows that the fault is over. None: a window without evidence suffices
+    silence    returns the verdict on a client that sends no more samples; None without evidence. Without `silence`,
+               missing samples are never evidence
+    of_group   returns (facts, text to show without facts) for the samples of a consumer group. None: not judged
     """
 
     absence: ClassVar[bool] = False
@@ -205,7 +202,7 @@ def flagged(w: Windows, positions: Ints) -> Bools:
 
 @per_rows
 def lags(w: Windows) -> Column:
-    """Return a consumer's lag (records) at each sample: the sum over partitions, or the reported maximum if larger."""
+    """Return a consumer's lag (records) at each sample: the sum of partitions, or a larger reported maximum."""
     return Column(np.fmax(w.summed("records-lag"), w.col("records-lag-max")))
 
 

@@ -6,9 +6,8 @@ A judge collects facts. `conclude` makes the verdict from these facts, by the sa
 - With indirect facts of one kind of evidence the verdict is `suspected`.
 - With indirect facts of two kinds of evidence the verdict is `confirmed`.
 
-A fact may have an innocent explanation. The fact's field `given` is then the circumstance that excludes it. If the
-circumstance does not hold, the fact proves nothing. If no data shows whether it holds, the fact can make a verdict
-suspected but not confirmed.
+A fact may have an innocent explanation. Its field `given` is then the circumstance that excludes it. Without that
+circumstance, the fact proves nothing; if it is unknown, the fact cannot confirm a failure.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from clienthealth.model.wording import listing, quoted
 from clienthealth.read.logs.fields import JVM_FRAMES
 from clienthealth.read.logs.wordings import Meaning
 
-#: Effects of a failure, such as failed sends, are counted in time slots of this length (ms), see `Count`.
+#: Effects of a failure are counted in time slots of this length (ms).
 SLOT_MS = 30_000
-#: Log lines at most this time (ms) apart count as one occurrence. A client may log one exception twice.
+#: Log lines at most this time (ms) apart count as one occurrence: one exception may be logged twice.
 SAME_MOMENT_MS = 1000
-#: A metadata-age above NEVER_SECONDS (s) counts from 1970: the client never received metadata.
+#: A metadata-age above NEVER_SECONDS counts from 1970: metadata never came.
 NEVER_SECONDS = 1e8
 
 
@@ -42,7 +41,7 @@ NEVER_SECONDS = 1e8
 class Circumstance:
     """A condition that excludes an innocent explanation of a fact.
 
-    holds  True if data shows the condition, False if data shows the opposite, None if no data decides
+    holds  True or False if data shows the condition or its opposite; None if no data decides
     text   a clause: why the condition holds or does not hold, or what is unknown
     name   the id of the circumstance; '' without an id
     """
@@ -52,12 +51,12 @@ class Circumstance:
     name: str = ""
 
 
-#: A fact from a line that may be about another client can make a verdict suspected, but not confirmed.
+#: A line that may be about another client cannot confirm a failure.
 ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
-#: Minimum time (ms) between two dumps that show whether a thread moves. Users are asked to take them 10 s apart.
+#: Minimum time (ms) between two dumps that show whether a thread moves.
 APART_MS = 9_000
-#: One dump of a goroutine proves nothing, because the goroutine may have reached its frame only a moment earlier.
+#: One dump proves nothing: the goroutine may have reached its frame only just before.
 UNAGED = Circumstance(False, "only a second dump, ten seconds later, would show how long the goroutine waits")
 Dated = LogEvent | Reading | ThreadDump | Sign
 
@@ -95,8 +94,7 @@ class Fact:
     ) -> Fact:
         """Return a fact from the input `shown`: a line, a dump, a sample or a sign of life.
 
-        `since`: when the observed state began, as epoch ms or as the input that shows it. The default is the time of
-        `shown`.
+        `since`: when the observed state began, as epoch ms or an input; by default the time of `shown`.
         """
         begun = since if isinstance(since, int) else (since or shown).ts_ms
         if given is None and isinstance(shown, LogEvent) and not shown.own:
@@ -130,8 +128,8 @@ def conclude(
     """Return the verdict that the facts support.
 
     detail     values for the verdict's detail; None values are left out
-    otherwise  without facts and doubts, the verdict is `unknown` for this reason, or ok if this is None
-    doubts     facts that point to the failure but prove nothing; with only doubts the verdict is unknown
+    otherwise  reason of the verdict `unknown` without facts and doubts; None if that verdict is ok
+    doubts     facts that prove nothing; with only doubts, the verdict is unknown
     """
     doubts = [
         replace(doubt, text=f"{doubt.text}; but {doubt.given.text}") if doubt.refuted and doubt.given else doubt
@@ -148,7 +146,7 @@ def conclude(
     return Verdict(
         mode=mode,
         status="confirmed" if confirmed else "suspected",
-        # Limit `since_ms`: a corrupt sample can claim that a wait began thousands of years ago.
+        # A corrupt sample can claim that a wait began thousands of years ago.
         since_ms=max(EARLIEST_MS, min(fact.since_ms for fact in facts)),
         detail={key: value for key, value in (detail or {}).items() if value is not None},
         evidence=tuple(
@@ -160,7 +158,7 @@ def conclude(
 
 
 def with_counts(verdict: Verdict, *counts: Count) -> Verdict:
-    """Set the counts of a verdict that reports a failure. Other verdicts are returned unchanged."""
+    """Set the counts of a verdict that reports a failure. Other verdicts stay unchanged."""
     some = tuple(count for count in counts if count.slots)
     return replace(verdict, counts=some) if verdict.unhealthy else verdict
 
@@ -170,9 +168,9 @@ Happened = Sequence[tuple[int, float]]
 
 
 def counted(window: ClientWindow, name: str, kind: EvidenceKind, happened: Happened) -> Count:
-    """Count the occurrences `happened` in each half minute of a window. `name`: key in `Verdict.detail`.
+    """Count the occurrences in each half minute of a window. `name`: key in `Verdict.detail`.
 
-    Occurrences in the window's first second are left out, because the previous window may have counted them.
+    The window's first second is left out, because the previous window may have counted it.
     """
     slots: dict[int, float] = defaultdict(float)
     for ts_ms, so_many in happened:
@@ -192,9 +190,9 @@ def reported(readings: Sequence[Reading], name: str) -> list[tuple[int, float]]:
 
 
 def increases(window: ClientWindow, name: str, first_row: int = 0) -> Happened:
-    """Return (time in epoch ms, amount) for each rise of a counter between two samples that have it.
+    """Return (later sample's epoch ms, amount) for each rise of a counter between two samples.
 
-    The time is that of the later sample. `first_row`: index of the first sample that is used.
+    `first_row`: index of the first sample that is used.
     """
     pairs = itertools.pairwise(reported(window.readings[first_row:], name))
     return [(ts, after - before) for (_, before), (ts, after) in pairs if after > before]
@@ -216,29 +214,27 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """The time (s) from the first sample to the last."""
+        """The time from the first sample to the last."""
         return spanned(self.readings)
 
     def values(self, name: str) -> list[float]:
-        """Return the known values of the metric `name`."""
         return [value for _, value in reported(self.readings, name)]
 
 
 def run(window: ClientWindow, name: str, first: int = 0, last: int | None = None) -> Run:
-    """Return the samples from row `first` to row `last` (None: last row) of a window that have the metric `name`."""
+    """Return the samples from row `first` to row `last` (None: last row) that have the metric `name`."""
     end = None if last is None else last + 1
     return Run(tuple(reading for reading in window.readings[first:end] if reading.get(name) is not None))
 
 
 def values(window: ClientWindow, name: str) -> list[float]:
-    """Return the known values of a metric in order of time."""
     return run(window, name).values(name)
 
 
 def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0) -> bool | None:
-    """Return True if a counter rose between two samples around `ts_ms`; None if one of these samples is missing.
+    """Return True if a counter rose around `ts_ms`; None if one of the two samples is missing.
 
-    Of the samples with the counter, these are the last until `ts_ms − before_ms`, and the first after `ts_ms`.
+    The samples are the last with the counter until `ts_ms − before_ms`, and the first after `ts_ms`.
     """
     earlier = [r for r in window.readings if r.ts_ms <= ts_ms - before_ms and r.get(name) is not None]
     later = [r for r in window.readings if r.ts_ms > ts_ms and r.get(name) is not None]
@@ -257,7 +253,7 @@ def number_or_none(value: float) -> float | None:
 
 
 def option(window: ClientWindow, name: str) -> float | None:
-    """Return a numeric option that the client reports, or that it logged at its start; None if unknown."""
+    """Return a numeric option that the client reports or logged at its start; None if unknown."""
     return option_of(window.config.get(name))
 
 
@@ -267,14 +263,13 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return [fact] for that line of the log event `meaning` that states the longest wait; [] without such lines.
+    """Return a fact for the line of the log event `meaning` with the longest wait; [] without lines.
 
-    A line states its wait in the capture `minutes`; without `minutes` the wait is 0. The fact begins when the wait
-    began. Lines on the beginning or end of a stop or flush (captures `begun`, `ended`) are used only with the capture
-    `lasts`. `diagnose` adds this capture if the stop or flush does not end.
+    A line states its wait in the capture `minutes`. A stop or flush (captures `begun`, `ended`) counts only if it does
+    not end (`lasts`).
 
-    If the line shows a goroutine without a wait, the fact proves something only in two cases: the line is repeated
-    (`repeats`), or a line at least APART_MS (9 s) older shows the goroutine in the same frame.
+    A goroutine without a wait proves nothing, unless a line APART_MS (9 s) older shows the same frame, or the line is
+    repeated.
     """
     said = [e for e in events(window, meaning) if "lasts" in e.captures or not {"begun", "ended"} & {*e.captures}]
     if not said:
@@ -289,7 +284,7 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
 
 
 def deadlock(dump: ThreadDump, thread: Thread, role: str, direct: bool) -> Fact:
-    """Return the fact that the JVM reports a deadlock of `thread`. `role`: what the thread is, such as "I/O thread"."""
+    """Return the fact that the JVM reports a deadlock of `thread`. `role`: for example "I/O thread"."""
     others = listing(f"'{name}'" for name in dump.deadlocked if name != thread.name)
     text = f"the JVM reports a deadlock of the {role} '{thread.name}' and {others}, in {innermost(thread)}"
     return Fact.of("thread-dump", dump, text, direct)
@@ -298,14 +293,14 @@ def deadlock(dump: ThreadDump, thread: Thread, role: str, direct: bool) -> Fact:
 def failures(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
     """Return this client's log lines on failed sends (`meanings`).
 
-    A line without a client id is left out if this client's `record-error-total` did not rise at that time.
+    A line without a client id is left out if `record-error-total` did not rise around it.
     """
     lines = events(window, *meanings)
     return [e for e in lines if e.client_id or rose_around(window, "record-error-total", e.ts_ms, 1000) is not False]
 
 
 def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """Return one event per occurrence: an event at most 1 s after the last returned event is left out."""
+    """Return one event per occurrence: events at most 1 s after a returned one are left out."""
     separate: list[LogEvent] = []
     for event in events(window, *meanings):
         if not separate or event.ts_ms - separate[-1].ts_ms > SAME_MOMENT_MS:
@@ -316,31 +311,30 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
     """Return (time in epoch ms, number of occurrences) for the log event `meaning`.
 
-    The number is 1. If all lines of the window have the same time, the number is the line's `repeats`.
+    The number is 1, or the line's `repeats` if all lines of the window have the same time.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]
 
 
 def captured(event: LogEvent, name: str) -> float:
-    """Return the number that the log pattern captured as `name`; 0 if the line lacks this number."""
+    """Return the number that the log pattern captured as `name`; 0 if it is missing."""
     return float(event.captures.get(name) or 0)
 
 
 def spanned(dated: Sequence[Dated]) -> float:
-    """Return the time (s) from the first to the last of `dated`, which is in order of time; 0 if empty."""
+    """Return the time (s) from the first to the last of `dated`; 0 if empty."""
     return (dated[-1].ts_ms - dated[0].ts_ms) / 1000 if dated else 0.0
 
 
 def has_frame(thread: Thread, *parts: str) -> bool:
-    """Return True if each of `parts` occurs in at least one frame of the thread."""
     return all(any(part in frame for frame in thread.frames) for part in parts)
 
 
 def innermost(thread: Thread) -> str:
     """Return, as Class.method, the innermost frame outside the JVM's own classes.
 
-    If all frames belong to the JVM, the innermost of them is returned. The result is '' for a thread without frames.
+    Without such a frame, the innermost frame is returned; '' for a thread without frames.
     """
     own = (frame for frame in thread.frames if not frame.startswith(JVM_FRAMES))
     return ".".join(next(own, thread.frames[0] if thread.frames else "").split(".")[-2:])

@@ -1,4 +1,4 @@
-"""Find a Java producer's I/O thread in thread dumps, and tell from a thread's frames what the thread does."""
+"""Find a Java producer's I/O thread in thread dumps, and tell from a thread's frames what it does."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from clienthealth.read.logs.dump_formats.threads import TABLES
 from clienthealth.read.logs.fields import JVM_FRAMES, NETWORK_THREAD
 
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
-#: A thread of the application is inside send() or flush() if one of its frames ends with one of these texts.
+#: Ends of frames of an application's thread inside send() or flush().
 SENDING = ("clients.producer.KafkaProducer.doSend", "clients.producer.KafkaProducer.flush")
-#: Prefixes of frames that do not show what a thread does. They belong to the JVM, or to places where Python waits.
+#: Prefixes of frames that do not show what a thread does.
 _RUNTIME = (*JVM_FRAMES, "selectors.", "socket.", "ssl.", "threading.")
 _WAITING = ("WAITING", "TIMED_WAITING", "BLOCKED")
-#: Frames of a thread that waits for the network or a disk, although its state in the JVM is RUNNABLE.
+#: Frames of a RUNNABLE thread that waits for the network or a disk.
 _NATIVE_WAITS: tuple[str, ...] = tuple(TABLES["native_waits"]["frames"])
 
 
@@ -25,10 +25,10 @@ def is_network_thread(thread: Thread) -> bool:
 
 
 def on_io_thread(event: LogEvent) -> bool:
-    """Return True if a producer's I/O thread logged the line, according to the line's thread name or logger.
+    """Return True if a producer's I/O thread logged the line, by the line's thread name or logger.
 
-    The end of the thread's name suffices, because some log layouts cut off its beginning. The logger `kafka.future` of
-    kafka-python logs what a callback raised. Callbacks run on the I/O thread.
+    The end of the name suffices, because some layouts cut off its beginning. `kafka.future` is kafka-python's logger
+    for errors of callbacks.
     """
     before, separator, _ = (event.thread or "").partition("| ")
     return event.logger == "kafka.future" or (bool(separator) and f"{NETWORK_THREAD} ".endswith(before))
@@ -37,8 +37,8 @@ def on_io_thread(event: LogEvent) -> bool:
 def is_own(window: ClientWindow, thread: Thread) -> bool:
     """Return True if the thread is this client's I/O thread.
 
-    A thread without a client id in its name always matches. A client without a client id matches every producer's I/O
-    thread, but only if the client reports metrics.
+    A thread without a client id in its name always matches. A client without an id matches any producer's I/O thread if
+    it reports metrics.
     """
     owner = thread.name.partition(" | ")[2]
     named = owner == window.client.client_id or not owner or (not window.client.client_id and bool(window.readings))
@@ -46,19 +46,18 @@ def is_own(window: ClientWindow, thread: Thread) -> bool:
 
 
 def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]:
-    """Yield (dump, the client's I/O thread) for each dump that shows this thread."""
+    """Yield (dump, the client's I/O thread) for each dump that shows it."""
     return ((dump, thread) for dump in window.dumps for thread in dump.threads if is_own(window, thread))
 
 
 def sends(thread: Thread) -> bool:
-    """Return True if a thread is inside send() or flush() of a Java producer, but not inside close()."""
+    """Return True if a thread is inside send() or flush() of a Java producer, but not close()."""
     return any(frame.endswith(SENDING) for frame in thread.frames) and not any(
         frame.endswith("producer.KafkaProducer.close") for frame in thread.frames
     )
 
 
 def in_callback(thread: Thread) -> bool:
-    """Return True if the thread is inside a producer's callback."""
     return any(part in frame for frame in thread.frames for part in CALLBACK_FRAMES)
 
 
@@ -86,7 +85,6 @@ def _above_runtime(thread: Thread) -> str:
 
 
 def sleeps(thread: Thread) -> bool:
-    """Return True if the thread sleeps for a fixed time."""
     if thread.state != "TIMED_WAITING":
         return False
     own = next((at for at, frame in enumerate(thread.frames) if not frame.startswith(JVM_FRAMES)), len(thread.frames))
@@ -95,7 +93,7 @@ def sleeps(thread: Thread) -> bool:
 
 
 def waits(thread: Thread) -> bool:
-    """Return True if the thread waits for a lock, a queue, a result, the network or a disk. A sleep is no such wait."""
+    """Return True if the thread waits for a lock, a queue, a result, the network or a disk."""
     natively = bool(thread.frames) and thread.frames[0].endswith(_NATIVE_WAITS)
     return (thread.state in _WAITING or natively) and not sleeps(thread)
 
@@ -108,7 +106,7 @@ def places(dumps: Iterable[ThreadDump]) -> Set[tuple[str, tuple[str, ...]]]:
 def where_they_were(window: ClientWindow) -> bool:
     """Return True if each application thread in the window's dumps has the same frames as in an earlier dump.
 
-    Idle threads and threads inside the client's own code are ignored. False if no other thread is in the dumps.
+    Idle threads and threads inside the client are ignored. False if no other thread is in the dumps.
     """
     before = places(window.earlier_dumps)
     since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]

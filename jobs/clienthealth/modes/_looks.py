@@ -1,8 +1,7 @@
 """Decide whether `diagnose` rules a failure mode out, and whether a thread dump is worth taking.
 
-The streaming job judges a client again with later data. A post-mortem (`diagnose`) gets no further data. So it rules a
-mode out only if evidence shows that the client is healthy. One thread dump without a fault is not enough; two dumps ten
-seconds apart are.
+A post-mortem gets no further data, so it needs evidence that the client is healthy. One thread dump without a fault is
+not enough; two dumps ten seconds apart are.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from clienthealth.modes._polls import longest_between, seconds_since
 
 NOTHING = "there are neither metrics nor a thread dump"
 UNMEASURED = "neither a dump nor a log line shows that the failure is absent, and metrics are too few or end too early"
-#: Maximum age (ms) of a dump that proves a client healthy. The age counts from the newest data of the process.
+#: Maximum age (ms) of a dump that proves a client healthy, at the process's newest data.
 FRESH_MS = 60_000
 
 
@@ -43,8 +42,8 @@ class Look:
     def twice(self, dumps: Sequence[ThreadDump], what: str) -> str:
         """Return why the dumps do not prove that the client is healthy; '' if they prove it.
 
-        Two dumps must be at least APART_MS (9 s) apart. The later one may be at most FRESH_MS (a minute) old. `what`: a
-        clause that says what the dumps show, or why there is no dump.
+        Two dumps must be at least APART_MS (9 s) apart, and the later one at most FRESH_MS (a minute) old. `what`: a
+        clause on what the dumps show, or why there is no dump.
         """
         if not dumps:
             return what
@@ -63,7 +62,7 @@ def unmeasured(look: Look) -> str:
 
 
 def unpolled(look: Look) -> str:
-    """Return why a consumer's last samples leave open whether it still polls; '' if they do not leave it open."""
+    """Return why a consumer may have stopped polling before its last sample; '' if not."""
     window = look.window
     if window.client.kind != "consumer" or not window.readings:
         return ""
@@ -76,8 +75,7 @@ def unpolled(look: Look) -> str:
 def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
     """Return (the dumps that show the client's I/O thread at work, a clause on what they show).
 
-    If any dump shows the thread inside a callback, only the window's last dump is returned. A single dump never proves
-    a client healthy.
+    If a dump shows the thread inside a callback, only the last dump is returned.
     """
     sightings = list(network_threads(window))
     if any(in_callback(thread) for _, thread in sightings):

@@ -1,7 +1,7 @@
 """Find out from a consumer's metrics when its application called poll().
 
 - Java clients from 2.4 on report the time of the last poll.
-- Java clients from 1.0 on have metrics of the network selector. Inside poll(), the application waits in the selector.
+- Java clients from 1.0 on have metrics of the network selector, in which the application waits during poll().
   Outside poll(), only the heartbeat thread uses it: ten times a second, without waiting.
 - Only poll() sends fetches, so a fetch shows a poll, too.
 """
@@ -22,18 +22,15 @@ from clienthealth.model.readings import Reading, Sign
 from clienthealth.model.wording import count_of, elapsed, listing
 from clienthealth.modes._evidence import Fact, increases, reported, version
 
-#: A closing Java client sets this metric to 1 in its last push.
 CLOSES = "terminating"
-#: From this version on, a Java client pushes metrics again after its connection broke during a push. Older clients
-#: never do (KAFKA-19747; measured with 3.9.2 and 4.1.2).
+#: Older Java clients never push again after a broken connection (KAFKA-19747).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: The application did not poll between two samples if it spent at most the share WAITING_SHARE of the time in the
-#: selector, and called select() at most MOST_SELECTS times a second. Measured shares of the time: with polls 36 to
-#: 100 %, without polls at most 0.02 %. Measured calls of select() without polls: 10 to 11 per second.
+#: Limits without a poll() between two samples: share of time in the selector, and calls of select() per second.
+#: Measured without polls: at most 0.02 % and 11 calls; with polls: 36 to 100 %.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
-#: Maximum time (s) between two heartbeats of a client that knows its coordinator. The usual interval is 3 to 5 s.
+#: Maximum time (s) between heartbeats of a client that knows its coordinator; 3 to 5 s are usual.
 HEARTBEAT_SECONDS = 8.0
-#: A partition is behind if at least BEHIND of its records are unread, and level if at most LEVEL are unread.
+#: A partition is behind with at least BEHIND unread records, and level with at most LEVEL.
 BEHIND, LEVEL = 1_000, 10
 APART = f"at least {BEHIND:,} records are unread, while other partitions of the topic are level"
 
@@ -54,12 +51,12 @@ def seconds_since(w: Windows) -> Floats:
 
 
 def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats], Floats]) -> Floats:
-    """Return `reported` (one value per window), with missing values (NaN) computed by `how`."""
+    """Return `reported` (one value per window), with missing values computed by `how`."""
     some = np.flatnonzero(np.isnan(reported) & w.reported("io-wait-time-ns-total"))
     if not len(some):
         return reported
     windows = w.at(some)
-    # `_without_waiting` may reach back into rows of another client, so limit its times to the window's own length.
+    # `_without_waiting` may reach back into rows of another client.
     inside = (windows.ts[windows.rows] - windows.ts[windows.lo][windows.window_of_row]) / 1000
     reported = reported.copy()
     reported[some] = how(windows, np.minimum(_without_waiting(w).values[windows.rows], inside))
@@ -68,7 +65,7 @@ def _or_by_selector(w: Windows, reported: Floats, how: Callable[[Windows, Floats
 
 @per_rows
 def _without_waiting(w: Windows) -> Column:
-    """Return for each sample the seconds since the client last fetched or waited in its selector; NaN if unknown."""
+    """Return for each sample the seconds since the last fetch or wait in the selector; NaN if unknown."""
     names = ("io-wait-time-ns-total", "select-total", "fetch-total")
     waited, selected, fetched = (np.diff(w.col(name), prepend=np.nan) for name in names)
     passed = np.diff(w.ts, prepend=w.ts[:1]) / 1000
@@ -76,7 +73,7 @@ def _without_waiting(w: Windows) -> Column:
     away &= (selected > 0) & (selected <= MOST_SELECTS * passed)
     since = np.maximum.accumulate(np.where(away, 0, np.arange(len(w.ts))))
     known = ~np.isnan(w.col("io-wait-time-ns-total")) & ~np.isnan(w.col("fetch-total"))
-    # The Java clients 1.0 and 1.1 report a wrong select-total: it contains nanoseconds of waits.
+    # Java clients 1.0 and 1.1 report nanoseconds of waits as select-total.
     known &= w.col("select-total") != w.col("io-wait-time-ns-total")
     return Column(np.where(known, (w.ts - w.ts[since]) / 1000, np.nan))
 
@@ -98,10 +95,10 @@ def longest_between(readings: Sequence[Reading]) -> float:
 def has_polled(window: ClientWindow, since_ms: int) -> bool:
     """Return True if samples show that the application polled this consumer after `since_ms` (epoch ms)."""
     after = [reading for reading in window.readings if reading.ts_ms > since_ms]
-    # `last-poll-seconds-ago` has whole seconds, so the poll may be up to 1 s earlier.
+    # `last-poll-seconds-ago` has whole seconds.
     if any((at := polled_ms(reading)) is not None and at - 1000 > since_ms for reading in after):
         return True
-    # For clients without `last-poll-seconds-ago`, fetches show polls, because only poll() sends fetches.
+    # Only poll() sends fetches.
     fetches = () if any(map(polled_ms, after)) else ("fetch-total",)
     of_names = (reported(after, name) for name in ("records-consumed-total", *fetches))
     return any(bool(totals) and totals[-1][1] > totals[0][1] for totals in of_names)
@@ -112,7 +109,7 @@ class Spell(NamedTuple):
 
     seconds  the time since the last poll
     longest  the longest earlier time between two polls
-    needed   twice the time that the last poll's records would take at the average pace (some take longer)
+    needed   twice the time that the last poll's records take at the average pace
     """
 
     seconds: float
@@ -123,9 +120,8 @@ class Spell(NamedTuple):
 def outside(window: ClientWindow) -> Spell | None:
     """Return how long the application has been outside poll(); None if it may be inside, or if data is missing.
 
-    The last poll() may still run, and would then send fetches. Halve the time since this poll() began: if no fetch
-    was sent in the second half, the poll() counts as ended. Heartbeats must continue: otherwise, a silent broker may
-    explain the missing fetches.
+    It is outside if no fetch was sent in the second half of the time since the last poll() began. Heartbeats must
+    continue: otherwise, a silent broker may explain the missing fetches.
     """
     w, readings = window.table, window.known_readings
     polled = polled_ms(readings[-1]) if window.readings else None
@@ -153,7 +149,7 @@ def reports_in_poll(library: str | None) -> bool:
 def reports_only_in_poll(window: ClientWindow) -> bool:
     """Return True if the client sends samples only while it polls.
 
-    librdkafka's KIP-714 pushes do not depend on poll(), because a thread of the library sends them.
+    librdkafka's KIP-714 pushes do not depend on poll().
     """
     return reports_in_poll(window.client.library) and not pushes(window)
 
@@ -169,12 +165,12 @@ def pushes_on(window: ClientWindow) -> bool:
 
 
 def lived(window: ClientWindow) -> Sign | None:
-    """Return the newest sign that the process still runs although the client sends no data; None without a sign."""
+    """Return the newest sign of life of the process after the client's data ended; None without a sign."""
     return max(window.alive, key=lambda sign: sign.ts_ms, default=None)
 
 
 def statistics_ended(window: ClientWindow) -> Fact | None:
-    """Return the fact that the process ran on after the client's last statistics; None if nothing shows that."""
+    """Return the fact that the process outlived the client's last statistics, or None."""
     sign, ended_ms = lived(window), window.departed_ms
     if sign is None or ended_ms is None:
         return None
@@ -188,7 +184,7 @@ ENDED = (
     "lives: either the process has ended, or it does not call poll()"
 )
 CLOSED = "the client was closed, or its application does not call poll()"
-#: A consumer of the classic protocol pushes its metrics only while its application calls poll().
+#: A consumer of the classic protocol pushes its metrics only inside poll().
 SILENT = (
     "the client no longer pushes, and its last push announced no close; either its process has ended, or the "
     "application does not call poll(): the consumer's group or a thread dump shows which"
@@ -197,7 +193,7 @@ UNREPORTED = "its threads have not moved since it polled; perhaps it still polls
 
 
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
-    """Return facts on partitions that their owners do not consume, and the text to show if there are no facts.
+    """Return facts on partitions that their owners do not consume, and the text without facts.
 
     `readings`: samples of one group, in order of time. Only partitions with an owner give facts. Their committed
     offsets must be the same in the first and the last sample. One of these conditions must also be met:

@@ -1,7 +1,7 @@
 """Known bugs of client libraries that cause a failure mode or look like one, from `advisories.toml`.
 
-A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains the vendor's own patches. So this module assumes that the build
-has all fixes of its minor version. For example, a bug that was fixed in 2.6.3 is not reported for 2.6.0.redhat-1.
+A vendor's build (2.6.0.redhat-1, 7.5.1-ccs) contains unknown patches, so it counts as having all fixes of its minor
+version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clienthealth.model.errors import CatalogueError
 from clienthealth.model.tables import converted, table
 
 FILE = Path(__file__).with_suffix(".toml")
-#: The numbers of a version: 3.9.1 is (3, 9, 1), and an unknown patch number is infinity.
+#: The numbers of a version, such as (3, 9, 1); infinity for an unknown patch number.
 Number = tuple[float, ...]
 _RELEASE = re.compile(r"v?(\d{1,4}(?:\.\d{1,6}){1,3})(.{0,80})", re.ASCII)
 _PLATFORM = ("-ccs", "-ce")
@@ -62,10 +62,9 @@ class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A client library.
 
-    parts     parts of the library's name, in lower case. The name that a client reports contains one of them
+    parts     lower-case texts, one of which is part of the name that a client reports
     tracker   start of the address of a bug's page; the bug's number completes it
-    platform  maps each major version of Confluent Platform to its first Kafka release: 7 to (3, 0), because
-              Confluent Platform 7.0 contains Kafka 3.0
+    platform  maps each major version of Confluent Platform to its first Kafka release: 7 to (3, 0)
     known     the known bugs of the library's versions
     """
 
@@ -75,7 +74,7 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     known: tuple[Known, ...] = ()
 
     def number(self, version: str) -> Number | None:
-        """Return a version's numbers; None if unreadable. A missing patch number, or a vendor's, is infinity."""
+        """Return a version's numbers; None if unreadable. An unknown patch number is infinity."""
         if (match := _RELEASE.fullmatch(version)) is None:
             return None
         number, vendor = numbers(match[1]), match[2]
@@ -110,7 +109,7 @@ class Advised:
     """The known bugs of a version.
 
     known       the bugs that cause a failure mode, then the other bugs, each with the address of its description
-    upgrade_to  the next release without known bugs; '' if this version has no known bug, or no such release exists
+    upgrade_to  the next release without known bugs; '' if there is none, or if this version has no known bug
     """
 
     known: tuple[tuple[Known, str], ...] = ()

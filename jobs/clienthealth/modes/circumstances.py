@@ -1,8 +1,7 @@
 """Circumstances that modes check before they accuse an application.
 
-While brokers do not answer, calls of a Kafka client wait, for example a commit or a flush. Meanwhile the application
-cannot poll, and is not at fault. So a mode accuses an application of a delay only if brokers, and the group's
-coordinator, answered the client during that delay.
+While brokers do not answer, calls such as a commit wait, and the application is not at fault. So a mode accuses an
+application of a delay only if brokers answered meanwhile.
 """
 
 from __future__ import annotations
@@ -20,20 +19,19 @@ from clienthealth.modes._io_thread import in_foreign_code, on_io_thread
 from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
-#: After an outage, a client repeats a lost request within this time (ms): request.timeout.ms is 30 s by default.
+#: After an outage, a client repeats a lost request within this time (ms).
 SETTLES_MS = LEAD_MS
-#: A broker's answer counts as current for this time (ms), because heartbeats come every 3 to 5 s.
+#: A broker's answer counts as current for this time (ms). Heartbeats come every 3 to 5 s.
 FRESH_MS = 15_000
-#: Brokers are away after this time (ms) without an answer. A healthy broker delays a fetch by at most 0.5 s.
+#: Brokers are away after this time (ms) without an answer. A healthy broker needs 0.5 s.
 ANSWER_MS = 10_000
-#: A thread is inside a call of a Java client if one of its frames contains one of these texts.
+#: Parts of frames of a thread inside a call of a Java client.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
-#: An application does not wait for its client if dumps show no thread inside a client's call. The dumps must span at
-#: least this time (ms).
+#: Dumps without a thread inside a client's call must span at least this time (ms).
 STANDS_MS = 10_000
 
 
-#: At least READINGS samples are regular if the longest interval between two is at most UNEVEN times the shortest.
+#: At least READINGS samples are regular if the longest interval is at most UNEVEN times the shortest.
 READINGS, UNEVEN = 4, 3
 
 
@@ -49,10 +47,9 @@ class _Sign(NamedTuple):
 def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that brokers answered the client around the time `at_ms` (epoch ms).
 
-    The circumstance holds if brokers answered after `at_ms`, or at most FRESH_MS (15 s) before it. It does not hold if
-    data shows an outage between SETTLES_MS (30 s) before `at_ms` and ANSWER_MS (10 s) after it. Data shows an outage if
-    brokers did not answer, or if the client knew no coordinator of its group. The circumstance is unknown if no data
-    shows an answer, or if the samples begin less than SETTLES_MS before `at_ms`.
+    The circumstance holds if brokers answered after `at_ms`, or at most FRESH_MS (15 s) before it. An outage from
+    SETTLES_MS (30 s) before to ANSWER_MS (10 s) after `at_ms` refutes it. It is unknown without answers, or if the
+    samples begin less than SETTLES_MS before `at_ms`.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -70,11 +67,10 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 
 
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
-    """Return whether the client's process ran around the time `at_ms`, neither frozen nor in a garbage collection.
+    """Check that the client's process ran around the time `at_ms`, neither frozen nor in a garbage collection.
 
-    It ran if a thread dump was taken at most SETTLES_MS (30 s) before or after `at_ms`. It also ran if the last
-    READINGS (four) samples up to `at_ms` came regularly: their longest interval is at most UNEVEN (three) times their
-    shortest. Otherwise the circumstance is unknown.
+    It ran if a thread dump was taken within SETTLES_MS (30 s), or if the last READINGS (four) samples came regularly.
+    Otherwise the circumstance is unknown.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump of the process was taken", "process-runs")
@@ -88,8 +84,7 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
 def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that a producer's I/O thread worked around the time `at_ms`. Without data the circumstance is unknown.
 
-    The thread worked if it logged a line in the SETTLES_MS (30 s) before `at_ms`. It also worked if the metric
-    select-total rose at any time since the beginning of these 30 s.
+    The thread worked if, from SETTLES_MS (30 s) before `at_ms` on, it logged a line or select-total rose.
     """
     name, since_ms = "io-thread-works", at_ms - SETTLES_MS
     if any(since_ms < one.ts_ms <= at_ms and (_unserved(one) or on_io_thread(one)) for one in window.known_logs):
@@ -103,8 +98,8 @@ def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
 def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that brokers answered the client around a time that may be before all samples of the client.
 
-    For a time inside the window and after the first known sample, `coordinator_answers` decides. For any other time,
-    the circumstance is unknown if dumps show that no thread is inside the client. Otherwise it does not hold.
+    Inside the window, `coordinator_answers` decides. At earlier times, the circumstance is unknown if dumps show no
+    thread inside the client, and else does not hold.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:
@@ -121,7 +116,7 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """If brokers were away at the time of every log line, return the last line's circumstance; else return None."""
+    """Return the last line's circumstance if brokers were away at every log line; else None."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
@@ -129,8 +124,8 @@ def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance
 def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circumstance | None:
     """Return whether brokers answered while a thread was inside a Kafka client; None if the thread ran other code.
 
-    Without data on answers, the circumstance does not hold if the stack shows frames of the client; else it is unknown.
-    Stacks do not show librdkafka's C calls, so any thread of its application may be inside the client.
+    Without data on answers, the circumstance does not hold if the stack shows the client. Stacks do not show
+    librdkafka's C calls: any thread of its application may be inside the client.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)
@@ -168,7 +163,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
                 text = f"the client sent requests, but no heartbeat for {elapsed(silent)}, so it knows no coordinator"
                 yield _Sign(since_ms, ts_ms, False, text)
         if answered or not selected:
-            # Without a select(), the I/O thread reads no answers, so their absence is no sign of an outage.
+            # Without a select(), the I/O thread reads no answers.
             answered_ms, asks = ts_ms, False
             continue
         if asks and ts_ms - answered_ms >= ANSWER_MS:
@@ -177,7 +172,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
         asks |= asked
 
 
-#: For each name of a circumstance in `mode.toml`, the function that checks it in a window at a time (epoch ms).
+#: Functions that check a circumstance in a window at a time (epoch ms), by its name in `mode.toml`.
 CIRCUMSTANCES: Mapping[str, Callable[[ClientWindow, int], Circumstance]] = {
     "brokers-answer": coordinator_answers,
     "io-thread-works": io_thread_works,

@@ -39,7 +39,7 @@ class Alerting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hold: Annotated[str, msgspec.Meta(pattern=r"^(?:[1-9]\d*[smhd])?$")] = ""
 
 
-#: The alerts of a mode if its `mode.toml` defines none.
+#: The alerts of a mode without `confirmed` and `suspected` in its `mode.toml`.
 PAGE, TICKET = Alerting("critical"), Alerting("warning", "2m")
 
 
@@ -97,8 +97,7 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     looks_like  one sentence: the innocent explanation, a colon, and how it differs from the failure
     refuted_by  kinds of evidence that cannot exist if the explanation is true
-    unless      the circumstance (`circumstances.py`) that refutes the explanation; '' for none. If data shows that
-                the circumstance does not hold, the explanation counts as true
+    unless      the circumstance (`circumstances.py`) that refutes the explanation; '' for none
     settled_by  the data that would show whether the explanation is true
     causes      the causes (`detail.cause`) to which the explanation applies; empty: all causes
     """
@@ -132,10 +131,9 @@ class Facts:
 
     title          the failure in a few words, for headings
     summary        one sentence: what is wrong with the client (the alert's summary)
-    effect         what clients with the failure do, as a participle such as "losing records". An alert's title is then
-                   "3 clients losing records"
+    effect         what clients with the failure do, such as "losing records", for the title "3 clients losing records"
     impact         one sentence: what the failure costs
-    first          one sentence: what to do before the action, because the action destroys evidence; '' for nothing
+    first          one sentence: what to do before the action, which destroys evidence; '' for nothing
     action         one sentence: what to do now
     caution        what to do instead while the failure is only suspected, if the action is irreversible
     kinds          the kinds of client that can have the failure; other kinds are not judged
@@ -143,22 +141,18 @@ class Facts:
     background     how the failure comes about, what proves it, and known gaps of the rules; printed by `explain`
     causes         the possible causes; the verdict names one of them in `detail.cause`
     until_then     advice for the time until `action` has taken effect: maps a part of a library's name to a sentence
-    loses          True if the failure implies lost records even if no counter shows the loss. `detail.lost_records` and
-                   `detail.lost_bytes` are then [minimum, maximum], if known
+    loses          True if the failure implies lost records; `detail.lost_records` is then [minimum, maximum]
     sums           names in `detail` to sum over the whole incident (`Verdict.counts`). Each sum is a lower bound
     peaks          names in `detail` for which the incident shows the maximum over its windows
     momentary      names in `detail` that are shown only while the newest window has them
     needs_times    why lines without a time cannot prove the failure; '' if these lines can prove it
-    explains       other modes that are not reported at the same time, because this failure also causes their symptoms
-    logs_on        True if a process with the failure logs all the time, so that a silent process counts as ended
-    confirmed      the alert while the failure is confirmed. By default it fires at once, because the monitor has
-                   weighed the evidence
-    suspected      the alert while the failure is suspected, never critical. By default it fires after two minutes:
-                   indirect evidence often disappears within a minute or two
-    panels         functions in dashboards/panels (evidence, measurements) that draw the first panels of the mode's
-                   dashboard
-    places         parts of stack frames. While the failure lasts, a thread waits in such a frame. A healthy thread may
-                   do so for a moment, too. So a dump counts only if the text around it says that something hangs
+    explains       other modes that are not reported at the same time, because this failure causes their symptoms
+    logs_on        True if a process with the failure logs all the time, so that a silent process has ended
+    confirmed      the alert while the failure is confirmed; by default, it fires at once
+    suspected      the alert while the failure is suspected, never critical; by default, it fires after two minutes
+    panels         functions in dashboards/panels that draw the first panels of the mode's dashboard
+    places         parts of stack frames in which a thread waits during the failure. Healthy threads wait there, too,
+                   so a dump counts only if the text around it says that something hangs
     place_cause    the failure's cause if a thread waits in one of `places`; '' for no cause
     """
 
@@ -215,7 +209,7 @@ class ModeFile:
         self._reads: dict[Meaning, None] = {}
 
     def reads(self, name: str) -> Meaning:
-        """Return the log event `name`, and note that the mode's judge uses it.
+        """Return the log event `name`, and note that the judge uses it.
 
         `name` is `NAME` (of this mode), `MODE.NAME`, `also-seen.ID` or `self-descriptions.NAME`. Raises CatalogueError
         if there is no such event.
@@ -234,7 +228,7 @@ class ModeFile:
     def facts(self, thresholds: Limits) -> dict[str, Any]:
         """Return the content of `mode.toml` and the thresholds as fields of a FailureMode.
 
-        Must be called after all calls of `reads`, because the result contains the log events that `reads` returned.
+        Call this method after all calls of `reads`: the result contains their log events.
         """
         lines = (*self.lines.values(), *map(self._line, self._others))
         return {**vars(self._facts), "id": self.id, "lines": lines, "reads": (*self._reads,), "thresholds": thresholds}
@@ -251,16 +245,13 @@ def mode_file(rules: str) -> ModeFile:
 
 
 def _lines(of: str) -> Mapping[str, Meaning]:
-    """Return, by name, the log events of the mode `of`, or of `also_seen.py` or `self_descriptions.py`."""
+    """Return, by name, the log events of a mode, of `also_seen.py` or of `self_descriptions.py`."""
     others: Mapping[str, Mapping[str, Meaning]] = {"also-seen": BY_ID, "self-descriptions": BY_NAME}
     return others[of] if of in others else _read(Path(__file__).parent / of.replace("-", "_")).lines
 
 
 class Limits(Checked):
-    """Base of each mode's `Thresholds`.
-
-    The defaults of the fields come from the ModeFile that the subclass names with `of=`.
-    """
+    """Base of each mode's `Thresholds`. The defaults come from the ModeFile that the subclass names with `of=`."""
 
     def __init_subclass__(cls, *, of: ModeFile) -> None:
         super().__init_subclass__(of.thresholds)

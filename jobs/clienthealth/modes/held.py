@@ -13,34 +13,34 @@ from clienthealth.model.wording import elapsed
 class Held:
     """A thread that stays at one place, for example in the same frames.
 
-    `seen`: the consecutive dumps that show the thread at that place, as pairs (dump, thread).
+    `seen`: pairs (dump, thread) of the consecutive dumps that show it there.
     """
 
     seen: tuple[tuple[ThreadDump, Thread], ...]
 
     @property
     def dump(self) -> ThreadDump:
-        """The last dump that shows the thread at its place."""
+        """The last dump that shows the thread at this place."""
         return self.seen[-1][0]
 
     @property
     def thread(self) -> Thread:
-        """The thread as the last dump of its stay shows it."""
+        """The thread in the last of these dumps."""
         return self.seen[-1][1]
 
     @property
     def since_ms(self) -> int:
-        """The time (epoch ms) of the first dump that shows the thread at its place."""
+        """The time (epoch ms) of the first dump that shows the thread at this place."""
         return self.seen[0][0].ts_ms
 
     @property
     def seconds(self) -> float:
-        """The time (s) from the first dump of the stay to the last; 0 for a single dump."""
+        """The time (s) from the first dump to the last; 0 for a single dump."""
         return (self.dump.ts_ms - self.since_ms) / 1000
 
     @property
     def cpu_ms(self) -> float | None:
-        """The thread's CPU time (ms) from the first dump to the last; None if dumps lack it (JVM 8)."""
+        """The thread's CPU time (ms) from the first dump to the last; None if unknown (JVM 8)."""
         before, after = self.seen[0][1].cpu_ms, self.thread.cpu_ms
         return None if before is None or after is None else after - before
 
@@ -59,12 +59,12 @@ def held(
 ) -> list[Held]:
     """Return a `Held` for each thread in each dump.
 
-    A `Held` has that dump and the dumps directly before it that show the thread at the same place. A dump that shows
-    the thread elsewhere, or not at all, ends a stay. `dumps` are in order of time.
+    A `Held` has that dump and the dumps directly before it that show the thread at the same place. `dumps` are in order
+    of time.
 
     where    returns a thread's place in a dump; None if the thread is left out
     threads  returns the threads of a dump that are examined
-    stays    returns False if other data shows that the thread moved between the dumps; a new stay then begins
+    stays    returns False if other data shows that the thread moved between the dumps
     """
     found: list[Held] = []
     before: dict[tuple[str, Hashable], Held] = {}

@@ -1,2 +1,1 @@
-"""All code that uses Spark: session, source, the one streaming query and its sinks, and the history (read by reviews).
-"""
+"""All code that uses Spark: session, source, the streaming query and its sinks, and the history (read by reviews)."""

@@ -116,7 +116,6 @@ def decompressed(data: bytes | memoryview) -> bytes:
 
 
 class _Task:
-
     def __init__(self, settings: Settings, literals: tuple[str, ...], numbers: Sequence[int] = ()) -> None:
         import pyarrow as pa
 

@@ -63,7 +63,6 @@ class _Labelled(Collector):
 
 
 class SelfMetrics:
-
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         #: The keys are names without the prefix PREFIX.

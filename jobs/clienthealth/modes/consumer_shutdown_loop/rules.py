@@ -1,7 +1,7 @@
 """Judge consumers that never complete their shutdown.
 
-An old Scala consumer looks for its offset manager in an endless loop, or leaves a fetcher thread behind. A Java
-consumer does not return from close().
+An old Scala consumer loops in the search for its offset manager, or leaves a fetcher thread behind. A Java consumer
+does not return from close().
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ REFUSED, CONNECTOR_CONFIG = map(FILE.reads, ("close-refused", "self-descriptions
 
 LOOKUP_FRAME = "ClientUtils$.channelToOffsetManager"
 STOPPING_FRAME = "ZookeeperConsumerConnector.shutdown"
-#: A thread in one of these socket calls waits, although thread dumps show it as RUNNABLE.
+#: Socket calls in which a thread waits, although it is RUNNABLE.
 SOCKET_FRAMES = ("sun.nio.ch.Net.poll", "sun.nio.ch.Net.connect", "sun.nio.ch.SocketDispatcher.read")
 
 
@@ -116,7 +116,7 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
         return []
     text = f"'{thread.name}' has been inside close() for at least {elapsed(seen.seconds)}, in {innermost(thread)}"
     given = None if in_foreign_code(thread) else coordinator_answers(window, seen.last_ms)
-    # If the process has several consumers and this one reports no polls, `thread` may be closing another one.
+    # `thread` may be closing another consumer of the process.
     alone = sum(thread.name.startswith(CONSUMER_THREADS) for thread in dump.threads) < 2
     certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
@@ -127,10 +127,9 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
 
 
 def _has_left(window: ClientWindow, seen: Closing) -> bool:
-    """Return True if this consumer has left its group before, so that the thread inside close() closes another one.
+    """Return True if this consumer has left its group before, so the thread closes another one.
 
-    KafkaConsumer.close() of the Java client leaves the group first (ConsumerCoordinator) and removes the time of the
-    last poll afterwards. So the time is missing only after ConsumerCoordinator has ended.
+    KafkaConsumer.close() leaves the group first, and then removes the time of the last poll.
     """
     with_time = [reading.ts_ms for reading in window.known_readings if polled_ms(reading) is not None]
     leaving = any("ConsumerCoordinator" in frame for frame in seen.stay.thread.frames)
@@ -166,7 +165,7 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
-    """Return True if a short excerpt suffices to show a loop: a dump inside shutdown(), or many lines in `storm`."""
+    """Return True if an excerpt shows a loop: by a dump inside shutdown(), or by many lines."""
     if window.readings or events(window, OUTAGE):
         return False
     if stay and any(has_frame(thread, STOPPING_FRAME) for _, thread in stay.seen):
@@ -193,7 +192,7 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return the lines of a thread's longest loop: bursts of look-ups with gaps below `gap_seconds` between them."""
+    """Return a thread's longest series of bursts of look-ups, with gaps below `gap_seconds`."""
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
     return max(_rows(bursts, limits.gap_seconds), key=spanned, default=[])
@@ -230,7 +229,7 @@ def _spinning(window: ClientWindow, limits: Thresholds) -> dict[str, Held]:
 
 
 def _moves(stay: Held, limits: Thresholds) -> bool:
-    """Return True if the thread's frames change between dumps: it loops, even if it gets little CPU time."""
+    """Return True if frames change between dumps: the thread loops, even with little CPU time."""
     return len(stay.seen) >= limits.min_repeats and len({thread.frames for _, thread in stay.seen}) > 1
 
 
@@ -240,7 +239,7 @@ def _in_lookup(thread: Thread) -> bool:
 
 
 def _left_behind(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts on a failed shutdown: its log line, and the fetcher threads that keep the JVM from exiting."""
+    """Return facts on a failed shutdown: its log line, and the remaining fetcher threads."""
     errors = events(window, FAILED)
     facts = []
     if errors:
@@ -293,7 +292,7 @@ BLIND_POLLS = "nothing shows that the consumer polls, and no thread dump shows w
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
-    """Return one flag per window: True if a Java consumer has not polled for at least `silent_poll_seconds`."""
+    """Return one flag per window: True if a Java consumer has not polled for `silent_poll_seconds`."""
     return (w.last("last-poll-seconds-ago") >= limits.silent_poll_seconds) & (w.samples >= MIN_READINGS)
 
 
@@ -308,7 +307,7 @@ def blind(w: Windows, thresholds: Thresholds) -> Texts:
 
 
 def suspects(w: Windows, thresholds: Thresholds) -> Bools:
-    """Return one flag per window: True if a Java consumer has not polled for a long time (see `silent`)."""
+    """Return one flag per window: True if a Java consumer has not polled for a long time."""
     return silent(w, thresholds) if w.kind == "consumer" else np.zeros(len(w), np.bool_)
 
 
@@ -336,8 +335,7 @@ class Closing(NamedTuple):
     """A thread's stay inside close(), according to thread dumps.
 
     stay     the consecutive dumps with the thread inside close()
-    last_ms  the last time (epoch ms) at which the thread was certainly inside close(): the time of the last dump, or of
-             a later sample, because a client sends no samples after close()
+    last_ms  epoch ms of the last dump, or of a later sample, because samples end with close()
     """
 
     stay: Held
@@ -345,11 +343,10 @@ class Closing(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The minimum time (s) that the thread has been inside close()."""
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:
-        """Return a fact from thread dumps. It spans the time in which the thread was certainly inside close()."""
+        """Return a fact from thread dumps, from the first dump to `last_ms`."""
         return Fact("thread-dump", self.stay.since_ms, self.last_ms, text, direct, self.stay.dump.source, given)
 
 
@@ -358,7 +355,7 @@ def closing(window: ClientWindow) -> Closing | None:
     inside = held(window.dumps, lambda _, thread: CLOSE if has_frame(thread, CLOSE) else None)
     closed = [event.ts_ms for event in window.known_logs if event in CLOSED]
     if closed and not has_polled(window, closed[-1]):
-        return None  # This client has closed. A thread that is still inside close() closes another client.
+        return None  # This client has closed: a thread inside close() closes another one.
     still = [stay for stay in inside if stay.dump is window.dumps[-1] and not has_polled(window, stay.since_ms)]
     newest = [(reading.ts_ms, polled) for reading in window.readings[-1:] if (polled := polled_ms(reading)) is not None]
     found = []
@@ -388,7 +385,7 @@ def doubt(look: Look) -> str:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield a reason to take a thread dump: without a poll for a long time, the consumer may be in close()."""
+    """Yield a reason to take a thread dump if the consumer has not polled for a long time."""
     away = readings.now.metrics.get("last-poll-seconds-ago", 0.0)
     if away >= thresholds.silent_poll_seconds:
         yield f"the last poll() was {away:.0f} s ago"

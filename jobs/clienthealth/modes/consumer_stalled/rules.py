@@ -56,11 +56,11 @@ FILE = mode_file(__file__)
 ID = FILE.id
 POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "commit-refused", "thread-died", "held"))
 
-#: The end of a thread explains why polls stopped if the last poll was at most SAME_END_MS before or after that end.
+#: The end of a thread explains missing polls if the last poll was within SAME_END_MS.
 SAME_END_MS = 5000
-#: Kafka Streams polls a consumer with this suffix of its client id only while it restores state.
+#: Kafka Streams polls a consumer with this suffix only while it restores state.
 _RESTORES = "-restore-consumer"
-#: Some clients report no polls. They count as inside poll() if they waited in the selector in the last WAITED_SECONDS.
+#: Clients that waited in the selector within WAITED_SECONDS count as inside poll().
 WAITED_SECONDS = 10.0
 
 
@@ -85,7 +85,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # `_outside` makes a fact from metrics. Use it only without other facts, because dumps may show the same slow batch.
+    # Use `_outside` only without other facts: dumps may show the same slow batch.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
@@ -111,9 +111,8 @@ def interval(w: Windows) -> Floats:
 def idle(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the consumer need not poll.
 
-    It need not if it has no lag and never consumed a record, or if it has no partitions. But a consumer without
-    partitions must poll if it stopped its heartbeats (function `left`): with the protocol of KIP-848, it may have lost
-    its partitions because it polled too rarely.
+    A consumer without partitions need not poll, nor one without lag that never consumed a record. With KIP-848, late
+    polls may have cost it its partitions: it must poll if it stopped its heartbeats (`left`).
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -133,9 +132,9 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if a consumer that must poll was outside poll() for too long.
 
     One of three signs is enough:
-    - The consumer was outside poll() for max.poll.interval.ms (if unknown, the option's default).
+    - The consumer was outside poll() for max.poll.interval.ms (or the option's default).
     - Its last poll is longer ago than `suspect_share` of max.poll.interval.ms.
-    - It stopped its heartbeats (function `left`).
+    - It stopped its heartbeats (`left`).
     """
     seconds = seconds_away(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & ~np.isnan(seconds)
@@ -152,8 +151,7 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 def left(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the client stopped its heartbeats, perhaps because of missing polls.
 
-    A client stops its heartbeats in two cases: max.poll.interval.ms has passed without a poll, or the client's
-    coordinator does not answer.
+    It also stops them if its coordinator does not answer.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
@@ -165,8 +163,8 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the group repeatedly removes the consumer for polling too rarely.
 
-    Such a consumer joins its group repeatedly, and its lag grows. Before each new join, it is outside poll() for about
-    its longest time. If the window is shorter than the sum of these times, other members cause the rebalances.
+    Such a consumer joins its group repeatedly, and its lag grows. Each join takes about its
+    longest time outside poll(): in a window too short for that, other members cause the rebalances.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -177,7 +175,7 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
 def outlasting_locks(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if brokers refuse a share consumer's acknowledgements.
 
-    Perhaps its locks on records expired while it was outside poll().
+    Its locks on records may have expired while it was outside poll().
     """
     refused: Bools = w.grown("acknowledgements-error-total") > 0
     return refused & (seconds_away(w) >= limits.shortest_lock_seconds)
@@ -190,7 +188,7 @@ def silent(w: Windows, limits: Thresholds) -> Bools:
 
 
 def unseen(w: Windows, limits: Thresholds) -> Bools:
-    """Return one flag per window: True if a client that does not report its polls (Java up to 2.3) sends no fetch."""
+    """Return one flag per window: True if a client that does not report polls (Java up to 2.3) sends no fetch."""
     reported = w.reported("last-poll-seconds-ago") | w.reported("time-between-poll-max")
     counted = (w.count("fetch-total") >= MIN_READINGS) & ~w.rose("fetch-total")
     return counted & ~reported & ~idle(w, limits)
@@ -250,7 +248,7 @@ def _unless_away(window: ClientWindow, seconds: float, text: str) -> list[Fact]:
 
 
 def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on a consumer that polls in time but handles the same records again and again."""
+    """Return facts on a consumer that handles the same records again and again."""
     locks_expire, seconds = outlasting_locks(w, limits)[0], lasted(w)[0]
     if not locks_expire and not circling(w, limits)[0]:
         return []
@@ -265,7 +263,7 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on missing polls; if the client does not report its polls, on missing fetches."""
+    """Return facts on missing polls, or on missing fetches of clients that do not report polls."""
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
         most = number_or_none(interval(w)[0])
@@ -280,7 +278,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if the application has been outside poll() for much longer than ever before."""
+    """Return a fact if the application has been outside poll() for longer than ever before."""
     spell = outside(window)
     if spell is None or not silent(w, limits)[0] or interval(w)[0] > limits.assumed_poll_interval_seconds:
         return []
@@ -306,7 +304,7 @@ def _logged(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
 
 def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     refused = events(window, COMMIT_REFUSED)
-    # If this consumer polled in time, other members caused the rebalance. Then its refused commit shows no late poll.
+    # If this consumer polled in time, other members caused the rebalance.
     w = window.table
     if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
@@ -315,7 +313,7 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (entries for the verdict's detail, facts) about polling threads that hang outside poll() or ended."""
+    """Return (detail, facts) about polling threads that hang outside poll() or ended."""
     if idle(w, limits)[0]:
         return {}, []
     dumps = (*window.earlier_dumps, *window.dumps)
@@ -344,7 +342,7 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 def _standing(
     window: ClientWindow, stays: Iterable[Held], limits: Thresholds, where: str = "", last_poll_ms: int | None = None
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (entries for the verdict's detail, facts) on threads that stay at the same frames for too long."""
+    """Return (detail, facts) on threads that stay at the same frames for too long."""
     detail: dict[str, str] = {}
     facts: list[Fact] = []
     for stay in stays:
@@ -363,7 +361,7 @@ def _standing(
 def _ended(
     window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) on an ended polling thread; ({}, []) if none ended, or if the last poll is recent."""
+    """Return (detail, facts) on an ended polling thread; both are empty if none ended."""
     if not silent(w, limits)[0]:
         return {}, []
     seconds, last = float(seconds_since(w)[0]), window.readings[-1]
@@ -389,10 +387,9 @@ def _ended(
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a client that stopped sending samples. Returns None if the missing samples show nothing about its polls.
+    """Judge a client that stopped sending samples; None if that shows nothing about its polls.
 
-    librdkafka delivers its statistics only inside poll(), so missing statistics may mean that the application does not
-    poll.
+    librdkafka delivers its statistics only inside poll(), so their end may mean missing polls.
     """
     if window.departed_ms is None:
         return None
@@ -443,7 +440,7 @@ def _cause(window: ClientWindow, w: Windows, limits: Thresholds) -> str:
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
     """Return True if the application polls throughout the window.
 
-    A single poll is not enough. A member that is removed repeatedly polls once each time it returns.
+    A single poll is not enough: a member that is removed repeatedly polls after each return.
     """
     w = window.table
     away_now = w.max("last-poll-seconds-ago")[0]

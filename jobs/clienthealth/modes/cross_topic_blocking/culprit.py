@@ -1,15 +1,10 @@
 """Find the topic with a slow handler that keeps a consumer's application away from other topics.
 
-Java. One poll loop handles the records of all topics. So the time between two polls is the sum of the handlers' times.
-If one handler is slow, the time between polls is proportional to its topic's number of records. The time per record is
-the time between polls, divided by a topic's records. It is nearly constant for the slow topic, and varies for other
-topics. The growth of `records-lead` gives the number of records in a poll. This metric grows with the position in the
-partition. `records-consumed-total` is of no use: it rises only after the application has received all records of a
-fetch.
+Java. If one handler is slow, the time between two polls is proportional to its topic's number of records. The growth of
+`records-lead` gives this number: `records-consumed-total` rises only at the end of a fetch.
 
-librdkafka. All topics may share one queue to the application. Then each topic reports the length of the whole queue,
-and no topic is fetched while the queue is full. If the position of only one topic still moves, this topic has the slow
-handler.
+librdkafka. All topics may share one queue to the application. If the queue is full and the position of only one topic
+moves, this topic has the slow handler.
 """
 
 from __future__ import annotations
@@ -23,14 +18,14 @@ from clienthealth.model.readings import Reading
 def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation: float) -> str | None:
     """Return the topic with record counts proportional to the times between polls; None if no topic stands out.
 
-    If all polls returned records of the same single topic, that topic is returned without a comparison.
+    If all polls returned records of a single topic, that topic is returned.
 
     readings        samples of one client in order of time
     least_seconds   minimum time (s) between two polls; shorter times are left out
     most_variation  the slow topic's time per record may vary by at most this share: (longest - shortest) / shortest
     """
     *over, (_, newest) = [*_stretches(readings)] or [(0.0, {})]
-    # Leave out the newest time between polls, because it has not ended yet.
+    # The newest time between polls has not ended yet.
     long = [stretch for stretch in over if stretch[0] >= least_seconds]
     moved = [topic for topic in newest if all(topic in moved_by for _, moved_by in long)]
     if len(moved) < 2 or len(long) < 2:
@@ -42,7 +37,7 @@ def slow_topic(readings: Sequence[Reading], least_seconds: float, most_variation
 
 
 def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str, float]]]:
-    """Yield, for each poll with records, (known seconds until the next poll, number of returned records by topic)."""
+    """Yield, for each poll with records, (seconds until the next poll, records by topic)."""
     before: Mapping[str, float] = {}
     moved_by: Mapping[str, float] = {}
     away = 0.0
@@ -61,11 +56,6 @@ def _stretches(readings: Sequence[Reading]) -> Iterator[tuple[float, Mapping[str
 
 
 class Alone(NamedTuple):
-    """The only topic that the application handled from sample `first` to sample `last`.
-
-    `records`: number of its handled records. `starved`: other topics without handled records.
-    """
-
     topic: str
     first: Reading
     last: Reading
@@ -81,9 +71,8 @@ class Alone(NamedTuple):
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     """Return the one topic handled in the newest samples; None if there is none, or if no other topic starves.
 
-    The newest samples begin at `since_ms` (epoch ms), or later if another topic's position moved after `since_ms`. A
-    topic starves if its unread records wait at the last sample. It also starves if its position moved earlier, but not
-    in the newest samples.
+    The newest samples begin at `since_ms` (epoch ms), or after another topic's last move. A topic starves if it has
+    unread records at the last sample, or if its position moved only earlier.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()
@@ -95,7 +84,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     if len(handled) != 1:
         return None
     (topic,) = handled
-    # The consumer may have gained or lost the topic since the sample `begin`. Use only samples that contain the topic.
+    # The consumer may have gained or lost the topic since `begin`.
     (first, before), *_, (last, now) = [one for one in positioned[begin:] if topic in one[1]]
     waiting = {t.topic for t in last.topics if (t.metrics.get("records-lag") or 0) > 0}
     starved = sorted((waiting | moved(positioned[0][1], before).keys()) - handled)
@@ -103,10 +92,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
 
 
 def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str, float]:
-    """Return, by topic, how many records the application took between two samples; topics without any are left out.
-
-    `before`, `now`: the positions in the two samples, by topic.
-    """
+    """Return, by topic, how many records the application took between two samples; topics without any are left out."""
     return {topic: now[topic] - before[topic] for topic in now if now[topic] > before.get(topic, now[topic])}
 
 

@@ -57,7 +57,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def without_fetches(w: Windows, limits: Thresholds) -> Runs:
-    """Return the stretches of at least `suspect_blocked_seconds` in which an old Scala consumer fetched nothing."""
+    """Return the stretches of `suspect_blocked_seconds` or more without fetches of an old Scala consumer."""
     runs = w.still("fetch-requests-total")
     return runs.at(runs.seconds >= limits.suspect_blocked_seconds)
 
@@ -74,7 +74,7 @@ def starving(topic_queues: Queues) -> Bools:
 
 
 def held_up(w: Windows, limits: Thresholds) -> Bools:
-    """Return one flag per window: True if librdkafka's last sample has one full queue and one starving topic."""
+    """Return one flag per window: True if librdkafka's last sample has a full queue and a starving topic."""
     of_topics = queues(w)
     culprit = flagged(w, of_topics.window[full(of_topics, limits)])
     victim = flagged(w, of_topics.window[starving(of_topics)])
@@ -84,7 +84,7 @@ def held_up(w: Windows, limits: Thresholds) -> Bools:
 def without_records(w: Windows, limits: Thresholds) -> Runs:
     """Return the stretches of at least `shared_queue_seconds` without a consumed record.
 
-    Windows without `position` in their last sample are left out, because only librdkafka reports positions.
+    Windows without `position` in their last sample are left out: only librdkafka reports it.
     """
     runs = w.still("records-consumed-total")
     shown = w.last_knows("position")
@@ -94,7 +94,7 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
 def in_one_queue(w: Windows) -> Bools:
     """Return one flag per window: True if all topics (two or more) of a librdkafka client share one queue.
 
-    Two signs show this. Records of each topic wait on the broker, and all topics report the same queue length above 0.
+    Records of each topic wait on the broker, and all topics report the same queue length above 0.
     """
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))
@@ -106,7 +106,7 @@ def in_one_queue(w: Windows) -> Bools:
 
 
 def stays_away(w: Windows, limits: Thresholds) -> Bools:
-    """Return one flag per window: True if a Java application stayed outside poll() for at least `slow_poll_seconds`."""
+    """Return one flag per window: True if a Java application was outside poll() for `slow_poll_seconds`."""
     return (seconds_away(w) >= limits.slow_poll_seconds) & (w.samples >= MIN_READINGS)
 
 
@@ -135,7 +135,7 @@ GATE = Gate(blind, suspects)
 
 
 def _topics(reading: Reading, name: str) -> dict[str, float]:
-    """Return, by topic, the greatest value of the metric `name` that any of its partitions or queues reports."""
+    """Return, by topic, the greatest value of a metric in its partitions or queues."""
     by_topic: dict[str, float] = {}
     for topic in reading.topics:
         if (value := topic.metrics.get(name)) is not None:
@@ -145,21 +145,21 @@ def _topics(reading: Reading, name: str) -> dict[str, float]:
 
 def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
     facts, detail = _blockade(window, w, limits) or ([], {})
-    # Without samples, assume that the consumer reads several topics. Dumps alone can then show the failure.
+    # Without samples, dumps alone can show the failure.
     several = not window.readings or len({t.topic for r in window.readings for t in r.topics}) > 1
     facts = facts + _parked(window, several, bool(facts), limits)
     return conclude(ID, facts, detail, GATE.reason(w, limits))
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Return (facts, detail) on the longest time without fetches while one queue was full and another one was empty."""
+    """Return (facts, detail) on the longest time without fetches beside a full and an empty queue."""
     configured = option(window, CHUNKS)
     limit = configured or QUEUE_DEFAULTS[CHUNKS]
     runs = without_fetches(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         blocked = run(window, "fetch-requests-total", runs.first[at], runs.last[at])
         chunks_of = [_topics(reading, "queue-chunks") for reading in blocked.readings[1:]]
-        # If the maximum length of a queue is unknown, a queue that is never empty counts as full.
+        # If the limit is unknown, a queue that is never empty counts as full.
         least = limit if configured else min(limit, 1)
         at_limit = [t for t in chunks_of[-1] if all(q.get(t, 0) >= least for q in chunks_of)]
         empty = [t for t in chunks_of[-1] if all(q.get(t) == 0 for q in chunks_of)]
@@ -189,7 +189,7 @@ def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, l
 
 
 def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: Thresholds) -> list[Fact]:
-    """Return facts on fetcher threads that wait for room in a queue while consumer threads wait for data."""
+    """Return facts on fetcher threads that wait for room while consumer threads wait for data."""
     facts: list[Fact] = []
     in_put = held(
         window.dumps,
@@ -198,7 +198,6 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
     )
     for dump in window.dumps:
         every = [t for t in dump.threads if t.name.startswith(FETCHER_THREAD)]
-        # Use all fetchers if no fetcher has this client's id in its name.
         fetchers = [t for t in every if t.name.startswith(f"{FETCHER_THREAD}{window.client.client_id}_")] or every
         parked = [stay for stay in in_put if stay.dump is dump and stay.thread in fetchers]
         waiting = [t for t in dump.threads if has_frame(t, NEXT) and t.state.endswith("WAITING")]
@@ -229,7 +228,7 @@ def _modern(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a librdkafka client with one queue per topic. Return (facts, detail), or None without a failure."""
+    """Judge a librdkafka client with one queue per topic; None without a failure."""
     if not held_up(w, limits)[0]:
         return None
     over_time, now = queues(w.apart()), queues(w)
@@ -259,7 +258,7 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
 
 
 def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a librdkafka client with one shared queue. Return (facts, detail), or None without a failure."""
+    """Judge a librdkafka client with one shared queue; None without a failure."""
     runs = without_records(w, limits)
     for at in np.argsort(-runs.seconds, kind="stable"):
         alone = handled_alone(window.readings[: runs.last[at] + 1], window.readings[runs.first[at]].ts_ms)
@@ -278,7 +277,7 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if an application slowly handles several topics that share one librdkafka queue; else []."""
+    """Return a fact if an application slowly handles several topics of one queue; else []."""
     positioned = [(reading, at) for reading in window.readings if (at := positions(reading, "position"))]
     if not in_one_queue(w)[0] or len(positioned) < MIN_READINGS:
         return []
@@ -312,7 +311,7 @@ def _with_records(window: ClientWindow) -> list[str]:
 
 
 def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Judge a Java client by its time outside poll(). Return (facts, detail), or None without a failure."""
+    """Judge a Java client by its time outside poll(); None without a failure."""
     if not stays_away(w, limits)[0]:
         return None
     away = float(seconds_away(w)[0])
@@ -323,8 +322,7 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
     culprit = slow_topic(window.readings, limits.slow_poll_seconds / 2, limits.culprit_share)
     grows = behind > 0 and (behind > before or not consumed)
     piles_up = grows and (behind >= consumed or culprit is not None)
-    # An old client does not report its last poll. Use the longest time outside poll() that selector metrics show,
-    # although they may miss a short poll().
+    # Old clients do not report polls, and selector metrics may miss a short poll().
     reported = window.readings[-1].get("last-poll-seconds-ago")
     hanging = away if reported is None and not w.reported("time-between-poll-max")[0] else reported or 0.0
     if len(topics) < 2 or not (piles_up or hanging >= limits.hanging_poll_seconds):

@@ -41,16 +41,15 @@ CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-fa
 AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tls"))
 
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
-#: At least REFUSED_PER_SECOND lost connections per second are a sign of refused connections: time-outs are rarer.
+#: At least this many lost connections per second are refusals: time-outs are rarer.
 REFUSED_PER_SECOND = 0.2
-#: An error means that too few replicas are in sync if its name contains one of REPLICAS. The name is first changed to
-#: lower case, and all characters except letters are removed.
+#: Parts of the names of errors on too few replicas, in lower case, letters only.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
-#: The name of a partition in log lines of kafka-python and aiokafka.
+#: A partition in log lines of kafka-python and aiokafka.
 _IN_PYTHON = re.compile(r"TopicPartition\(topic='(.+)', partition=(\d+)\)")
-#: Default of the option `retries` in Java producers since Kafka 2.1.
+#: Default of `retries` in Java producers since Kafka 2.1.
 ENDLESS = 2**31 - 1
 
 
@@ -73,7 +72,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     reason = GATE.reason(w, thresholds)
     facts = _measured(window, w, thresholds)
     stands_still = reason == BLIND_FROZEN
-    # A client that delivered records earlier in the window is not stalled, even if records fail at the end.
+    # A client that delivers is not stalled, even if records fail at the end.
     delivers = reason in (None, FAILING) and not facts and _delivers(w, thresholds)
     if not stands_still:
         facts += _logged(window, bool(facts), delivers, thresholds)
@@ -93,7 +92,7 @@ def _delivers(w: Windows, limits: Thresholds) -> bool:
 
 
 def grown_since(w: Windows, name: str, since: Ints) -> Floats:
-    """Return, per window, how much a counter rose from the sample at row `since` to the window's end; 0 if unknown."""
+    """Return, per window, how much a counter rose since the sample at row `since`; 0 if unknown."""
     column = w.column(name)
     lo = np.clip(since, w.lo, w.hi)
     return or_zero(column.last(lo, w.hi) - column.first(lo, w.hi))
@@ -102,8 +101,8 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
     """Return the signs of a fault: a map from the description of each sign to one value per window.
 
-    A window shows a sign if the value is above 0. `{}` in a description stands for the value. `since`: for each window,
-    the row of the sample at which the comparison of counters begins.
+    A window shows a sign if the value is above 0; `{}` stands for the value. `since`: for each window, the row of the
+    sample from which counters are compared.
     """
     return {
         **{f"{name} rose by {{:,.0f}}": grown_since(w, name, since) for name in TROUBLES},
@@ -114,18 +113,18 @@ def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
 
 
 def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
-    """Return, for each window at a position in `windows`, how long (s) its records may wait without suspicion."""
+    """Return how long (s) records may wait without suspicion, for each window in `windows`."""
     share = limits.delivery_timeout_share * w.option("delivery.timeout.ms", windows) / 1000
     return np.maximum(limits.min_stalled_seconds, np.fmin(limits.suspect_stalled_seconds, share))
 
 
 def stalled(w: Windows, limits: Thresholds) -> Bools:
-    """Return one flag per window: True if records wait too long, and one of the `troubles` occurred meanwhile."""
+    """Return one flag per window: True if records wait too long, with one of the `troubles`."""
     since, seconds = stalls(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & (seconds >= limits.min_stalled_seconds)
     some = np.flatnonzero(suspected)
     if len(some):
-        # A failed record proves that delivery.timeout.ms has passed. Then no minimum wait is needed.
+        # A failed record proves that delivery.timeout.ms has passed.
         long = (seconds[some] >= patience(w, some, limits)) | failed_since(w.at(some), since[some])
         signs = [sign > 0 for sign in troubles(w.at(some), since[some]).values()]
         suspected[some] = long & np.logical_or.reduce(signs)
@@ -136,9 +135,8 @@ def stalled(w: Windows, limits: Thresholds) -> Bools:
 def net(w: Windows) -> Floats:
     """Return the number of delivered records of each window; NaN if unknown.
 
-    Without `record-ack-total`, this is the number of attempts to send a record, minus retries and failed records. A
-    record that brokers refuse until it expires adds 0: one attempt is subtracted as a failure, all others as retries.
-    Records that fail without a send make the number too small. So 0 or less does not prove that nothing was delivered.
+    Without `record-ack-total`, this is the number of attempts minus retries and failures. Records that fail without a
+    send make it too small, so 0 does not prove that nothing was delivered.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
@@ -155,7 +153,7 @@ def refused(w: Windows, limits: Thresholds) -> Bools:
 
 
 def frozen(w: Windows, limits: Thresholds) -> Bools:
-    """Return one flag per window: True if select-total rose by too little (`min_select_growth`) in `frozen_seconds`."""
+    """Return one flag per window: True if select-total rose by less than `min_select_growth` in `frozen_seconds`."""
     recent = w.ts[w.rows] > (w.ts[w.last_row] - 1000 * limits.frozen_seconds)[w.window_of_row]
     before = w.reduced(np.fmax, np.where(recent, np.nan, w.col("select-total")[w.rows]))
     return w.last("select-total") - before < limits.min_select_growth
@@ -166,7 +164,7 @@ NO_WAIT, LIVING, STUCK = 0, 1, 2
 
 @per_windows
 def io_thread(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return LIVING or STUCK, the I/O thread's state, for each window in which records wait too long; else NO_WAIT."""
+    """Return the I/O thread's state, LIVING or STUCK, for windows in which records wait too long; else NO_WAIT."""
     waits = stalled(w, limits)
     state = waits.astype(np.int8)
     if waits.any():
@@ -236,18 +234,18 @@ def _load(w: Windows) -> str:
 
 
 def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limits: Thresholds) -> list[Fact]:
-    """Return facts from the log. Lines on failed attempts or on waiting records only raise suspicion."""
+    """Return facts from the log. Failed attempts alone only raise suspicion."""
     expired = events(window, EXPIRED)
     apart = spanned(expired) >= limits.expiries_apart_seconds
     shown = expired and (apart or stalls_by_metrics or not delivers)
     facts = [_expiries(expired, apart and not delivers)] if shown else []
-    # Lines of earlier windows count, because a window may end between two attempts to deliver a batch.
+    # A window may end between two attempts to deliver a batch.
     seen = replace(window, logs=window.known_logs)
     failed = sorted([*_refused(seen), *_unreachable(seen), *events(seen, TIMED_OUT, UNANSWERED)], key=lambda e: e.ts_ms)
-    # When the first line was logged, its records had already waited for `waitMs`.
+    # The records of the first line had already waited for `waitMs`.
     span = spanned(failed) + captured(failed[0], "waitMs") / 1000 if failed else 0.0
     lasting = max(span * (len(failed) >= limits.min_failed_lines), _tried_for(failed)) >= limits.suspect_stalled_seconds
-    # librdkafka times out a request only when its records expire. So for lines about requests, `span` does not matter.
+    # librdkafka times out requests only when records expire: `span` does not matter.
     lasting |= sum(event.repeats for event in failed if "request" in event.captures) >= limits.min_failed_lines
     if failed and failed[-1].ts_ms >= window.start_ms and (facts or stalls_by_metrics or (lasting and not delivers)):
         text = f"{count_of(sum(e.repeats for e in failed), 'line')} in {elapsed(span)} like {quoted(failed[-1].text)}"
@@ -256,10 +254,9 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return a lower bound (s) of a batch's wait; infinite if the client will not send the batch again.
+    """Return a lower bound (s) of a batch's wait; infinite after its last attempt.
 
-    A log line states the remaining attempts. If `retries` has its default ENDLESS, the number of attempts made is
-    ENDLESS minus the remaining ones. Each attempt takes at least 0.1 s.
+    With the default of `retries`, the attempts made are ENDLESS minus the remaining ones. Each takes at least 0.1 s.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):
@@ -270,7 +267,7 @@ def _tried_for(refused: Sequence[LogEvent]) -> float:
 
 
 def _batches(expired: Sequence[LogEvent]) -> Happened:
-    """Return (time in epoch ms, number of records) for each batch that expired according to the log."""
+    """Return (time in epoch ms, number of records) for each batch that expired."""
     seen: set[tuple[str, ...]] = set()
     happened: list[tuple[int, float]] = []
     for event in expired:
@@ -306,7 +303,7 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
-    """Return lines on failed connections to brokers other than bootstrap brokers, else lines that name no broker."""
+    """Return lines on failed connections to known brokers, else lines that name no broker."""
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
     return failed or events(window, CONNECTION_FAILED_SOMEWHERE)
@@ -330,7 +327,7 @@ def _detail(window: ClientWindow, w: Windows, lost: int | None) -> dict[str, obj
 
 
 def _cause(window: ClientWindow, w: Windows, since: Ints) -> dict[str, object]:
-    """Return entries for the verdict's detail: why acknowledgements are missing, and the address or node to examine."""
+    """Return the verdict's detail: why acknowledgements are missing, and what to examine."""
     if _refused(window):
         return {"cause": "not-enough-replicas"}
     for cause, lines, names in (

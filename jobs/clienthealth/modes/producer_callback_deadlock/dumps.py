@@ -1,4 +1,4 @@
-"""Judge by thread dumps whether a producer's I/O thread exists, and whether it returns from callbacks and loggers."""
+"""Judge by thread dumps whether a producer's I/O thread exists, and returns from callbacks and loggers."""
 
 from __future__ import annotations
 
@@ -31,23 +31,21 @@ if TYPE_CHECKING:
 THREAD_DIED = mode_file(__file__).reads("thread-died")
 SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
-#: Two exporters may dump a process at almost the same time. So dumps less than APART_SECONDS apart count as one dump.
+#: Dumps closer than APART_SECONDS count as one: two exporters may dump a process at once.
 APART_SECONDS = 5.0
-#: Between two dumps, a thread that mostly sleeps uses at most LITTLE times `still_cpu_share` of one CPU.
+#: A mostly sleeping thread uses at most LITTLE times `still_cpu_share` of one CPU.
 LITTLE = 5
-#: Causes in which the I/O thread waits for something outside the client.
 HELD = ("callback-blocked", "io-thread-blocked")
 
 
-#: Facts, each with the cause that the thread's frames show.
 Caused = list[tuple[Fact, str]]
 
 
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
     """Return (facts, doubts) on an I/O thread that runs code outside the Kafka client, such as a callback.
 
-    A fact shows that the thread stays in this code. A doubt shows the thread in this code, but the thread may have
-    returned to the client. A wait longer than `overdue_seconds` counts as endless.
+    A fact shows that the thread stays in this code. A doubt shows it there, but it may have returned since. A wait
+    longer than `overdue_seconds` counts as endless.
     """
 
     def place(dump: ThreadDump, thread: Thread) -> Hashable:
@@ -69,7 +67,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 
 
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
-    """Return a fact if the newest dumps show an I/O thread in one callback; [] for clients that report select-total."""
+    """Return a fact if the newest dumps show an I/O thread in one callback; else []."""
 
     def callback(_: ThreadDump, thread: Thread) -> Hashable:
         entered = (at for at, frame in enumerate(thread.frames) if any(part in frame for part in CALLBACK_FRAMES))
@@ -87,27 +85,24 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 
 
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
-    """Return what a dump proves about an I/O thread outside the client's code; None if the thread may still return.
-
-    A wait without a time limit counts as endless after `overdue_seconds`.
-    """
+    """Return what a dump proves about an I/O thread in foreign code; None if it may return."""
     thread, dump, meanwhile = stay.thread, stay.dump, _meanwhile(window, stay, limits)
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
     in_wait = f"in {'.'.join(wait.split('.')[-2:])}"
     if cause == "send-in-callback":
-        # Without a callback in the stack, a logger called send(), perhaps of another producer. This proves no deadlock.
+        # A logger's send() may use another producer, so it proves no deadlock.
         caller = "the callback's own" if in_callback(thread) else "a logger's"
         why = f"{caller} send() waits for metadata or memory that only this thread can provide"
         return _seen(stay, f"{in_wait}: {why}", direct=in_callback(thread) and not _came_back(window, dump))
     if cause not in HELD:
-        # One dump of the wait proves nothing if another producer of the process may deliver the awaited result.
+        # Another producer of the process may deliver the awaited result.
         alone = sum(map(is_network_thread, dump.threads)) == 1
         proves = thread.state == "WAITING" and (alone or meanwhile is not None)
         why = "inside a callback: the thread waits for a result that only this thread could deliver"
         return _seen(stay, f"{in_wait}, {why}", proves) if proves or _unmoved(window, dump) else None
     if has_frame(thread, "java.lang.Runtime.exit"):
         return _seen(stay, f"{_inside(thread)}, in System.exit(), which does not return", True)
-    # A thread that sleeps in two dumps may have sent a batch in between. Its CPU time can rule that out.
+    # A thread that sleeps in two dumps may have sent a batch in between.
     if meanwhile is not None and (meanwhile or not sleeps(thread)):
         sure = bool(meanwhile) or _is_unchanged(window, stay)
         direct = stay.seconds > overdue_seconds and thread.state not in ("TIMED_WAITING", "RUNNABLE") and sure
@@ -144,7 +139,7 @@ def _cause_of(thread: Thread) -> str | None:
 
 
 def _came_back(window: ClientWindow, dump: ThreadDump) -> bool:
-    """Return True if select-total rose after the dump, because then the I/O thread has returned to its selector."""
+    """Return True if select-total rose after the dump: the I/O thread has returned."""
     return _rises(window, dump.ts_ms + 1)
 
 
@@ -154,7 +149,7 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """Return True if MIN_READINGS samples with select-total follow the dump, or if no such sample is to be expected."""
+    """Return True if MIN_READINGS samples follow the dump, or if none are to be expected."""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS
@@ -168,7 +163,7 @@ def _is_unchanged(window: ClientWindow, stay: Held) -> bool:
 
 
 def _around(window: ClientWindow, dump: ThreadDump) -> float:
-    """Return how long (s) select-total stayed unchanged around a dump; 0 if no later sample shows that."""
+    """Return how long (s) select-total stayed unchanged around a dump; 0 if unknown."""
     known = reported(window.readings, SELECTS)
     before = [count for ts_ms, count in known if ts_ms <= dump.ts_ms]
     same = [ts_ms for ts_ms, count in known if before and count == before[-1]]
@@ -176,9 +171,9 @@ def _around(window: ClientWindow, dump: ThreadDump) -> float:
 
 
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
-    """Return the thread's CPU time between the dumps of `stay`, as part of a sentence; '' if unknown.
+    """Return the thread's CPU time between the dumps of `stay`, as text; '' if unknown.
 
-    Return None if the thread may have moved between these dumps.
+    None if the thread may have moved.
     """
     if stay.seconds < APART_SECONDS or _rises(window, stay.since_ms):
         return None
@@ -194,17 +189,17 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
 
 def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
-    """Return True if the client's samples ended before the dumps in `stay`, and two more samples were due."""
+    """Return True if samples ended before the dumps in `stay`, and two more were due."""
     times = [reading.ts_ms for reading in window.known_readings]
     due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)
     return bool(times) and times[-1] < stay.since_ms and stay.dump.ts_ms - times[-1] >= due_ms
 
 
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
-    """Return (facts that show the end of an I/O thread, name of the exception that ended it or None if unknown).
+    """Return (facts that show the end of an I/O thread, name of the exception or None).
 
-    A log line shows the end. So do complete dumps with threads in send() or flush(), but without an I/O thread. If
-    these dumps span less than APART_SECONDS, they are indirect evidence, because the I/O thread may just be starting.
+    A log line shows the end, or complete dumps with a thread in send() but no I/O thread. Dumps within APART_SECONDS
+    are indirect evidence: the I/O thread may be starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)
@@ -224,7 +219,7 @@ def died(window: ClientWindow) -> tuple[Caused, str | None]:
 
 
 def deadlocked(window: ClientWindow) -> Caused:
-    """Return a fact for each dump in which the JVM itself reports a deadlock of the I/O thread."""
+    """Return a fact for each dump in which the JVM reports a deadlock of the I/O thread."""
     facts = []
     for dump, thread in network_threads(window):
         if thread.name in dump.deadlocked:

@@ -49,10 +49,10 @@ EXHAUSTED = tuple(map(FILE.reads, ("exhausted", "queue-full")))
 METADATA_WAITED, CLOSING = map(FILE.reads, ("send-blocked-on-metadata.metadata-waited", "producer-not-closed.closing"))
 CLOSED_PRODUCER, DIED = map(FILE.reads, ("producer-not-closed.closed", "producer-not-closed.died"))
 
-#: Causes that make the I/O thread wait for a limited time: the wait ends by itself.
+#: Causes that make the I/O thread wait for a limited time.
 BOUNDED = ("send-in-callback", "flush-refused")
 
-#: A callback is still running if callback-time-max grows by at least this share of the time between two samples.
+#: A callback still runs if callback-time-max grows by this share of the time between two samples.
 RUNNING_SHARE = 0.9
 
 
@@ -84,7 +84,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     dead, thrown = died(window)
     dumped = [*dead, *deadlocked(window), *dumped]
     facts = [fact for fact, _ in dumped] + measured
-    # Back-pressure fills the buffer, too. So lines about a full buffer need the support of a metric or a direct fact.
+    # Back-pressure fills the buffer, too: lines about it need other evidence.
     if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
@@ -120,7 +120,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _overdue_after(window: ClientWindow, limits: Thresholds) -> float:
-    """Return the time (s) outside the selector after which an I/O thread counts as stuck for ever."""
+    """Return the time (s) outside the selector after which an I/O thread counts as stuck."""
     timeout_ms = option(window, "request.timeout.ms")
     timeout = limits.assumed_request_timeout_seconds if timeout_ms is None else timeout_ms / 1000
     return max(limits.min_overdue_seconds, timeout * limits.timeout_margin)
@@ -132,7 +132,7 @@ class Frozen(NamedTuple):
     runs       the stretches; each other field has one value per stretch
     filling    True if the buffer filled during the stretch
     overdue    True if records had waited longer than request.timeout.ms at the end of the stretch
-    busy_from  index of the stretch's first sample at which records waited
+    busy_from  index of the first sample in the stretch at which records waited
     timeout    request.timeout.ms in seconds, NaN if unknown
     """
 
@@ -149,7 +149,7 @@ def _still(w: Windows) -> Runs:
 
 
 def frozen(w: Windows, limits: Thresholds) -> Frozen:
-    """Return the stretches in which select-total does not change while the buffer fills or records wait too long."""
+    """Return stretches without a rise of select-total while the buffer fills or records wait too long."""
     runs = _still(w)
     free, busy, idle = _while_counted(w)
     lo, hi = runs.first, runs.last + 1
@@ -183,10 +183,9 @@ def _work_waits(w: Windows) -> Bools:
 
 
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
-    """Return (stretches, column) for clients without select-total: stretches with select-rate 0 while records wait.
+    """Return (stretches with select-rate 0 while records wait, column) for clients without select-total.
 
-    The averages io-ratio and io-wait-ratio must be 0, too, if they are reported. The column has the time (epoch ms) of
-    each sample that meets these conditions, elsewhere NaN.
+    io-ratio and io-wait-ratio must not be above 0. The column has the time (epoch ms) of each such sample, else NaN.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
@@ -204,7 +203,7 @@ def _no_rate(w: Windows) -> Bools:
 
 
 def unserved(w: Windows, limits: Thresholds) -> Bools:
-    """Return one flag per window: True if librdkafka's queue of delivery reports grows without new acknowledgements."""
+    """Return one flag per window: True if librdkafka's delivery reports queue up without acknowledgements."""
     replies = w.count("reply-queue")
     rising: Bools = (replies >= MIN_READINGS) & (w.rises("reply-queue") == replies - 1)
     return rising & ~w.rose("record-ack-total") & (w.grown("reply-queue") >= limits.min_reply_growth)
@@ -212,9 +211,9 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 
 @per_windows
 def inside(w: Windows) -> Floats:
-    """Return, per window, how long (s) a callback has been running at the last sample; NaN if none is known to run.
+    """Return, per window, how long (s) a callback has run at the last sample; NaN if none is known.
 
-    While a callback runs, callback-time-max grows as fast as the clock, and record-ack-total does not grow.
+    While a callback runs, callback-time-max grows like the clock, and record-ack-total does not.
     """
     seconds, some = np.full(len(w), np.nan), np.flatnonzero(w.samples > 1)
     last = w.last_row[some]
@@ -235,7 +234,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
-    """Return stretches of unchanged `select-total` that end at a window's last sample while records wait."""
+    """Return stretches of unchanged `select-total` up to a window's last sample while records wait."""
     runs = _still(w)
     runs = runs.at((runs.last == w.last_row[runs.window]) & _work_waits(w)[runs.last])
     linger = or_zero(w.option("linger.ms", runs.window)) / 1000
@@ -278,7 +277,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _stopped(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if select-total no longer rises, but not yet for long enough for a suspicion; else []."""
+    """Return a fact if select-total no longer rises, too briefly for a suspicion; else []."""
     facts = []
     for first, last in zip((runs := _at_end(w, limits)).first, runs.last, strict=True):
         unchanged = run(window, "select-total", first, last)
@@ -315,12 +314,12 @@ def _standing(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _rises_again(window: ClientWindow, last: int) -> bool:
-    """Return True if select-total rose after row `last`, the last sample of a stretch without a rise."""
+    """Return True if select-total rose after row `last`, a stretch's last sample."""
     return any(reading.get("select-total") is not None for reading in window.readings[last + 1 :])
 
 
 def _held_for(w: Windows, window: ClientWindow, limits: Thresholds) -> float | None:
-    """Return the longest time (s) that a callback held the I/O thread; None if none held it or one still holds it."""
+    """Return the longest time (s) that a callback held the I/O thread; None if none did or one still does."""
     runs = frozen(w, limits).runs
     return round(float(runs.seconds.max()), 1) if len(runs) and _rises_again(window, runs.last[-1]) else None
 
@@ -350,7 +349,7 @@ def _logged(window: ClientWindow) -> list[Fact]:
 
 
 def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
-    """Return facts on calls of flush() in a callback. Clients from 4.1 on refuse such calls."""
+    """Return facts on calls of flush() in a callback, which clients from 4.1 on refuse."""
     lines = events(window, FLUSH_REFUSED)
     if not lines or sum(line.repeats for line in lines) < limits.min_refused_lines:
         return []
@@ -362,7 +361,7 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _sent_inside(window: ClientWindow) -> list[Fact]:
-    """Return facts on a send() that waited for metadata on the I/O thread. Only a callback can call send() there."""
+    """Return facts on a send() on the I/O thread, which only a callback can call."""
     lines = [event for event in events(window, METADATA_WAITED) if on_io_thread(event)]
     if not lines:
         return []
@@ -376,7 +375,7 @@ def _sentence(text: str) -> str:
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """Return True if the I/O thread works again: counters rise, no flush() is refused, the newest dump is healthy."""
+    """Return True if counters rise, no flush() is refused, and the newest dump shows no callback."""
     selects = values(window, "select-total") or values(window, "record-ack-total")
     rates = values(window, "select-rate")
     moves = len(selects) > 2 and selects[-3] < selects[-2] < selects[-1]
@@ -411,7 +410,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 
 
 def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
-    """Judge a client that stopped pushing. Return None if the client closed or ended, or had nothing to send."""
+    """Judge a client that stopped pushing; None if it ended or had nothing to send."""
     before, last = window.readings[-2:] if window.readings[1:] else (window.readings[-1], window.readings[-1])
     if last.get(CLOSES) or events(window, CLOSING, CLOSED_PRODUCER, DIED):
         return None
@@ -438,8 +437,7 @@ SILENT = (
 )
 
 
-#: A dump is worth its cost if at least this share of the buffer is used. HALF_FULL_RATIO is for clients without
-#: select-total (Java clients before 1.0), FULL_RATIO for all others.
+#: Shares of the buffer at which a dump is worth its cost. HALF_FULL_RATIO is for clients without select-total.
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 
@@ -447,7 +445,7 @@ FULL = "send() found no room in the buffer; no metric or dump shows whether the 
 
 
 def doubt(look: Look) -> str:
-    """Return why the data that `diagnose` reads does not rule the failure mode out; '' if it does."""
+    """Return why `diagnose` cannot rule the failure mode out; '' if it can."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)

@@ -20,18 +20,18 @@ FILE = mode_file(__file__)
 ID = FILE.id
 STARTED, PRODUCER_CONFIG, CLOSING = map(FILE.reads, ("started", "self-descriptions.producer-config", "closing"))
 CLOSED, FORCED = map(FILE.reads, ("closed", "forced"))
-#: CLOSED_INSIDE: a callback called close(). Such a close() does not wait for the remaining records.
+#: CLOSED_INSIDE: a callback called close(), which then does not wait for records.
 CLOSED_INSIDE, ABORTED = map(FILE.reads, ("producer-callback-deadlock.closed-inside", "aborted"))
 TERMINATING, UNCLOSED, DIED = map(FILE.reads, ("terminating", "unclosed", "died"))
 
-#: Libraries that close producers at exit without a log line, because their loggers print nothing by then.
+#: Libraries that close producers at exit without a log line.
 CLOSES_UNLOGGED = ("kafka-python",)
-#: From this version on, log lines of the Java client begin with the client id.
+#: From this version on, log lines of the Java client name the client id.
 NAMED_SINCE = (1,)
 
 
 class Thresholds(Limits, of=FILE):
-    """Limits that decide whether undelivered records are a fault. Healthy producers also have records in flight."""
+    """Limits that decide whether undelivered records are a fault."""
 
     confirm_bytes: int
     confirm_ratio: float
@@ -41,7 +41,7 @@ class Thresholds(Limits, of=FILE):
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """The undelivered records at one sample. `bytes` and `records` are None if the client does not report them."""
+    """The undelivered records at one sample; `bytes` and `records` are None if unknown."""
 
     reading: Reading | None = None
     bytes: float | None = None
@@ -65,7 +65,7 @@ class _Pending:
         return by_bytes or (self.records or 0) >= limits.confirm_records
 
     def loss(self) -> dict[str, Any]:
-        """Return lost bytes and records as [0, maximum]. The first number is 0, because the loss is not certain."""
+        """Return lost bytes and records as [0, maximum], because the loss is not certain."""
         most = {"lost_bytes": self.bytes, "lost_records": self.records}
         return {name: [0, round(value)] for name, value in most.items() if value is not None}
 
@@ -93,7 +93,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if window.alive and reports_only_in_poll(window):
         return Verdict(ID, "unknown", reason=BESIDE)
     pending = _pending(window)
-    # A line on dropped records (ABORTED) proves more than a line on a forced close.
+    # A line on dropped records proves more than a line on a forced close.
     forced = next(iter(events(window, ABORTED) or events(window, FORCED)), None)
     waited = forced is not None and (forced in ABORTED or _waited(window))
     inside = events(window, CLOSED_INSIDE)
@@ -121,14 +121,13 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 def explicable(verdict: Verdict) -> bool:
     """Return True if another failure, which kept the records in the buffer, may explain their loss.
 
-    If a log line shows that the producer ended without close(), no other failure explains the loss.
+    A log line on an end without close() rules other failures out.
     """
     unclosed = verdict.detail.get("cause") == "exit-without-close"
     return verdict.unhealthy and not (unclosed and any(fact.kind == "log" for fact in verdict.evidence))
 
 
 def _closing_at_the_end(pending: _Pending) -> Verdict:
-    """Return the verdict on a client that announced its close in its last push."""
     if not pending.known:
         return Verdict(ID, "unknown", reason=f"the producer's last push announced a close, and {BLIND}")
     if pending.none_left:
@@ -137,7 +136,6 @@ def _closing_at_the_end(pending: _Pending) -> Verdict:
 
 
 def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdict:
-    """Judge a producer while its close() waits for records."""
     cause = {"cause": "killed", **pending.loss()}
     if events(window, CLOSED):
         return conclude(ID, [], cause)
@@ -158,7 +156,7 @@ def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdi
 def _missed(
     window: ClientWindow, pending: _Pending, forced: LogEvent | None, unclosed: list[Fact], limits: Thresholds
 ) -> Verdict:
-    """Judge a client that ended with undelivered records because no close() waited for them."""
+    """Judge a client that ended with undelivered records without waiting for them."""
     nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
     is_logged = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
     died, pushed, large = events(window, DIED), pushes(window), pending.large(limits)
@@ -186,7 +184,7 @@ def _missed(
 
 
 def _may_live_on(window: ClientWindow) -> bool:
-    """Return True if the client may be alive although it pushes no more metrics."""
+    """Return True if the client may live on although it pushes no more metrics."""
     if not pushes_on(window):
         return True
     sent = [reading.get("record-send-total") for reading in window.readings[-2:]]
@@ -194,7 +192,7 @@ def _may_live_on(window: ClientWindow) -> bool:
 
 
 def _pending(window: ClientWindow) -> _Pending:
-    """Return the undelivered records at the last sample, or at the last sample before a forced close drops them."""
+    """Return the undelivered records at the last sample, or before a forced close dropped them."""
     ends = events(window, CLOSING, FORCED, ABORTED) if events(window, FORCED, ABORTED) else []
     before = [reading for reading in window.readings if not ends or reading.ts_ms <= ends[0].ts_ms] or window.readings
     if not before:
@@ -208,7 +206,7 @@ def _pending(window: ClientWindow) -> _Pending:
 
 
 def _terminated(event: LogEvent) -> Verdict:
-    """Judge a producer by a log line about undelivered records at its end. Some of these may still reach brokers."""
+    """Judge a producer by a log line about undelivered records at its end."""
     numbers = {name: int(event.captures[name]) for name in ("records", "bytes") if name in event.captures}
     left = count_of(float(numbers["records"]), "record") if "records" in numbers else "records"
     text = f"the producer ended with {left} still in its queue or in flight: {quoted(event.text)}"
@@ -217,13 +215,13 @@ def _terminated(event: LogEvent) -> Verdict:
 
 
 def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits: Thresholds) -> Circumstance | None:
-    """Return whether the I/O thread worked during a long close(); None if records are lost even if it worked."""
+    """Return whether the I/O thread worked during a long close(); None if it does not matter."""
     short = any(0 <= forced.ts_ms - event.ts_ms < 1000 * limits.closing_seconds for event in events(window, CLOSING))
     return None if forced in ABORTED or short or pending.large(limits) else io_thread_works(window, forced.ts_ms)
 
 
 def _waited(window: ClientWindow) -> bool:
-    """Return True if the log shows that a forced close() had a timeout above 0, and so waited for records."""
+    """Return True if the log shows a forced close() with a timeout above 0."""
     limits = [e.captures.get("timeout") for e in events(window, FORCED, CLOSING)]
     return any(limit is not None and float(limit.rstrip(".") or 0) > 0 for limit in limits)
 

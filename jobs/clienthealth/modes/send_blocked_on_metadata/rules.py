@@ -47,7 +47,7 @@ CONNECTION_FAILED, AUTHENTICATION = map(FILE.reads, ("connection-failed", "also-
 TLS, PRODUCER_CONFIG = map(FILE.reads, ("also-seen.tls", "self-descriptions.producer-config"))
 
 DENIED, LEADERLESS = ("TOPIC_AUTHORIZATION_FAILED", "not authorized"), "LEADER_NOT_AVAILABLE"
-#: A thread that waits in two dumps at least this time (s) apart is not there by chance.
+#: A thread that waits in two dumps this time (s) apart is not there by chance.
 STAYS_SECONDS = 9.0
 
 
@@ -67,7 +67,7 @@ class Thresholds(Limits, of=FILE):
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """Return this failure mode's verdict on a window. `background` in mode.toml explains the rules."""
     w = window.table
-    # The mode producer-callback-deadlock judges sends in callbacks, so leave these sends out.
+    # Sends in callbacks belong to the mode producer-callback-deadlock.
     failed = [event for event in failures(window, METADATA_WAITED) if not on_io_thread(event)]
     waits = _waits(window, w, thresholds)
     topics = _missing_topics(window, thresholds)
@@ -91,7 +91,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "longest_block_seconds": longest,
         "failed_sends": number_of(sends_logged, sends_counted),
     }
-    # A dump with the client's I/O thread and without a waiting caller is enough for `ok`, even without metrics.
+    # A dump without a waiting caller is enough for `ok`, even without metrics.
     otherwise = None if facts or any(network_threads(window)) else GATE.reason(w, thresholds)
     return with_counts(
         conclude(ID, facts, detail, otherwise, _doubts(window, thresholds, sends, topics)),
@@ -101,8 +101,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def _sends(failures: list[LogEvent]) -> Happened:
-    """Return (time in epoch ms, number of failed sends) per log line. Simultaneous lines of one thread count once."""
-    # If all lines have the same time, they count as undated. Then each repetition of a line is one more failed send.
+    """Return (epoch ms, number of failed sends) per line; simultaneous lines of a thread count once."""
+    # If all lines have the same time, each repetition is one more failed send.
     undated = len({event.ts_ms for event in failures}) == 1
     happened: list[tuple[int, float]] = []
     last: dict[str, int] = {}
@@ -114,10 +114,9 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return (time in epoch ms, number of failed sends) for each rise of `record-error-total`.
+    """Return (epoch ms, number of failed sends) for each rise of `record-error-total`.
 
-    Rises with a simultaneous rise of `record-send-total` are left out. The result is [] if any sample shows records in
-    the buffer.
+    Rises together with `record-send-total` are left out. [] if records were in the buffer.
     """
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
@@ -129,7 +128,7 @@ def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
 def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
     """Return the threads that wait for this client's metadata, according to thread dumps.
 
-    If the process has several producers, samples or log lines must show that this client may be waiting.
+    With several producers in the process, other data must show that this client may wait.
     """
     dumps: list[ThreadDump] = []
     for dump in (*window.earlier_dumps, *window.dumps):
@@ -150,7 +149,7 @@ def _waits(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Held]:
 
 
 def _is_marked(window: ClientWindow, w: Windows) -> bool:
-    """Return True if log lines or samples show that callers in a dump may wait in this client's send()."""
+    """Return True if data shows that callers may wait in this client's send()."""
     own = events(window, METADATA_WAITED, TOPIC_ERRORS, AUTHENTICATION, TLS)
     marked = not window.client.client_id or any(event.client_id == window.client.client_id for event in own)
     return marked or bool(w.reported("record-send-total")[0])
@@ -161,7 +160,7 @@ def _is_waiting(thread: Thread) -> bool:
 
 
 def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alone: bool) -> bool:
-    """Return True if the client sent nothing around `ts_ms`, or if its records fail."""
+    """Return True if the client sent nothing around `ts_ms`, or if records fail."""
     if w.rose("record-error-total")[0]:
         return True
     if not (sent_totals := reported(window.known_readings, "record-send-total")):
@@ -174,23 +173,19 @@ def _idle(window: ClientWindow, w: Windows, ts_ms: int, limits: Thresholds, alon
 
 
 def _may_wait(reading: Reading, limits: Thresholds) -> bool:
-    """Return False if send() cannot be waiting for metadata.
-
-    Three signs together show this: a connection is open, no request is in flight, and the metadata is older than
-    `fresh_metadata_seconds`.
-    """
+    """Return False if an open, unused connection and old metadata show that send() cannot wait."""
     age = reading.get("metadata-age")
     old = age is not None and limits.fresh_metadata_seconds < age < NEVER_SECONDS
     return not old or reading.get("connection-count") == 0 or (reading.get("requests-in-flight") or 0) > 0
 
 
 def _is_starting(window: ClientWindow, ts_ms: int, seconds: float) -> bool:
-    """Return True if the client may be in its first send(): it logged its options in the `seconds` before `ts_ms`."""
+    """Return True if the client may be in its first send(): it has just logged its options."""
     return any(event in PRODUCER_CONFIG and 0 <= ts_ms - event.ts_ms < 1000 * seconds for event in window.known_logs)
 
 
 def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[str, list[LogEvent]]) -> list[Fact]:
-    """Return facts that leave the failure in doubt. For example, a waiting caller may use another producer."""
+    """Return facts that leave the failure in doubt: a waiting caller may use another producer."""
     waiting = [(dump, thread) for dump in window.dumps for thread in dump.threads if _is_waiting(thread)]
     for dump, thread in reversed(waiting):
         others = sum(map(is_network_thread, dump.threads)) > 1 and not _is_marked(window, window.table)
@@ -210,7 +205,6 @@ ANY = "and nothing shows which producer of the process this thread uses"
 
 
 def _error(event: LogEvent) -> str:
-    """Return the brokers' error code in a log line; UNKNOWN_TOPIC_OR_PARTITION for libraries that log no code."""
     return event.captures.get("error", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
@@ -230,7 +224,7 @@ def _logged(failures: list[LogEvent], limits: Thresholds) -> list[Fact]:
 
 
 def _same_call(window: ClientWindow, failures: list[LogEvent], waits: list[Held]) -> bool | None:
-    """Return whether a caller stayed in one call of send() from the first dump to the last; None if unknown."""
+    """Return whether a caller stayed in one call of send() in all dumps; None if unknown."""
     if not waits:
         return None
     first, last = waits[0].dump.ts_ms, waits[-1].dump.ts_ms
@@ -258,7 +252,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
 
 
 def _missing_topics(window: ClientWindow, limits: Thresholds) -> dict[str, list[LogEvent]]:
-    """Map each topic that brokers keep refusing to the lines about it. LEADER_NOT_AVAILABLE is no refusal."""
+    """Map each topic that brokers keep refusing to the lines about it."""
     by_topic = grouped(_refusals(window), lambda event: event.captures.get("topic", ""))
     return {
         topic: lines
@@ -272,7 +266,7 @@ def _refusals(window: ClientWindow) -> list[LogEvent]:
 
 
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact on repeated failures to connect; [] if records were sent (see the mode delivery-stalled)."""
+    """Return a fact on repeated failures to connect; [] if records were sent."""
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
     for lines, what, least in (
         (events(window, AUTHENTICATION, TLS), "a broker did not let the client in", limits.topic_error_seconds),
@@ -286,7 +280,7 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     return []
 
 
-#: Reasons for missing metadata: it never came, the client requests it again and again, or no connection is open.
+#: Metadata never came, is requested again and again, or no connection is open.
 NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
@@ -311,8 +305,8 @@ def sent_any(w: Windows) -> Bools:
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """Return for each window why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if none fails or the reason is unknown.
 
-    Only samples after the last successful send are used. If these samples show buffered records, or a thread that waits
-    for buffer memory, the result is 0, because metadata is not the reason.
+    Only samples after the last successful send count. If they show buffered records, or a thread that waits for memory,
+    metadata is not the reason.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
@@ -324,7 +318,7 @@ def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
         counts = since.column("record-error-total")
         took_ms = since.ts[counts.last_row(since.lo, since.hi)] - since.ts[counts.first_row(since.lo, since.hi)]
         why = _metadata(since, limits)
-        # A send() that waits for metadata puts nothing into the buffer. So buffered records do not wait for metadata.
+        # Buffered records do not wait for metadata.
         why[(since.max(_used(since)) > 0) | (took_ms < 1000 * limits.min_unsent_seconds)] = 0
         why_failing[some] = np.where(_buffer_unchanged(since), why, 0)
     return why_failing
@@ -373,7 +367,7 @@ BLIND_ASKS = "nothing was sent since the client began to renew its metadata repe
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return one text per window: why metrics do not suffice for a verdict; '' if metrics suffice."""
     silent = ~sent_any(w)
-    # Only few clients sent nothing between the last two samples: examine only these.
+    # Examine only the few clients without sends between the last two samples.
     asks = ~(w.last("record-send-total") > w.from_last("record-send-total", 1))
     since = unsent(w.at(asks))
     renewed = (_metadata(since, thresholds) == RENEWED) & ~(since.max(_used(since)) > 0)
@@ -420,7 +414,7 @@ def _metadata_words(why: int, ages: list[float]) -> str:
 def _cause(
     window: ClientWindow, failures: list[LogEvent], topics: dict[str, list[LogEvent]]
 ) -> tuple[str, dict[str, str]]:
-    """Return (why metadata is missing, the topic or address to examine as entries for the verdict's detail)."""
+    """Return (why metadata is missing, the topic or address to examine)."""
     of_partition = [e for e in failures if "partition" in e.captures]
     if of_partition:
         captures = of_partition[-1].captures
@@ -447,7 +441,7 @@ def _cause(
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
-    """Return True if sends succeed, and no line of the window reports a waiting send or an unknown topic."""
+    """Return True if sends succeed, and no line reports a waiting send or an unknown topic."""
     sends = window.table.rose("record-send-total")[0]
     return bool(sends) and not events(window, METADATA_WAITED, TOPIC_ERRORS)
 
