@@ -1,5 +1,1 @@
-"""Judge Kafka clients, in plain Python.
-
-One step processes a batch of decoded data (`measure/packed.py`) for one bucket, which is a fixed set of processes. Its
-results are verdicts, incidents, and rows of the history.
-"""
+"""Judge Kafka clients, in plain Python. A step processes a batch for one bucket, which is a fixed set of processes."""

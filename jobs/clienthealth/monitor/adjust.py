@@ -1,8 +1,7 @@
 """The ordered list of adjustments, which can change a verdict after the failure mode's judge has made it.
 
-A judge sees only one window of one client. An adjustment knows more, for example the client's start, its open
-incidents, other failures, or input that could not be read. Without the knowledge that it needs, it changes nothing. A
-verdict names the adjustments that changed it (`Verdict.adjusted`).
+A judge sees only one window of one client. An adjustment knows more, for example the client's start and open incidents.
+A verdict names the adjustments that changed it (`Verdict.adjusted`).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from clienthealth.modes._evidence import ANOTHERS, Circumstance
 from clienthealth.modes.circumstances import CIRCUMSTANCES
 from clienthealth.modes.facts import Confusion
 
-#: "window": the verdict on one window; "moment": verdicts merged over overlapping windows; "shown": published verdicts.
+#: "window": the verdict on one window; "moment": verdicts merged over windows; "shown": published verdicts.
 Stage = Literal["window", "moment", "shown"]
 
 
@@ -46,9 +45,9 @@ class Attached:
     look     the data from which `FailureMode.doubt` decides whether a mode is ruled out
     last_ms  time of the client's newest sample; 0 without samples
     unread   why evidence that may be about the client could not be read; '' if all was read
-    untimed  names of inputs without times: their made-up times keep the order of lines, but show no durations
+    untimed  names of inputs without times: their made-up times show the order, but no durations
     undated  names of inputs with lines that have no time of their own
-    pasted   names of inputs that are pasted texts; such a text may end before the log that it was copied from
+    pasted   names of inputs that are pasted texts, which may end before their log
     """
 
     look: Look
@@ -66,12 +65,12 @@ class Context:
 
     mode, window  the failure mode, with its thresholds in force, and the window that was judged
     starts        when the client was started according to its log (epoch ms)
-    contradicted  ids of log patterns: the client's samples contradict the window's lines that match these patterns
-    reporting     how the client reports; None if no verdict waits for the client's next sample
+    contradicted  ids of log patterns with lines in the window that the client's samples contradict
+    reporting     how the client reports; None if no verdict waits for a sample
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client at all reports
     attached      what `diagnose` or `watch` knows about the client and the command's inputs; None in the monitor
-    verdicts      all verdicts that are adjusted together; `adjust` sets this field in stage "moment" only
+    verdicts      all verdicts that are adjusted together, set by `adjust` in stage "moment"
     """
 
     mode: FailureMode[Any] | None = None
@@ -158,23 +157,21 @@ BY_EVIDENCE: Mapping[EvidenceKind, str] = {
     "thread-dump": "by a thread dump",
     "absence": "by its silence",
 }
-#: Maps a kind of client to a metric that keeps growing in a running Java client. These metrics are the age of a
-#: producer's metadata, and the time since a consumer's last poll.
+#: A metric that keeps growing in a running Java client, by kind of client.
 _CLOCKS = {"producer": "metadata-age", "consumer": "last-poll-seconds-ago"}
-#: Samples that stay identical for this time (s) count as re-sent. Samples of a running client differ sooner.
+#: Samples that stay identical for this time (s) count as re-sent.
 _REPEATED_SECONDS = 15.0
-#: A sample within this time (ms) of a log line neither supports nor contradicts the line. The line's time may be cut to
-#: whole seconds.
+#: A sample within this time (ms) of a log line neither supports nor contradicts it.
 CLOSE_MS = 1_000
-#: Maximum time (ms) for which the verdict on a log line waits for later samples.
+#: Maximum time (ms) for which the verdict on a log line waits for samples.
 LONGEST_MS = 30_000
 
 
 @per_windows
 def repeats(w: Windows) -> Bools:
-    """Return True for windows in which no metric changed, not even the one that always grows (_CLOCKS).
+    """Return True for windows in which no metric changed, not even the one that always grows.
 
-    A gateway or collector may keep sending the last sample of a client that is gone.
+    A gateway may keep sending the last sample of a client that is gone.
     """
     clock = _CLOCKS.get(w.kind or "")
     if clock is None:
@@ -228,7 +225,7 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return a true circumstance if a proof excludes `confusion`, an innocent explanation; else an unknown one."""
+    """Return a true circumstance if a proof excludes `confusion`, else an unknown one."""
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
         if needed and proof.holds:
@@ -267,7 +264,7 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # The wait for a sample begins at the first similar line, or each further line would prolong the wait.
+    # Otherwise each further line would prolong the wait.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])
@@ -278,12 +275,12 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
 
 
 ALL_SILENT = "no client reports: perhaps the collectors of metrics or their topic have stopped"
-#: In a recording, a failure lasts to the end if it was seen less than this time (ms) before the last sample.
+#: In a recording, a failure lasts if it was seen within this time (ms) before the end.
 LASTING_MS = 90_000
 
 
 def explains(mode: str, status: Status, verdict: Verdict) -> bool:
-    """Return True if a failure of mode `mode` with status `status` explains the symptoms in the verdict."""
+    """Return True if a failure of this mode and status explains the symptoms in the verdict."""
     if verdict.mode not in modes()[mode].explains or STATUS_ORDER.index(status) < STATUS_ORDER.index(verdict.status):
         return False
     return modes()[verdict.mode].explicable(verdict)
@@ -373,7 +370,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
-    # A log line or a thread dump can show a client's end. A verdict based on either stays unchanged.
+    # A log line or a thread dump can show a client's end.
     if not kinds <= {"metric", "absence"}:
         return verdict
     topics = _topics(verdict, "metric")
@@ -407,7 +404,7 @@ def _undated_onset(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, since_ms=min(dated)) if made_up else verdict
 
 
-#: Time (ms) by which `diagnose` puts undated records before dated ones, so that their dumps are not compared.
+#: Time (ms) by which `diagnose` puts undated records before dated ones.
 APART_MS = 10 * 86_400_000
 
 BY_NAME: Mapping[str, Adjustment] = {adjustment.name: adjustment for adjustment in ADJUSTMENTS}

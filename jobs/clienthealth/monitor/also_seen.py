@@ -1,6 +1,6 @@
-"""Count the log lines that show known issues (`Trouble`). Known issues are published in addition to verdicts.
+"""Count the log lines that show known issues (`Trouble`), which are published beside verdicts.
 
-For each issue, a `Run` keeps the first log line and a few numbers. So memory grows only with the number of issues.
+A `Run` keeps an issue's first log line and a few numbers, so memory grows only with the number of issues.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ def _troubles() -> Mapping[str, Trouble]:
 
 
 def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
-    """Count, in `state.also_seen`, the log lines that show known issues."""
     telling: list[tuple[LogEntry, LogEvent, Trouble, Kind | Literal[""], str]] = []
     for entry in without_copies(entries):
         event = entry.event
@@ -57,25 +56,25 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: Maximum number of minutes for which a `Run` keeps a count of its lines per minute.
+#: Maximum number of minutes for which a `Run` counts lines per minute.
 MINUTES = 60
-#: If an issue usually needs fewer lines than this, one line is enough in an excerpt that a person picked.
+#: In an excerpt, one line is enough for issues that need fewer lines than this.
 EVERYDAY_LINES = 8
 
 
 def is_reported(run: Run, excerpt: bool = False) -> bool:
     """Return True if `run` has enough log lines to report its known issue.
 
-    excerpt  True if a person picked the lines from a log: then fewer lines can be enough
+    excerpt  True if a person picked the lines from a log, so that fewer are enough
     """
     trouble = BY_ID.get(run.what)
     return trouble is not None and (run.lines >= trouble.least or (excerpt and trouble.least < EVERYDAY_LINES))
 
 
 def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, str], Sequence[Run]]:
-    """Return, by process (service, host), the known issues that have enough log lines to be reported.
+    """Return, by process (service, host), the known issues to report.
 
-    `excerpt`: True if a person picked the lines from a log, so that fewer lines are enough.
+    `excerpt`: True if a person picked the lines from a log, so that fewer are enough.
     """
     runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for key, run in state.also_seen.items():
@@ -90,8 +89,8 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
     runs   the known issues in the log of the client's process, with their numbers of lines
     kinds  number of the process's clients by kind (None: unknown kind)
 
-    A line that names no client counts for every client that it may be about. If several clients are possible,
-    `Seen.of_process` is True.
+    A line without a client id counts for every client that it may be about. If several clients are
+    possible, `Seen.of_process` is True.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:
@@ -109,8 +108,8 @@ def unattributed(
 ) -> list[tuple[Client, Seen]]:
     """Return the known issues that cannot be attributed to one of `clients`, each with a made-up client.
 
-    Either no client fits the log lines, or several clients fit and the lines contain no client id. The made-up client
-    has the client id from the lines, or ''. `runs_of`: the issues by process (service, host).
+    Either no client fits the log lines, or several clients do. The made-up client has the lines' client id, or ''.
+    `runs_of`: the issues by process (service, host).
     """
     left = []
     for process, runs in runs_of.items():
@@ -124,10 +123,10 @@ def unattributed(
 
 
 def unwritten(runs: Sequence[Run], client_id: str, kind: str, until_ms: float) -> list[dict[str, object]]:
-    """Count the lines on a client's known issues that are not in the history yet. Return one row per issue.
+    """Count the lines on a client's known issues that are not in the history yet, per issue.
 
-    A row is {"what": id of the issue, "lines": number of these lines}. Each line is counted only once. Lines of minutes
-    that begin after `until_ms` (epoch ms) are left for a later call.
+    Rows are {"what": id of the issue, "lines": number}. A later call counts the minutes that begin after `until_ms`
+    (epoch ms).
     """
     counts: dict[str, int] = {}
     for run in runs:

@@ -1,11 +1,8 @@
 """Find the client that a log line or a thread dump is about, by names and time.
 
-On one host, processes with clients of the same name can follow each other or run side by side. A line may name the
-instance of its process. If a client reports under that instance, the line belongs to that process. Otherwise the line
-belongs to the client that existed at the line's time. A line that fits several clients belongs to none of them.
-
-Names and times can be wrong. If the counters of a client contradict a line, the line is about another client
-(`contradicted`).
+On one host, processes with clients of the same name can follow each other or run side by side. A line belongs to the
+client with the line's instance, else to the client that existed at the line's time. A line that fits several clients
+belongs to none of them.
 """
 
 from __future__ import annotations
@@ -34,22 +31,20 @@ from clienthealth.read.logs.dumps import clients_of
 from clienthealth.read.logs.fields import KAFKA_PREFIX, PRODUCER_THREAD
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
-#: Dumps of a process more than a week (ms) apart are not compared: one of the times must be wrong.
+#: Dumps further apart than this (ms) are not compared: one time must be wrong.
 COMPARED_MS = 7 * 86_400_000
-#: A dump from more than this time (ms) before a client's first sample belongs to an earlier process.
+#: A dump from more than this (ms) before a client's first sample is of an earlier process.
 BEFORE_MS = 60_000
-#: Maximum time (ms) from an error, which raises a client's counter, to the application's log line about this error.
+#: Maximum time (ms) from an error, counted at once, to the application's log line.
 LOGGED_MS = 30_000
-#: Samples within this time (ms) of a log line tell how often the application polled around the line. Each sample
-#: reports the longest time between two polls in the last 30 to 60 s.
+#: Samples within this time (ms) of a log line show how often the application polled.
 AROUND_MS = 35_000
-#: The application polls often enough if every time between two polls is below a limit. The limit is AWAY_SECONDS (s) or
-#: half of max.poll.interval.ms, whichever is longer.
+#: Times (s) between polls below this limit, or below half of max.poll.interval.ms, are short enough.
 AWAY_SECONDS = 5.0
-#: Only metrics of this library count what its log lines report, so only such metrics can contradict a line.
+#: Only metrics of this library count what its log lines report.
 COUNTS = "java"
 
-#: In a process with only libraries that match _NO_JVM, a log line that matches _OF_JVM comes from another program.
+#: In a process with only libraries of _NO_JVM, lines of _OF_JVM are from another program.
 _NO_JVM = re.compile(r"rdkafka|kafka-python|aiokafka", re.ASCII)
 _OF_JVM = re.compile(
     r"(?:clients\.(?:consumer|producer)|common\.errors)\.\w{1,100}Exception\b"
@@ -58,7 +53,7 @@ _OF_JVM = re.compile(
 )
 
 Owner = Literal["mine", "another's", "anybody's"]
-#: A function that takes a metric's name. Returns the times (epoch ms, in order) and values of one client's samples.
+#: Takes a metric's name. Returns times (epoch ms, in order) and values of one client's samples.
 Known = Callable[[str], tuple[Ints, Floats]]
 
 
@@ -87,9 +82,9 @@ def _of_processes() -> frozenset[str]:
 def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life], name: str | None) -> Owner:
     """Decide whether a log line or dump belongs to `client`.
 
-    Returns "mine" if it does, "another's" if it belongs to another client of the process, and "anybody's" if several
-    clients with the line's client id existed at its time. `instance`, `name`: instance and client id that the line
-    names, or None. `ts_ms`: the line's time (epoch ms). `lives`: the lifetimes of the process's clients.
+    Returns "mine", "another's" for another client of the process, or "anybody's" if several clients fit. `instance`,
+    `name`: instance and client id that the line names, or None. `ts_ms`: the line's time (epoch ms). `lives`: the
+    lifetimes of the process's clients.
     """
     if instance and instance == client.instance:
         return "mine"
@@ -104,11 +99,10 @@ def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life
 
 
 def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
-    """Return the log lines about this client's start or end as (instance in the line, event), in order of time.
+    """Return the log lines about a client's start or end as (instance or "", event), in order of time.
 
-    A line with the client's id is returned even if it names another instance. A line without a client id is returned if
-    it is about all clients of the process. It is also returned if `alone` is True: the process has no other client of
-    the same kind. The instance is "" if the line names none.
+    Lines with the client's id may name another instance. A line without an id counts if it is about the whole process,
+    or if `alone`: the process has no other client of the same kind.
     """
     named = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
     nameless = state.lifecycle.get((*client.process, "")) or []
@@ -123,7 +117,7 @@ def _is_of(event: LogEvent, client: Client) -> bool:
 def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str, str]:
     """Return, by name, the options that a client logged at its last start.
 
-    `alone`: True if the process has no other client of the same kind. Then lines without a client id count, too.
+    `alone`: True if the process has no other client of the same kind.
     """
     starts = [(i, event) for i, event in lifecycle_lines(state, client, alone) if event.signature in CONFIG_LOGGED]
     own = [(instance, event) for instance, event in starts if instance == client.instance]
@@ -137,10 +131,10 @@ def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str,
 class ProcessLog:
     """The log of a process, and the clients of the process.
 
-    entries    the process's log entries in order of time; in the result of `within`, only those of one window
+    entries    the log entries in order of time; in the result of `within`, those of one window
     reporting  the clients that report metrics
     former     the clients that do not report metrics and have an open incident
-    lives      the lifetimes of the clients that report, and of the clients that recently stopped
+    lives      the lifetimes of clients that report or recently stopped
     named      by kind of client: the ids of all clients that report or appear in the log
     topics     maps a topic to the names of the clients in lines about this topic
     earlier    the newest dumps before the window of `entries`, at most 4 (EARLIER_DUMPS)
@@ -170,8 +164,7 @@ class ProcessLog:
     def about(self, client: Client) -> WindowLog:
         """Return the events about a client, and the dumps of its process.
 
-        An event is about the client if it names the client or no client. Other processes on the same host are left out.
-        An event that also fits another client of the same name counts as one that names no client.
+        An event is about the client if it names the client or no client. Other processes on the host are left out.
         """
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
         earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client).dumps
@@ -194,7 +187,7 @@ class ProcessLog:
                     event = replace(event, client_id=event.client_id if named else None, repeats=entry.repeats)
                 unnamed = event.client_id is None and event.signature not in _of_processes()
                 if unnamed and not self._clients_of_topic(event, client.kind):
-                    # The line names no client: every client of this kind and instance may have logged it.
+                    # Every client of this kind and instance may have logged the line.
                     alike = [(one.kind, one.instance) for one in self.reporting].count((client.kind, client.instance))
                     event = replace(event, own=False) if alike > 1 else event
                 events.append(event)
@@ -203,7 +196,7 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Return "another's" if the entry is of another instance, but others are of the client's; else call `owner`."""
+        """Return "another's" for an entry of another known instance; else call `owner`."""
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)
@@ -219,9 +212,9 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the reporting client with the instance, client id and kind of `client`, which only appears in the log.
+        """Return the reporting client that `client`, known only from the log, really is.
 
-        Return None if no other client fits, or if several do.
+        Return None if no client fits, or if several do.
         """
         clients = self._named_by(client.instance, client.client_id, client.kind, self.reporting)
         return clients[0] if len(clients) == 1 and clients[0].identity != client.identity else None
@@ -229,21 +222,21 @@ class ProcessLog:
     def _named_by(
         self, instance: str | None, client_id: str | None, kind: str | None, clients: Iterable[Client]
     ) -> list[Client]:
-        """Select from `clients` those that a line with this instance, client id and kind may be about."""
+        """Return those of `clients` that a line with this instance, id and kind may be about."""
         known = any(life.client.instance == instance for life in self.lives)
         named = (client for client in clients if client.kind == kind and client_id in (None, client.client_id))
         others = self.instances if instance else ()
         return [c for c in named if c.instance == instance or not (known or c.instance in others)]
 
     def _only(self, kind: str | None) -> str | None:
-        """Return the name of the only client of this kind in the process; None if there are several or none."""
+        """Return the only client's name of this kind; None if there are several or none."""
         names = [*self.named.get(kind, ())]
         return names[0] if len(names) == 1 else None
 
     def only(self, kind: Kind, instance: str) -> Client | None:
         """Return the only client of this kind in the process; None if there are several or none.
 
-        `instance`: instance id that the returned client gets if it is known only from the log.
+        `instance`: its instance if it is known only from the log.
         """
         clients = [client for client in (*self.reporting, *self.former) if client.kind == kind and client.client_id]
         name = self._only(kind)
@@ -252,7 +245,6 @@ class ProcessLog:
         return Client(*self.process, instance, name, kind)
 
     def _concerns(self, event: LogEvent, client: Client) -> bool:
-        """Return True if an event names the client, or names no client and fits the client's kind."""
         if not _is_of(event, client):
             return False
         if event.client_id is not None:
@@ -266,7 +258,7 @@ class ProcessLog:
         return single or reports or event.signature in _of_processes()
 
     def _clients_of_topic(self, event: LogEvent, kind: str | None) -> Set[str]:
-        """Return the names of the clients of one kind that appear in lines about the event's topic."""
+        """Return the names of clients of one kind in lines about the event's topic."""
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
@@ -293,19 +285,19 @@ class ProcessLog:
 
 
 def kind_named(event: LogEvent) -> Kind | None:
-    """Return the kind of client that logged the line, None if unknown."""
+    """Return the kind of client that logged the line; None if unknown."""
     return event.kind or kind_of(event.text, event.thread) or None
 
 
 def kind_of(message: str | None, thread: str | None) -> Kind | Literal[""]:
-    """Return the kind of client that a line names, '' if it names no kind."""
+    """Return the kind of client that a line names; '' if it names none."""
     if "[Producer clientId=" in (message or "") or (thread or "").startswith(PRODUCER_THREAD):
         return "producer"
     return "consumer" if "[Consumer clientId=" in (message or "") else ""
 
 
 def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> dict[ProcessKey, ProcessLog]:
-    """Return, by process, the log of every process for which the state has log entries.
+    """Return the log of each process with log entries in the state.
 
     `numbers`: for each process, the indexes of its reporting clients in `state.all_clients`.
     """
@@ -331,7 +323,7 @@ def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]
         named: dict[str | None, set[str]] = defaultdict(set)
         clients = reporting[process], former[process], there[process]
         log = logs[process] = ProcessLog(process, entered, *clients, named, topics, instances=instances)
-        # Collect all names in the lines before adding them to `named`, because `named_clients` reads `named`.
+        # Collect the names first, because `named_clients` reads `named`.
         for _, name, kind in list(log.named_clients()):
             if name:
                 named[kind].add(name)
@@ -347,8 +339,7 @@ def process_logs(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]
 def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
     """Return the entries, except those of loggers that copy lines of other programs.
 
-    A client's own line begins with the client's name. A line with other words before the name is a copy, and shows that
-    its logger copies lines.
+    A line with other words before the client's name shows that its logger copies lines.
     """
     entries = list(entries)
     copying = {(entry.process, entry.event.logger) for entry in entries if entry.event and entry.event.copied}
@@ -365,8 +356,8 @@ def contradicted(
 ) -> tuple[LogEvent, ...]:
     """Return the lines in `events` that the client's samples contradict; () if its library is not `java`.
 
-    `known`: returns the client's samples of a metric. `config`: the client's options. A line may name no client. If
-    samples contradict such a line, all other lines of the same log pattern and thread are returned, too.
+    `known`: returns the client's samples of a metric. `config`: the client's options. With a contradicted line without
+    a client id, all lines of its pattern and thread are returned.
     """
 
     def place(event: LogEvent) -> tuple[str, object]:
@@ -387,12 +378,12 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
     if meaning.halted:
         return len(after) > 1 and bool(after[-1] > after[0])
     before = values[: np.searchsorted(times, ts_ms - LOGGED_MS, "right")]
-    # If the counter for the line's event did not rise, the line is wrong. Before the first sample, the counter is 0.
+    # A line without a rise of its counter is wrong. Counters begin at 0.
     return bool(len(after)) and bool(after[0] == (before[-1] if len(before) else 0.0))
 
 
 def _polled(ts_ms: int, known: Known, config: Mapping[str, str]) -> bool:
-    """Return True if the samples around `ts_ms` show that the application polled often enough (see AWAY_SECONDS)."""
+    """Return True if samples around `ts_ms` show that the application polled often enough."""
     seconds = (option(config.get("max.poll.interval.ms")) or 0) / 1000
     for name, unit in (("last-poll-seconds-ago", 1.0), ("time-between-poll-max", 0.001)):
         times, values = known(name)

@@ -1,4 +1,4 @@
-"""Arrange a bucket's samples as windows, which `window_verdicts.py` passes to the judges of failure modes."""
+"""Arrange a bucket's samples as windows for the judges of failure modes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from clienthealth.monitor.readings import SHIFT, Grid, grid_of, intervals, keys,
 from clienthealth.monitor.state import BucketState, Life, ProcessKey, Run
 from clienthealth.settings import Settings
 
-#: A client has departed after this number of reporting intervals without data, but not before `[absence]
-#: min_gap_seconds`.
+#: A client has departed after this number of reporting intervals without data.
 INTERVALS = 3
 
 
@@ -50,12 +49,11 @@ class Bucket:
 
     @cached_property
     def grid(self) -> Grid:
-        """The windows of each client."""
         return grid_of(self.state, self.settings.monitor)
 
     @cached_property
     def readings(self) -> Readings:
-        """The bucket's samples. Deltas of counters are added up to totals, from the oldest sample in the state on."""
+        """The bucket's samples, with deltas of counters added up to totals."""
         return totals_added_up(self.state.readings, self.state.all_clients)
 
     @cached_property
@@ -66,31 +64,30 @@ class Bucket:
 
     @cached_property
     def keys(self) -> Ints:
-        """One sortable number per sample, made from the sample's client and time."""
+        """A sortable number for each sample: its client and time."""
         return keys(self.state.readings)
 
     @cached_property
     def part_begin(self) -> Ints:
-        """For each sample, the index of its first row in `parts` (values per topic); then the length of `parts`."""
+        """For each sample, the index of its first row in `parts`; then the length of `parts`."""
         return np.searchsorted(self.state.parts.row, np.arange(len(self.state.readings) + 1))
 
     @cached_property
     def _of_deltas(self) -> frozenset[int]:
-        """The clients (positions in `state.all_clients`) that report counters as deltas (OTLP)."""
+        """The clients (positions in `state.all_clients`) that report deltas (OTLP)."""
         readings = self.state.readings
         return frozenset(readings.client[readings.delta > 0].tolist())
 
     def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Return (lo, hi): rows [lo, hi) are the samples of each window [start, end).
 
-        The arrays have one element per window. `client`: position of the window's client in `state.all_clients`.
-        `start`, `end`: epoch ms.
+        Arrays have one element per window. `client`: its position in `state.all_clients`. `start`, `end`: epoch ms.
         """
         base = client << SHIFT
         return np.searchsorted(self.keys, base | np.maximum(start, 0)), np.searchsorted(self.keys, base | end)
 
     def windows(self, kind: str, client: Ints, lo: Ints, hi: Ints) -> Windows:
-        """Return the samples of several windows as `Windows`. The arrays have one element per window.
+        """Return the samples of several windows. The arrays have one element per window.
 
         `client`: position of the window's client in `state.all_clients`. `lo`, `hi`: the window's rows [lo, hi).
         """
@@ -113,7 +110,7 @@ class Bucket:
     _abouts: dict[int, About] = field(default_factory=dict)
 
     def config(self, number: int) -> Mapping[str, str]:
-        """Return a client's options by name. A value that the client reports replaces the value logged at its start."""
+        """Return a client's options by name. Reported values replace logged ones."""
         if (config := self._configs.get(number)) is None:
             options = int(self.state.clients.config[number])
             reported = self.state.configs[options] if options >= 0 else {}
@@ -135,13 +132,13 @@ class Bucket:
 
     @cached_property
     def gaps(self) -> Floats:
-        """For each client, the time (ms) without data after which the client has departed."""
+        """The time (ms) without data after which each client has departed."""
         every: Floats = np.ceil(INTERVALS * self.state.clients.every / 1000) * 1000
         return np.maximum(every, 1000.0 * self.settings.absence.min_gap_seconds)
 
     @cached_property
     def quiet(self) -> Floats:
-        """Per client: after this time (ms) without samples, other data of its process proves that the process lives."""
+        """The time (ms) without samples after which other data proves that the process lives."""
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 
@@ -152,28 +149,26 @@ class Bucket:
 
     @cached_property
     def log_entries(self) -> Mapping[ProcessKey, Sequence[LogEntry]]:
-        """The log entries of each process."""
         return grouped(self.state.log_entries, lambda entry: entry.process)
 
     @cached_property
     def logs(self) -> Mapping[ProcessKey, ProcessLog]:
-        """The log of each process that logged anything."""
         return process_logs(self.state, self.numbers)
 
     @cached_property
     def starts(self) -> Mapping[ProcessKey, Sequence[Start]]:
-        """For each process, the logged starts of its clients."""
+        """The logged starts of clients, by process."""
         return starts(self.state)
 
     @cached_property
     def runs(self) -> Mapping[ProcessKey, Sequence[Run]]:
-        """For each process, the counts of log lines that show known issues (`Run`)."""
+        """The counts of log lines on known issues, by process."""
         return also_seen.by_process(self.state)
 
     def also_seen(self, client: Client, kinds: Mapping[str | None, int] | None = None) -> list[Seen]:
         """Return a client's known issues.
 
-        `kinds`: number of clients of each kind in the client's process (default: the reporting clients).
+        `kinds`: number of clients of each kind in the process; by default, the reporting ones.
         """
         if client.process not in self.runs:
             return []
@@ -194,7 +189,6 @@ class Bucket:
     _configs: dict[int, Mapping[str, str]] = field(default_factory=dict)
 
     def reading(self, row: int) -> Reading:
-        """Return the sample in row `row` as a `Reading`."""
         if (reading := self._readings.get(row)) is None:
             state, readings, parts = self.state, self.readings, self.state.parts
             values = readings.values[row].tolist()
@@ -213,7 +207,7 @@ class Bucket:
     _readings: dict[int, Reading] = field(default_factory=dict)
 
     def known(self, number: int, name: str) -> tuple[Ints, Floats]:
-        """Return (times in epoch ms, values) of a client's metric, for all kept samples that have a value."""
+        """Return (times in epoch ms, known values) of a client's metric."""
         rows, at = self.state.rows(number), POSITION[self.state.all_clients[number].kind or ""][name]
         column = self.readings.values[rows, at]
         known = ~np.isnan(column)
@@ -227,9 +221,9 @@ class Bucket:
         log: WindowLog = NO_LOG,
         table: Callable[[], Windows] | None = None,
     ) -> ClientWindow:
-        """Return a window of a client in the form that the judges of failure modes take.
+        """Return a window of a client for the judges of failure modes.
 
-        number  the client's position in `state.all_clients`; None if the client does not report
+        number  the client's position in `state.all_clients`; None if it does not report
         span    the window's times, and the rows of its samples
         table   returns the window's samples as a table
         """

@@ -1,7 +1,7 @@
 """Judge the clients that have new samples or log entries: windows → gate → judge → incidents → records.
 
-A gate is a cheap test for one failure mode that examines all windows at once, with numpy. A judge examines only windows
-that a gate suspects, and windows with dumps or log entries that the mode reads.
+A gate tests all windows at once for one failure mode. A judge examines windows that a gate suspects, and windows with
+dumps or log lines for its mode.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from clienthealth.monitor.readings import NEVER_MS, SHIFT, USUAL_INTERVAL_MS, sk
 from clienthealth.monitor.state import ProcessKey
 from clienthealth.monitor.window_verdicts import gate, in_force, live_modes, merged, verdict
 
-#: Key and value of a record on the topic `client-health`. The value None (a tombstone) deletes the client's record.
+#: Key and value of a record on the topic `client-health`; None deletes the record.
 Record = tuple[str, bytes | None]
 WindowAt = Callable[[int], ClientWindow]
-#: For each client, a list of (end of a window in epoch ms, verdicts of all modes), in order of time.
+#: For each client: (end of a window in epoch ms, verdicts of all modes), in order of time.
 OverTime = list[tuple[Client, list[tuple[int, list[Verdict]]]]]
 NONE: Mapping[str, Any] = {}
 
@@ -49,7 +49,7 @@ class Content(NamedTuple):
     """The verdicts and known issues of a client's record, as JSON.
 
     worst     the worst status of the verdicts
-    checksum  checksum of verdicts and known issues; never 0, because a stored 0 means: publish the record again
+    checksum  checksum of verdicts and known issues; never 0, which means: publish again
     """
 
     verdicts: msgspec.Raw
@@ -59,7 +59,6 @@ class Content(NamedTuple):
 
     @classmethod
     def of(cls, verdicts: Sequence[Verdict], issues: Sequence[Seen] = ()) -> Content:
-        """Build the content of a client's record from its verdicts and known issues."""
         content, also_seen = verdicts_json(verdicts), list(map(seen_json, issues))
         return cls(content, worst(verdicts), also_seen, crc32(msgspec.json.encode(also_seen), crc32(content)) or 1)
 
@@ -75,7 +74,7 @@ class Content(NamedTuple):
     ) -> Record:
         """Return the client's record, ready to publish.
 
-        `window`: start and end (epoch ms). The other arguments are fields of the record (`Written`).
+        `window`: start and end (epoch ms). Other arguments: fields of `Written`.
         """
         written = Written(
             window_start=window[0],
@@ -95,9 +94,9 @@ class Content(NamedTuple):
 
 @lru_cache(maxsize=10_000)
 def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...], issues: tuple[Seen, ...] = ()) -> Content:
-    """Return the content of a record for a client without a suspected failure.
+    """Return the content of a record without a suspected failure.
 
-    `reasons`: why each mode in `live` is unknown; '' if the mode is ok.
+    `reasons`: why each mode in `live` is unknown; '' if it is ok.
     """
     return Content.of([_by_gate(mode, reason) for mode, reason in zip(live, reasons, strict=True)], issues)
 
@@ -115,7 +114,7 @@ def _by_gate(mode: str, reason: str) -> Verdict:
 
 @dataclass(frozen=True)
 class Touched:
-    """All windows with new data, for the clients of one kind, sorted by client and start.
+    """The windows with new data, for clients of one kind, sorted by client and start.
 
     client  for each window, the index of its client in `state.all_clients`
     lo, hi  for each window, its rows [lo, hi) in the table of samples
@@ -134,7 +133,6 @@ class Touched:
         return Span(int(self.start[at]), int(self.end[at]), int(self.lo[at]), int(self.hi[at]))
 
     def at(self, chosen: Ints) -> Touched:
-        """Return the windows with the indices `chosen`, in this order."""
         positions = enumerate(chosen.tolist()) if self.logs else ()
         logs = {at: self.logs[position] for at, position in positions if position in self.logs}
         client, start, end, lo, hi = (
@@ -147,8 +145,8 @@ class Reporter(NamedTuple):
     """A client with new data in its windows.
 
     number      the client's index in `state.all_clients`
-    begin, end  indices [begin, end) of the client's windows among the windows of all clients (`Gated.touched`)
-    newest      index of the client's newest window with enough samples; without one, index of its newest window
+    begin, end  indices [begin, end) of the client's windows in `Gated.touched`
+    newest      index of the newest window with enough samples, or else of the newest window
     seen        time of the client's newest sample, by its own clock (epoch ms)
     suspected   True if any of the client's windows must be judged
     """
@@ -167,8 +165,8 @@ class Gated:
 
     windows    the samples of these windows, as arrays
     live       the modes that a client of this kind can have
-    gates      two lists for each mode of `live`, with one element per window. First list: True if a judge must examine
-               the window. Second list, for the other windows: the reason for the verdict unknown; '' for the verdict ok
+    gates      for each mode of `live`, two lists with one element per window: True if a judge must examine the window;
+               otherwise the reason for the verdict unknown, or '' for the verdict ok
     clients    the fields of `Reporter`, as arrays with one element per client
     """
 
@@ -182,21 +180,20 @@ class Gated:
 def judge(bucket: Bucket, new: Sequence[LogEntry], horizon: Ints, now_ms: int) -> tuple[list[Record], list[Transition]]:
     """Return the records of clients with new data, and the changes of incidents.
 
-    `new`: the new log entries. `horizon`: per client, the time (epoch ms) up to which its windows are closed to new
-    data. `now_ms`: the monitor's clock (epoch ms).
+    `new`: the new log entries. `horizon`: for each client, the time (epoch ms) up to which its windows are closed.
+    `now_ms`: the monitor's clock (epoch ms).
     """
     return _Judgement(bucket, now_ms).judge(new, horizon)
 
 
 def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
-    """Return the log entries that stop waiting in this step, because the client's next sample did not arrive.
+    """Return the log entries that stop waiting in this step, because no further sample arrived.
 
-    An entry waits for at most LONGEST_MS (30 s). A client that exits because of a failure logs the failure and sends no
-    further sample. So windows with the returned entries are judged once more. `before_ms`: the watermark of the
-    previous step.
+    An entry waits for at most LONGEST_MS (30 s), because a failed client may log and then exit. `before_ms`: the
+    watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # After a line before `earliest` (client's clock), a sample has arrived. So the line does not show the client's end.
+    # After a line before `earliest` (client's clock), a sample has arrived.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     silent = (earliest < now_ms - wait_ms).tolist()
@@ -209,7 +206,7 @@ def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
 
 
 def verdicts_over_time(bucket: Bucket, now_ms: int) -> OverTime:
-    """Return all clients, including healthy ones, with their verdicts in order of time. No incident is changed."""
+    """Return all clients, also healthy ones, with their verdicts in order of time."""
     collected: OverTime = []
     _Judgement(bucket, now_ms, collected).judge(bucket.state.log_entries, np.empty(0, np.int64))
     return collected
@@ -225,7 +222,7 @@ class OfWindow(NamedTuple):
 
 class _Judgement:
     def __init__(self, bucket: Bucket, now_ms: int, collected: OverTime | None = None) -> None:
-        """Prepare to judge a bucket. If `collected` is given, verdicts are added to it, and no incident changes."""
+        """Prepare to judge a bucket. With `collected`, verdicts are added to it, and no incident changes."""
         self.collected = collected
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents
@@ -233,7 +230,7 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: Maps (client, start of a window) to the ids of log patterns with lines that the client's samples contradict.
+        #: (client, start of a window) → ids of log patterns with contradicted lines.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:
@@ -252,7 +249,7 @@ class _Judgement:
         return self.records, self.changes
 
     def _touched(self, fresh: Mapping[ProcessKey, list[LogEntry]], horizon: Ints) -> tuple[Ints, Ints]:
-        """Return (clients, starts) of the open windows with new samples or log entries, sorted by client and start."""
+        """Return (clients, starts) of the open windows with new data, sorted by both."""
         new, grid = self.state.readings, self.bucket.grid
         back = self.settings.monitor.window_seconds // self.settings.monitor.slide_seconds
         client, ts = new.client[new.fresh > 0], new.ts[new.fresh > 0]
@@ -271,7 +268,7 @@ class _Judgement:
         return client[still_open], start[still_open]
 
     def _window_logs(self, client: Ints, start: Ints, end: Ints) -> dict[int, WindowLog]:
-        """Map each window's index to its log events and dumps, without lines that the client's metrics contradict."""
+        """Map each window's index to its log data, without contradicted lines."""
         if not (logs := self.bucket.logs):
             return {}
         window_logs: dict[int, WindowLog] = {}
@@ -314,12 +311,12 @@ class _Judgement:
         return Gated(touched, w, live, gates, (number, begin, end, newest, seen, suspected))
 
     def _signatures(self, touched: Touched, at: int) -> frozenset[str]:
-        """Return the ids of patterns that match log lines in a window, even lines that samples contradict."""
+        """Return the ids of the patterns of all log lines in a window, even contradicted ones."""
         contradicted = self.refuted.get((int(touched.client[at]), int(touched.start[at])), frozenset())
         return contradicted.union(event.signature for event in touched.logs.get(at, NO_LOG).logs)
 
     def _clients(self, gated: Gated) -> None:
-        """Judge all windows. Publish a client's record when its content changes, and every `publish_seconds`."""
+        """Judge all windows. Publish a record when it changes, and every `publish_seconds`."""
         clients, ids = self.state.clients, tuple(mode.id for mode in gated.live)
         number, _, _, newest, seen, _ = gated.clients
         reporters = list(map(Reporter, *(column.tolist() for column in gated.clients)))
@@ -342,7 +339,7 @@ class _Judgement:
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
         """Return the content of a client's record.
 
-        The client's windows are judged only if a gate suspects one, an incident is open, or `self.collected` is a list.
+        Windows are judged only if a gate suspects one, an incident is open, or verdicts are collected.
         """
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)
@@ -351,10 +348,10 @@ class _Judgement:
         return _unsuspected(ids, tuple(reasons[reporter.newest] for _, reasons in gated.gates), tuple(issues))
 
     def _judged(self, gated: Gated, client: Client, reporter: Reporter) -> list[Verdict]:
-        """Judge all windows of a client, update the client's incidents, and return the newest verdicts."""
+        """Judge a client's windows, update its incidents, and return the newest verdicts."""
         clients, number, touched = self.state.clients, reporter.number, gated.touched
         every, last, last_seen = int(clients.every[number]), int(clients.last[number]), int(clients.last_seen[number])
-        # Unless samples are rare or no more data will come, a verdict on a log line waits for the next sample.
+        # A verdict on a log line waits for the next sample, unless samples are rare.
         seldom = self.collected is not None or every > USUAL_INTERVAL_MS
         known = self._known(client, None if seldom else Reporting(every, last, self.state.time_ms - last_seen))
 
@@ -377,7 +374,7 @@ class _Judgement:
         return self._entered(client, judged, reporter.seen, last_seen - last, lambda at: window(reporter.begin + at))
 
     def _known(self, client: Client, reports: Reporting | None = None) -> Context:
-        """Return a client's starts and incidents. If `reports` is None, no verdict on a log line waits for a sample."""
+        """Return a client's starts and incidents. Without `reports`, no verdict waits for a sample."""
         starts = (s for s in self.bucket.starts.get(client.process, ()) if s.client_id == client.client_id)
         own = [start.ts_ms for start in starts if start.instance in ("", client.instance)]
         return Context(starts=own, reporting=reports, incidents=self.incidents.verdicts(client.key))
@@ -413,8 +410,7 @@ class _Judgement:
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for client in inside.unreporting_clients():
-                # `about` may be empty: with several clients without metrics, a line that names no client belongs to
-                # none.
+                # With several clients without metrics, a nameless line belongs to none.
                 if any((about := inside.about(client))[:2]):
                     windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))
         for client, of_client in windows.items():
@@ -437,7 +433,7 @@ class _Judgement:
             self.records.append(Content.of(visible, also).record(client, window, 0, last, indicators))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
-        """Judge a client without metrics by its log. For modes about missing data, the client ends at its last line."""
+        """Judge a client without metrics by its log. Its last line counts as its end."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window, known)
@@ -446,7 +442,7 @@ class _Judgement:
 def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[int]:
     """Return the start times of all windows that contain at least one of `times` (epoch ms).
 
-    A window lasts for `length_ms`, and starts at a multiple of `slide_ms`.
+    A window lasts for `length_ms` and starts at a multiple of `slide_ms`.
     """
     return {time // slide_ms * slide_ms - back * slide_ms for time in times for back in range(length_ms // slide_ms)}
 
@@ -454,12 +450,12 @@ def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[in
 def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]]:
     """Yield (end of the window, verdicts) for one client's windows `judged`, in order of time.
 
-    Windows overlap, so each verdict is merged with the previous window's verdict on the same mode.
+    Each verdict is merged with the previous window's, because windows overlap.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)
         for window in judged[max(0, at - 1) : at + 1]:
-            # Leave out a window that ended before the last one began, because the client was silent in between.
+            # The client was silent between windows that do not overlap.
             if window.end > last.start:
                 for of_window in window.verdicts:
                     by_mode[of_window.mode].append(of_window)
@@ -467,5 +463,5 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
 
 
 def shown(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
-    """Return the verdicts to publish, after the adjustments of stage "shown". `incidents` must be up to date."""
+    """Return the verdicts to publish, adjusted. `incidents` must be up to date."""
     return adjust("shown", verdicts, Context(incidents=incidents.verdicts(key)))

@@ -1,10 +1,8 @@
 """Judge clients that stopped reporting.
 
-A client has departed after a time without data. This time is three reporting intervals, but at least `[absence]
-min_gap_seconds`, plus `[absence] watermark_seconds`. The client's last sample and the log lines about its end are then
-judged, and the client leaves the state. The client's open incidents stay until data proves that the client has ended
-(`ends.has_ended`), at most for `[absence] shown_seconds`. Missing data alone proves nothing. A hanging process pushes
-no metrics, and a metrics agent can fail while its client runs.
+A client has departed after three reporting intervals without data, but at least `[absence] min_gap_seconds`, plus
+`[absence] watermark_seconds`. Its open incidents stay until data proves its end, at most for `[absence] shown_seconds`.
+Missing data proves nothing: a process may hang, or its metrics agent may fail.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from clienthealth.monitor.window_verdicts import judge_windows, stale_verdicts
 from clienthealth.settings import Settings
 
 LOST = ("lost_records", "lost_bytes")
-#: While no client sends data, a client counts as gone after OUTAGE_INTERVALS reporting intervals plus OUTAGE_MS (ms).
+#: In an outage, a client is gone after OUTAGE_INTERVALS intervals plus OUTAGE_MS (ms).
 OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 
 
@@ -55,7 +53,7 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
 def departed(bucket: Bucket) -> list[int]:
     """Return the clients (positions in `state.all_clients`) that have departed.
 
-    A client's silence does not include times in which no client at all sent data (`state.shared`).
+    Times in which no client at all sent data (`state.shared`) do not count.
     """
     state = bucket.state
     last_seen = state.clients.last_seen
@@ -68,7 +66,7 @@ def departed(bucket: Bucket) -> list[int]:
 
 
 def judge(bucket: Bucket, number: int, all_silent: bool = False) -> tuple[list[Record], list[Transition]]:
-    """Judge a client that sends no data. Return (the client's record in a list, the changes of its incidents).
+    """Judge a client that sends no data. Return (its record in a list, changes of its incidents).
 
     `number`: the client's position in `state.all_clients`. `all_silent`: True if no client reports.
     """
@@ -94,7 +92,7 @@ def _left_open(
 ) -> list[Transition]:
     """Update a departed client's open incidents, and return the changes.
 
-    `silent`: verdicts on the client's missing data. They count only if the client's process still lives.
+    `silent`: verdicts on missing data, which count only if the process still lives.
     """
     state, client, key = bucket.state, bucket.state.all_clients[number], seen.client.key
     departed_ms = int(state.clients.last[number])
@@ -105,7 +103,7 @@ def _left_open(
     over = terminating or confirmed or ends.has_ended(bucket, client, departed_ms, alone)
     changes: list[Transition] = []
     if lived_ms and not over:
-        # The process lives, so a failure may have stopped the client's samples. `silent` holds the verdicts on this.
+        # The process lives, so a failure may have stopped the client's samples.
         changes += state.incidents.judged(seen.client, silent, lived_ms, offset)
     about_its_end = {verdict.mode for verdict in of_end}
     left = [one for mode, one in state.incidents.of_client(key).items() if mode not in about_its_end]
@@ -124,21 +122,21 @@ def _left_open(
 
 
 def _record(client: Client, content: Content, start_ms: int, departed_ms: int, settings: Settings) -> Record:
-    """Return the record to publish for a departed client. Its window begins at `start_ms` (epoch ms)."""
-    # The last window may begin at the last sample. So the record's window ends one window length after that sample.
+    """Return the record of a departed client. Its window begins at `start_ms` (epoch ms)."""
+    # The last window may begin at the last sample.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
     return content.record(client, window, 1, departed_ms, departed=True)
 
 
-#: Maximum time (ms) between two records that publish an open incident of a departed client.
+#: Maximum time (ms) between two records of a departed client with an incident.
 REMINDED_MS = 300_000
 
 
 def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
-    """Return records of departed clients with open incidents. Without new records, exporters would drop these clients.
+    """Return records of departed clients with open incidents: without them, exporters drop the clients.
 
-    Records are due every REMINDED_MS (five minutes), and at least twice in `[prometheus] ttl_seconds`. `before_ms`: the
-    watermark before this step.
+    They are due every REMINDED_MS (five minutes), and twice in `[prometheus] ttl_seconds`. `before_ms`: the watermark
+    before this step.
     """
     state, settings = bucket.state, bucket.settings
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)
@@ -156,7 +154,7 @@ def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
 
 
 def departure(bucket: Bucket, number: int) -> ClientWindow:
-    """Return the window of a client's end: the last samples, and the log lines about the client's start and end."""
+    """Return the window of a client's end: last samples, and log lines about its start and end."""
     state = bucket.state
     client, clients = state.all_clients[number], state.clients
     first, last = int(clients.first[number]), int(clients.last[number])
@@ -164,7 +162,7 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     earlier = int(np.sum(state.readings.ts[rows] < since))
     readings = tuple(map(bucket.reading, range(rows.start + earlier, rows.stop)))
     if client.kind == "producer":
-        # If the last sample lacks metrics of undelivered records (UNDELIVERED), use their newest known values.
+        # The last sample may lack metrics of undelivered records.
         newest: dict[str, float] = {}
         completed = []
         for reading in readings:
@@ -192,10 +190,10 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 
 
 def keep(bucket: Bucket) -> Set[str]:
-    """Keep a silent client's incidents open while its process still writes logs, or sends samples of other clients.
+    """Keep a silent client's incidents open while its process sends other data.
 
-    Returns the keys of clients. Their incidents must be closed: the clients have ended, or exceed this bucket's
-    share of `max_clients`.
+    Returns the keys of clients with incidents to close: they have ended, or exceed this bucket's share of
+    `max_clients`.
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())
@@ -217,7 +215,7 @@ def keep(bucket: Bucket) -> Set[str]:
 
 
 def silence(bucket: Bucket, number: int, seen: ClientWindow) -> ClientWindow:
-    """Return a copy of a client's last window `seen`, with all log events and dumps since the last sample.
+    """Return a copy of a client's last window, with all log events and dumps since the last sample.
 
     `seen` itself has only the log lines about the client's start and end.
     """

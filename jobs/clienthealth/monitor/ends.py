@@ -18,9 +18,9 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 
 
 class Silence(NamedTuple):
-    """A client that stopped sending data. Times of its first and last sample: `first_ms`, `last_ms` (epoch ms).
+    """A client that stopped sending data. `first_ms`, `last_ms`: its first and last sample (epoch ms).
 
-    `every_ms`: its reporting interval. `gap_ms`: time without data after which it counts as departed (`Bucket.gaps`).
+    `every_ms`: its reporting interval. `gap_ms`: time without data after which it has departed.
     """
 
     client: Client
@@ -31,16 +31,15 @@ class Silence(NamedTuple):
 
     @property
     def settled_ms(self) -> float:
-        """Time (epoch ms) up to which a logged start belongs to this client. Later starts belong to a successor.
+        """Time (epoch ms) up to which a logged start belongs to this client, not to a successor.
 
-        This time is at least START_MS (5 s) after the first sample, because a client may send that sample while it
-        starts.
+        At least START_MS (5 s) after the first sample, which a client may send while it starts.
         """
         return max(self.last_ms, self.first_ms + START_MS)
 
 
 def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
-    """Return (log lines about a silent client's start and end, log entries that prove that the process still runs)."""
+    """Return (a silent client's lines about start and end, log entries that prove that its process runs)."""
     client = silent.client
     all_lines = lifecycle_lines(bucket.state, client, bucket.alone(client))
     logs = _of_its_end(all_lines, bucket.lives[client.process], silent)
@@ -48,7 +47,7 @@ def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...
     since = max([silent.last_ms, *ends]) + OVERDUE * silent.every_ms
     later = [entry for entry in bucket.log_entries[client.process] if entry.ts_ms > since]
     if ends:
-        # A process may still log after its client's end. So only lines with the client's id show that the client lives.
+        # A process may still log after its client's end, but not with the client's id.
         later = [entry for entry in later if entry.event is not None and entry.event.client_id == client.client_id]
     return logs, [entry for entry in later if _goes_on(bucket, entry, silent)]
 
@@ -73,7 +72,7 @@ def _of_its_end(
 ) -> tuple[LogEvent, ...]:
     """Return a client's log lines about its start and end, in order of time.
 
-    `all_lines`: result of `lifecycle_lines`, which may contain lines of another client with the same client id.
+    `all_lines`: result of `lifecycle_lines`, perhaps with lines of another client with the same id.
     """
     client, last = silent.client, silent.last_ms
     own = any(instance == client.instance for instance, _ in all_lines)
@@ -97,8 +96,7 @@ def _of_its_end(
     def counts(named: bool, event: LogEvent) -> bool:
         ts_ms, signature = event.ts_ms, event.signature
         if signature in begin:
-            # A start line without an instance counts if no other client had this client id at the last sample. It does
-            # not count if this client id was closed only after a later start (`unsure`).
+            # A start without an instance may be another client's, or a successor's (`unsure`).
             return (begun or 0) <= ts_ms <= last and (named or (alone(last) and not unsure))
         if signature in close:
             since = silent.first_ms - silent.gap_ms if begun is None else begun
@@ -106,8 +104,7 @@ def _of_its_end(
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # A killed client sends no more samples. So a kill that was logged more than START_MS (5 s) before the client's
-        # last sample hit another process.
+        # A kill before the client's last sample hit another process.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))
@@ -116,9 +113,9 @@ def _of_its_end(
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """Return True if a client without data is known to have ended.
 
-    A log line on the client's close, or on the kill of its process, is proof. Another proof is a client of the same
-    name that appeared on the host after the last sample (`departed_ms`). `alone`: True if no other client of the same
-    name was on the host at `departed_ms`. If `alone` is False, only a log line with the client's instance is proof.
+    Proofs are a log line on the client's close or kill, and a later client of the same name on the host. `departed_ms`:
+    time of the last sample. `alone`: False if another client of that name was on the host; then only lines with the
+    client's instance count.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -135,7 +132,7 @@ def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> 
 
 
 def namesakes(bucket: Bucket, client: Client) -> Sequence[Life]:
-    """Return the lifetimes of clients of the same name and kind in other processes on the client's host."""
+    """Return the lifetimes of clients of the same name and kind in other processes on the host."""
     elsewhere = (life for life in bucket.lives[client.process] if life.client.instance != client.instance)
     return [life for life in elsewhere if life.client.client_id == client.client_id and life.client.kind == client.kind]
 
@@ -154,9 +151,9 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the reporting clients that prove that the process of the silent `client` still runs.
 
-    A client is given as its index in `state.all_clients`. If the silent client's library reports only inside poll(),
-    any other client of the same instance is proof. For other libraries, a client of the same service and host is proof
-    if it reported before the silence. Without an open incident that shows when the silence began, there is no proof.
+    They are indices in `state.all_clients`. For libraries that report only inside poll(), any client of the same
+    instance is proof. For others, a client of the process that reported before the silence is proof, if an open
+    incident shows when the silence began.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):
@@ -170,10 +167,10 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 
 
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
-    """Return signs, in order of time, that a client's process still runs although the client's data is overdue.
+    """Return signs, in order of time, that a client's process still runs without the client's data.
 
-    A sign is a log line, a thread dump, or a sample of another client of the same instance. The result has at most one
-    sign of each kind. `later`: the process's log entries after the client's last sample.
+    At most one of each kind: a log line, a thread dump, a sample of another client of the same instance. `later`: the
+    process's log entries after the client's last sample.
     """
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()
@@ -199,9 +196,8 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
-    A push does not name its process. But when a process ends, all its clients end. So the sign counts only if every
-    other client at the address still pushes. None of them may be new, because a new client can belong to a later
-    process. None may have this client's id, because such a client may belong to a second process of the same program.
+    A push does not name its process, whose clients all end together. So every other client at the address must still
+    push. None may be new or have this client's id: it may belong to another process.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

@@ -1,7 +1,6 @@
 """Isolate errors: if some data raises an error, only the data of the same process is rejected.
 
-The data of a bucket is processed, saved and encoded as a whole. If that raises an error, bisection finds the faulty
-processes. Each of these raises an error even by itself. Then the bucket is processed again without these processes.
+Bisection finds the processes that raise an error even by themselves. The bucket is then processed without them.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ T = TypeVar("T")
 
 REASON = "step-failed"
 MAX_REASON = 300
-#: The unit of isolation: a process as (service, host), or a consumer group, which belongs to no process.
+#: The unit of isolation: a process (service, host), or a consumer group.
 Home = tuple[str, str]
-#: Each call of `run` decodes state and chunks again, because a failed call may have changed its input.
+#: Each call of `run` decodes its input again, because a failed call may have changed it.
 Packed = tuple[bytes | bytearray, Sequence[bytes]]
 Run = Callable[[BucketState, list[Chunk]], T]
 
@@ -71,7 +70,7 @@ def isolated(
 
 
 def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exception) -> tuple[T, list[Fault]]:
-    # If a call of `run` without any process raises an error, too, no single process is the cause.
+    # If `run` fails without any process, no single process is the cause.
     run(*_part(packed, buckets, frozenset()))
     homes = list(dict.fromkeys(_homes(*_unpacked(packed, buckets))))
     faulty = dict(_faulty(packed, buckets, homes, run, mistake))
@@ -89,7 +88,7 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
 def _faulty(
     packed: Packed, buckets: int, homes: Sequence[Home], run: Run[T], mistake: Exception
 ) -> Iterator[tuple[Home, Exception]]:
-    """Find by bisection each process with data that alone makes `run` fail. Yield (process, error)."""
+    """Yield (process, error) for each process with data that alone makes `run` fail."""
     if len(homes) == 1:
         yield homes[0], mistake
         return
@@ -112,7 +111,7 @@ def _unpacked(packed: Packed, buckets: int) -> tuple[BucketState, list[Chunk]]:
 def _part(
     packed: Packed, buckets: int, homes: Set[Home], incidents: Set[Home] = frozenset()
 ) -> tuple[BucketState, list[Chunk]]:
-    """Return state and chunks of the processes `homes`, and the open incidents of the processes `incidents`."""
+    """Return the data of the processes `homes`, and the open incidents of `incidents`."""
     state, chunks = _unpacked(packed, buckets)
     readings.forget(state, [number for number, client in enumerate(state.all_clients) if client.home not in homes])
     state.log_entries = [entry for entry in state.log_entries if entry.process in homes]
@@ -138,7 +137,7 @@ def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
 
 
 def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
-    """Return a Fault for the process `home`, the only process in `state` and `chunks`."""
+    """Return a Fault for the only process in `state` and `chunks`."""
     parts: list[BucketState | Chunk] = [state, *chunks]
     inputs: list[tuple[int, Client, Source | None]] = [(0, Client(*home, home[1], "", None), None)]
     for part in parts:
@@ -158,7 +157,7 @@ def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exc
     return Fault(client, reason(mistake), source)
 
 
-#: Errors that were logged before: (name of the class, (file, line)).
+#: Errors that were logged before: (class, (file, line)).
 _logged: set[tuple[object, ...]] = set()
 
 

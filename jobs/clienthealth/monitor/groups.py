@@ -27,7 +27,7 @@ COLUMNS = 6
 def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tuple[list[Record], list[Row]]:
     """Add samples of consumer groups to the state. Return a record per group with new samples, and rows of the history.
 
-    A minute's row is returned when no later sample can change it.
+    The row of a minute is returned when no later sample can change it.
     """
     new = grouped((reading for chunk in chunks for reading in chunk.groups), lambda reading: reading.client.home)
     records: list[Record] = []
@@ -37,7 +37,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tup
         _enter(group, readings)
         state.groups.remember(home, group, state.time_ms)
         records.append(_record(group, settings, minutes))
-    # A minute's row is finished if no later sample can change it, or if the group is about to be removed.
+    # No later sample can change the minute, or the group is about to be removed.
     limit = state.time_ms - 1000 * settings.lag.window_seconds
     for entered_ms, group in state.groups.kept.values():
         silent_ms = state.time_ms - entered_ms + state.idle_ms
@@ -50,7 +50,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tup
 
 
 def _enter(group: GroupState, readings: Sequence[GroupReading]) -> None:
-    """Add one row per sample and partition (an observation) to `group.data`, in order of time."""
+    """Add one row per sample and partition to `group.data`, in order of time."""
     positions = {(topic, number): position for position, (topic, number, _) in enumerate(group.partitions)}
     rows = []
     for reading in sorted(readings, key=lambda r: r.ts_ms):
@@ -79,7 +79,7 @@ def window_start(ts_ms: int, limits: LagSettings) -> int:
 
 
 def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record:
-    """Return the group's record. Append a row to `minutes` for each finished minute, judged at its last sample."""
+    """Return the group's record, and append finished minutes to `minutes`."""
     data = _observations(group)
     times = np.unique(data[:, 0])
     running = group.minute["minute"] if group.minute else group.unwritten_ms
@@ -101,14 +101,14 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
 def _histories(
     group: GroupState, data: Matrix, last_ms: int
 ) -> tuple[dict[Partition, list[Observation]], dict[Partition, dict[str, Any] | None]]:
-    """For the partitions in the sample at `last_ms`, return the observations (in order of time) and the owners."""
+    """Return the observations and owners of the partitions in the sample at `last_ms`."""
     present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
     data = data[np.argsort(data[:, 1], kind="stable")]
     begins, ends = (np.searchsorted(data[:, 1], present, side).tolist() for side in ("left", "right"))
     by_position: dict[int, list[Observation]] = {}
     for position, begin, end in zip(present, begins, ends, strict=True):
         times, *offsets = (data[begin:end, column] for column in (0, 2, 3, 4, 5))
-        # Unknown values are negative. A column without unknown values is converted at once, which is faster.
+        # Unknown values are negative. Columns without them are converted at once, which is faster.
         columns = [
             [None if number < 0 else number for number in column.tolist()] if (column < 0).any() else column.tolist()
             for column in offsets

@@ -1,7 +1,6 @@
 """Turn verdicts on windows into incidents. An incident records the begin, end and evidence of a client's fault.
 
-A window covers a minute, but an incident lasts as long as the fault. A restart neither repeats nor loses an incident,
-because open incidents are part of a bucket's state.
+Open incidents are part of a bucket's state, so a restart neither repeats nor loses them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.monitor.window_verdicts import detail_of, evidence_of, gone_on_with, united
 
-#: "moved": the incident now belongs to another client, because its previous client had no name or another instance.
+#: "moved": to another client, because its client had no name or another instance.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 
@@ -29,8 +28,8 @@ class OpenIncident:
 
     seen_ms      end of the last window that showed the fault
     offset_ms    duration: watermark minus the client's own clock
-    heard_ms     time of the last data of the client or its process, noted only while the client sends no metrics
-    forgiven_ms  duration since `seen_ms` in which no client sent data, so that no window could show the fault
+    heard_ms     time of the last data of client or process, noted while the client sends no metrics
+    forgiven_ms  duration since `seen_ms` in which no client at all sent data
     departed_ms  time of the last sample if the client stopped reporting, else 0
     alone        True if no other client with the same name was on the host at `departed_ms`
     """
@@ -68,7 +67,7 @@ class Transition:
 def change_row(change: Transition, observed_ms: int) -> bytes:
     """Return a change of an incident as JSON, with the columns of the history's table `verdicts`.
 
-    Times are in epoch ms. `observed_ms`: when the change was judged, by this machine's clock.
+    `observed_ms`: when the change was judged, by this machine's clock (epoch ms).
     """
     verdict = change.verdict
     row = {
@@ -90,9 +89,9 @@ def change_row(change: Transition, observed_ms: int) -> bytes:
 class Incidents:
     """The open incidents, by client key and mode.
 
-    An open incident never returns from confirmed to suspected, because a later window may lack the confirming dump. It
-    closes on evidence of recovery or of the client's end (`monitor/recovery.py`), never for lack of proof. If missing
-    data was the only sign of the fault, the incident is withdrawn when the client reports again.
+    An open incident never returns from confirmed to suspected, because later windows may lack the confirming dump. It
+    closes on evidence of recovery or of the client's end. If only missing data showed the fault, the incident is
+    withdrawn when the client reports again.
     """
 
     def __init__(self, opened: Iterable[OpenIncident] = ()) -> None:
@@ -106,7 +105,6 @@ class Incidents:
 
     @property
     def all(self) -> Iterator[OpenIncident]:
-        """Yield all open incidents."""
         return (incident for of_client in self._open.values() for incident in of_client.values())
 
     def of_client(self, key: str) -> Mapping[str, OpenIncident]:
@@ -125,10 +123,10 @@ class Incidents:
         offset_ms: int = 0,
         recovered: Callable[[str], bool] | None = None,
     ) -> list[Transition]:
-        """Update a client's incidents from the verdicts on its windows that end at `end_ms`. Return the changes.
+        """Update a client's incidents from the verdicts on windows that end at `end_ms`. Return the changes.
 
-        `recovered`: returns True if there is evidence that the fault of a mode is over. Without `recovered`, the
-        verdict ok on a later window closes the incident. `offset_ms`: watermark minus the client's own clock.
+        `recovered`: returns True if the fault of a mode is over; by default, a later verdict ok ends it. `offset_ms`:
+        watermark minus the client's own clock.
         """
         changes = []
         for verdict in verdicts:
@@ -174,7 +172,7 @@ class Incidents:
     def departed(self, incident: OpenIncident, departure: Departure, lost: Mapping[str, Any]) -> OpenIncident:
         """Note that the client of an incident has stopped reporting, and return the changed incident.
 
-        `lost`: how many records and bytes the client may have lost; added to the verdict's `detail`.
+        `lost`: records and bytes that the client may have lost, for the verdict's `detail`.
         """
         verdict = dataclasses.replace(incident.verdict, detail={**incident.verdict.detail, **lost})
         now = {**departure._asdict(), "heard_ms": max(incident.heard_ms, departure.heard_ms), "verdict": verdict}
@@ -184,13 +182,13 @@ class Incidents:
     def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
         """Move an incident to the client that it really belongs to, and return the changes.
 
-        If `client` already has an incident of the same mode, the two are merged.
+        An incident of the same mode that `client` already has is merged with it.
         """
         closed = self.close(incident, "moved", incident.seen_ms)
         return [closed, *self._enter(client, incident.verdict, incident.seen_ms, incident.offset_ms)]
 
     def seen(self, key: str, mode: str, ts_ms: int) -> None:
-        """Prolong a client's incident to `ts_ms`, the end of a window that shows a symptom of the incident's mode."""
+        """Prolong a client's incident to `ts_ms`, the end of a window with a symptom."""
         incident = self.of_client(key).get(mode)
         if incident and ts_ms > incident.seen_ms:
             self._open[key][mode] = dataclasses.replace(incident, seen_ms=ts_ms, forgiven_ms=0)
@@ -198,14 +196,14 @@ class Incidents:
     def sign_of_life(self, key: str, ts_ms: int, offset_ms: int) -> None:
         """Note that a client without metrics, or its process, was alive at `ts_ms` (`OpenIncident.heard_ms`).
 
-        `key`: the client's key. `offset_ms`: watermark minus the clock (of client or log) that gave `ts_ms`.
+        `offset_ms`: watermark minus the clock (of client or log) that gave `ts_ms`.
         """
         for mode, incident in self.of_client(key).items():
             if ts_ms > incident.heard_ms:
                 self._open[key][mode] = dataclasses.replace(incident, heard_ms=ts_ms, offset_ms=offset_ms)
 
     def discount_outage(self, silent_ms: int) -> None:
-        """Extend the time limits of all open incidents by `silent_ms`, the time in which no client sent data."""
+        """Extend the time limits of open incidents by a time in which no client sent data."""
         for i in list(self.all):
             offset_ms, forgiven_ms = i.offset_ms + silent_ms, i.forgiven_ms + silent_ms
             self.reopen([dataclasses.replace(i, offset_ms=offset_ms, forgiven_ms=forgiven_ms)])

@@ -1,16 +1,15 @@
 """Add decoded data to a bucket's state, up to the configured limits.
 
-Limits on clients, samples and events keep a bucket's memory and work within bounds for any input. Beyond a limit, known
-clients stay and new clients are left out. Everything left out is counted.
+Limits bound a bucket's memory and work for any input. Beyond a limit, known clients stay, and new clients are left out
+and counted.
 
-A flood of made-up client ids must not delay known clients. So each batch adds only a limited number of clients at their
-first report. All other clients are added at their second report. A made-up id sends only one report.
+A flood of made-up client ids must not delay known clients. So beyond a limit, new clients are added only at their
+second report, which a made-up id never sends.
 
-After a pause, the monitor may have read logs that are minutes newer than the metrics read so far. Log lines wait for
-metrics of the same time, because otherwise they would be compared with older samples.
+After a pause, logs may be read minutes ahead of metrics. Log lines wait for metrics of the same time.
 
-A restarted collector can send old data again. For clients that report and processes that log, old data is dropped as
-late. Ended clients and processes are remembered (`BucketState.ended`), so that old data does not bring them back.
+A restarted collector can send old data again. Ended clients are remembered (`BucketState.ended`), so that old data does
+not bring them back.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ from clienthealth.monitor.state import BucketState, Memory, ProcessKey, mark
 from clienthealth.read.logs.bursts import newest, of_each_process
 from clienthealth.settings import MonitorSettings
 
-#: Without a backlog of metrics, a process's newest log line is at most this time (ms) later than its newest sample.
+#: A log line this much later (ms) than its process's samples shows a backlog of metrics.
 AHEAD_MS = 60_000
-#: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
+#: Maximum time (ms) for which a log line waits for metrics.
 LONGEST_MS = 600_000
 
-#: In a backlog, the watermark (see `clock`) follows the slowest task, but stays within HELD_MS of the tasks' median.
+#: In a backlog, the watermark stays within HELD_MS of the tasks' median.
 HELD_MS = 900_000
-#: If the watermark (see `clock`) jumps by more than SHARED_MS in one step, the data of all clients has a gap.
+#: A larger jump of the watermark (ms) is a gap in the data of all clients.
 SHARED_MS = 60_000
-#: A running monitor takes a step at least every AWAKE_MS, so a longer pause shows that the machine slept.
+#: A running monitor takes a step at least every AWAKE_MS; otherwise the machine slept.
 AWAKE_MS = 20_000
 
 
 @dataclass
 class Taken:
-    """The part of a batch that a bucket takes in.
+    """The part of a batch that a bucket adds to its state.
 
     chunks       the data without the clients that are left out
     log_entries  the new log entries
@@ -88,10 +87,10 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
-    """Drop data that a collector sent again for ended clients. Such data has no sample newer than the client's end.
+    """Drop data that a collector sent again for ended clients: it has no sample after their end.
 
-    Returns the chunks without this data, and the number of dropped samples. `numbers`: maps the identity of each
-    reporting client to its position in `state.all_clients`.
+    Returns the remaining chunks, and the number of dropped samples. `numbers`: identity → position in
+    `state.all_clients`, for each reporting client.
     """
     if not state.ended or all(client.identity in numbers for chunk in chunks for client in chunk.all_clients):
         return list(chunks), 0
@@ -107,11 +106,10 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbe
 def due(
     state: BucketState, entries: Sequence[LogEntry], readings_arrived: bool, now_ms: int, settings: MonitorSettings
 ) -> list[LogEntry]:
-    """Return the log entries that can be judged now. All others wait in `state.waiting`, at most ten minutes.
+    """Return the log entries that can be judged now. Others wait in `state.waiting`, at most ten minutes.
 
-    The limit for a process is the watermark (`state.time_ms`) or the time of its newest sample, whichever is later. If
-    an entry is more than a minute after the limit, all entries after the limit wait. `readings_arrived`: True if the
-    batch contains metrics. If it contains none, all metrics have been read, and no entry waits.
+    If an entry is a minute ahead of the watermark and of its process's samples, all entries ahead of both wait.
+    `readings_arrived`: True if the batch contains metrics. Without metrics, none remain unread, and no entry waits.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -119,7 +117,7 @@ def due(
     all_near = all(entry.ts_ms <= state.time_ms + AHEAD_MS for entry in every)
     if all_near or not readings_arrived or waited_ms >= LONGEST_MS:
         return every
-    # newest: time of each client's newest sample; reached: time of each process's newest sample.
+    # Time of each client's newest sample, and of each process's (`reached`).
     newest = np.zeros(len(state.all_clients), np.int64)
     np.maximum.at(newest, state.readings.client, state.readings.ts)
     reached: dict[ProcessKey, int] = {}
@@ -140,9 +138,9 @@ def due(
     return now
 
 
-#: Maximum number of clients that are remembered after one report. Such a client is added at its second report.
+#: Maximum number of clients that are remembered after one report.
 REPORTED_ONCE = 2_000_000
-#: Samples less than this time (ms) apart may belong to one report, because some formats split a report.
+#: Samples less than this time (ms) apart may belong to one report: some formats split it.
 APART_MS = 1000
 
 
@@ -156,8 +154,8 @@ def without_room(
 ) -> frozenset[Identity]:
     """Return the new clients and groups that are left out because of a limit.
 
-    `left_out` counts them under the name of the limit: `new-clients`, `clients` or `clients-per-service`. `numbers`:
-    maps the identity of each known client to its position in `state.all_clients`.
+    `left_out` counts them by limit: `new-clients`, `clients` or `clients-per-service`. `numbers`: identity → position
+    in `state.all_clients`, for each known client.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()
@@ -174,7 +172,7 @@ def without_room(
     of_new = share(settings.max_new_clients, settings)
     reported_twice = {*new}
     if len(new) > of_new:
-        # First add the new clients that reported before, or at two different times in this batch.
+        # First add clients that reported before, or twice in this batch.
         times, reported = client_times(chunks), state.reported_once
         reported_twice = {
             one for one in new if times[one][1] - times[one][0] >= APART_MS or (reported and mark(one) in reported)
@@ -222,7 +220,7 @@ def without(chunk: Chunk, refused: frozenset[Identity]) -> Chunk:
 
 
 def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
-    """Return a chunk with only the clients and groups for which `stays_in` is true. All log entries stay."""
+    """Return a chunk with only the clients and groups for which `stays_in` is true, and all log entries."""
     keep = np.array([stays_in(client) for client in chunk.all_clients], bool)
     groups = [reading for reading in chunk.groups if stays_in(reading.client)]
     if keep.all():
@@ -240,7 +238,7 @@ def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
 
 
 def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Keep each client's newest `max_readings_per_second` samples per second. Count the others in `left_out`."""
+    """Keep each client's newest `max_readings_per_second` samples per second, and count the others."""
     second, most = (state.readings.client << SHIFT) | (state.readings.ts // 1000), settings.max_readings_per_second
     keep = np.ones(len(second), np.bool_)
     keep[:-most] = second[most:] != second[:-most]
@@ -261,13 +259,11 @@ def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counte
 
 
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
-    """Return the watermark (epoch ms): the time up to which the topics have been read, by most clients' clocks.
+    """Return the watermark (epoch ms): the time up to which the topics have been read.
 
-    Each task that decoded a part of the batch reports the time up to which it has read. The watermark is the median of
-    these times, weighted by the tasks' numbers of clients. So a partition with one client and a wrong clock has no
-    effect. Tasks that read only logs may be far ahead, and count only if no other task reports. In a backlog, the
-    watermark is the earliest of these times, but at most HELD_MS before the median. The watermark never goes back, and
-    is never ahead of `now_ms`.
+    It is the median of the tasks' times, weighted by their clients, so that one wrong clock has no effect. In a
+    backlog, it is the earliest time, at most HELD_MS before the median. It never goes back, and is never ahead of
+    `now_ms`.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported
@@ -280,9 +276,9 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
 
 
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
-    """Update `state.idle_ms`, the time (ms) without input. Return its former value, or 0 if input has arrived.
+    """Update `state.idle_ms`, the time (ms) without input. Return its former value; 0 after input.
 
-    A step adds at most AWAKE_MS (20 s). After a longer pause, the machine was asleep, and the rest does not count.
+    A step adds at most AWAKE_MS (20 s): in a longer pause, the machine was asleep.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms
@@ -292,7 +288,7 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 
 
 def discount_outage(state: BucketState, before_ms: int) -> None:
-    """Remember a gap in the data of all clients, so that it does not count as missing data of single clients.
+    """Note a gap in the data of all clients, which is no missing data of a single client.
 
     The gap is a jump of the watermark by more than SHARED_MS (a minute). `before_ms`: the watermark before this step.
     """

@@ -1,7 +1,7 @@
 """Make the rows of the history's table `minutes`: one row per client and minute.
 
-A minute's row is written when no open window overlaps the minute, or when the client has departed. Later samples do not
-change the row. A minute's failures are the incidents that were open during it.
+A minute's row is final: it is written when the minute's windows have closed, or when the client has departed. Its
+failures are the incidents that were open during the minute.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 def finished(bucket: Bucket, gone: Sequence[int], changes: Sequence[Transition], now_ms: int) -> list[Row]:
     """Return the rows of the minutes that have finished since the last call.
 
-    gone     the departed clients (indices in the state); all their minutes count as finished
+    gone     the departed clients (indices in the state), of which all minutes are finished
     changes  this step's changes of incidents
     now_ms   the time now (epoch ms)
     """
@@ -65,7 +65,7 @@ def finished(bucket: Bucket, gone: Sequence[int], changes: Sequence[Transition],
     departed = set(gone)
     for row, at in zip(rows, numbers, strict=True) if state.also_seen else ():
         ref = state.all_clients[at]
-        # A departed client's last row counts all lines of known issues that no earlier row has counted.
+        # A departed client's last row counts all remaining lines of known issues.
         until = math.inf if at in departed and row["minute"] + MINUTE_MS == ends[at] else row["minute"]
         runs = bucket.runs.get(ref.process, ())
         if runs and (also := also_seen.unwritten(runs, ref.client_id, ref.kind or "", until)):
@@ -117,7 +117,7 @@ def lasting(
 ) -> Mapping[str, Status]:
     """Return the newest status of each incident that was open between `start_ms` and `end_ms`, by failure mode.
 
-    Failure modes about missing data (`absence`) are left out. `closed`: the client's recently closed incidents.
+    Modes about missing data (`absence`) are left out. `closed`: recently closed incidents.
     """
     statuses: dict[str, Status] = {}
     opened = state.incidents.of_client(key)

@@ -22,25 +22,22 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 from clienthealth.read.logs.wordings import Life as LifeEvent
 from clienthealth.settings import MonitorSettings
 
-#: Log lines about a client's start and end are kept for this time (ms) after the last data of its process.
+#: Time (ms) after a process's last data for which lines about starts and ends stay.
 LIFECYCLE_MS = 900_000
-#: Number of old dumps kept per process. Compared with a new dump, they show which threads have not moved.
+#: Number of old dumps kept per process, to compare them with new ones.
 EARLIER_DUMPS = 4
-#: Number of lines kept per client id and log pattern. Several clients may use one client id within minutes.
+#: Number of lines kept per client id and log pattern, because several clients may share an id.
 LAST_KEPT = 16
-#: A process still lives if it logs more than this number of reporting intervals after a client's last sample.
+#: A process lives if it logs this number of intervals after a client's last sample.
 OVERDUE = 1.5
-#: Maximum time (ms) from the first to the last of the lines that a client logs while it starts.
+#: Maximum duration (ms) of the lines that a client logs while it starts.
 START_MS = 5_000
 EVER = float("inf")
 time_of = attrgetter("ts_ms")
 
 
 class Start(NamedTuple):
-    """A client's start, found in its process's log.
-
-    `instance`: the instance that the log line names, or "".
-    """
+    """A client's start in its process's log. `instance`: the instance that the line names, or ""."""
 
     ts_ms: int
     instance: str
@@ -58,7 +55,6 @@ def telling(*lives: LifeEvent) -> frozenset[str]:
 
 
 def is_start(event: LogEvent) -> bool:
-    """Return True if the log event shows the start of a client."""
     return event.signature in telling("begins") | CONFIG_LOGGED
 
 
@@ -72,9 +68,9 @@ def starts(state: BucketState) -> Mapping[ProcessKey, Sequence[Start]]:
 
 
 def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Mapping[ProcessKey, Sequence[Life]]:
-    """Return, by process, the lifetimes of its clients, including clients that recently stopped.
+    """Return the lifetimes of clients, including those that recently stopped, by process.
 
-    `numbers`: for each process, the indices of its reporting clients in the state.
+    `numbers`: the indices of reporting clients in the state, by process.
     """
     by_process: dict[ProcessKey, list[Life]] = defaultdict(list)
     for process, of_process in numbers.items():
@@ -85,7 +81,7 @@ def lives(state: BucketState, numbers: Mapping[ProcessKey, Sequence[int]]) -> Ma
 
 
 def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
-    """Remember the lifetimes of clients that leave the state, until their process neither reports nor logs.
+    """Keep the lifetimes of clients that leave the state, until their process neither reports nor logs.
 
     `numbers`: the indices of these clients in the state.
     """
@@ -102,7 +98,7 @@ def remember_gone(state: BucketState, numbers: Sequence[int]) -> None:
 
 
 def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSettings) -> tuple[list[LogEntry], int]:
-    """Add log entries (events and dumps) to the state. Return the new entries, and the number of late entries.
+    """Add log entries to the state. Return the new entries, and the number of late ones.
 
     An entry is late if all windows that contain it are closed (see `horizons`).
     """
@@ -128,10 +124,9 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 
 
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
-    """Of new thread dumps, keep only threads of Kafka clients, and threads that were in poll() in an earlier dump.
+    """Drop the threads of new dumps, except those of Kafka clients and those seen in poll() before.
 
-    The other threads are dropped, or moved to the dump's field `others` if the process is in `in_poll`. A client of
-    such a process reports metrics only while the application calls poll().
+    For a process in `in_poll`, which reports only inside poll(), they move to the dump's field `others`.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -146,7 +141,7 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[Proce
 
 
 def _remember(state: BucketState, entry: LogEntry) -> None:
-    """Keep a log line about a client's start or end. If it names no client, it is kept under the client id ''."""
+    """Keep a log line about a client's start or end, under '' if it names no client."""
     event = entry.event
     if event is None or event.signature not in CONFIG_LOGGED | telling():
         return
@@ -157,7 +152,7 @@ def _remember(state: BucketState, entry: LogEntry) -> None:
     instance = entry.instance or ""
     for at in same if event.signature in CONFIG_LOGGED else ():
         if kept[at][0] == instance:
-            # Drop the client options (names with a dot) that earlier starts of the client logged.
+            # Drop the options (names with a dot) that earlier starts logged.
             few = {name: text for name, text in kept[at][1].captures.items() if "." not in name}
             kept[at] = instance, replace(kept[at][1], captures=few)
     if len(same) > LAST_KEPT:
@@ -171,10 +166,9 @@ def horizons(
 ) -> Mapping[ProcessKey, float]:
     """Return for each process the time (epoch ms, by its log's clock) up to which its windows are closed.
 
-    A closed window gets no new entries. The time is -inf for a process that has no log entries and is not in
-    `state.ended`.
+    A closed window gets no new entries. The time is -inf for an unknown process.
     """
-    # Entries are in order of time, so `last` gets the time of each process's newest entry.
+    # Entries are in order of time, so the last one counts.
     last = {entry.process: entry.ts_ms for entry in state.log_entries}
 
     def closed(process: ProcessKey) -> float:
@@ -187,9 +181,9 @@ def horizons(
 
 
 def evict(state: BucketState, settings: MonitorSettings, length_ms: int, living: set[ProcessKey]) -> None:
-    """Drop log entries that no window needs any more, except each process's last EARLIER_DUMPS thread dumps.
+    """Drop log entries that no window needs, except each process's last EARLIER_DUMPS dumps.
 
-    `length_ms`: length of the longest window. `living`: the processes that report; those that log are added to it.
+    `length_ms`: length of the longest window. `living`: the reporting processes, to which those that log are added.
     """
     kept: list[LogEntry] = []
     for process, entries in grouped(state.log_entries, lambda entry: entry.process).items():

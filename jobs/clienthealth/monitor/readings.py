@@ -1,6 +1,6 @@
-"""Merge new samples of a bucket into the kept samples, and drop the samples that no window needs any more.
+"""Merge new samples of a bucket into the kept samples, and drop samples that no window needs.
 
-A client's wrong clock is reported (`skew_seconds`), and never affects other clients.
+A client's wrong clock never affects other clients.
 """
 
 from __future__ import annotations
@@ -25,16 +25,14 @@ T = TypeVar("T")
 Identity = tuple[str, str, str, str]
 Numbers = dict[Identity, int]
 
-#: Client and time make one sortable number. The lower 48 bits are the time (epoch ms).
+#: Client and time make one sortable number. Its lower SHIFT bits are the time (epoch ms).
 SHIFT = 48
-#: A window lasts for at least INTERVALS reporting intervals. Intervals above MAX_INTERVAL_MS (ms) count as
-#: MAX_INTERVAL_MS.
+#: A window lasts for at least INTERVALS reporting intervals of at most MAX_INTERVAL_MS each.
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
-#: If a client reports an interval above this (ms), the monitor uses the median time between samples instead.
+#: Reported intervals above this (ms) are replaced by the median time between samples.
 USUAL_INTERVAL_MS = 15_000
-#: After a client's clock was set back by at most SET_BACK_MS, its samples count as late. They are accepted again after
-#: STANDS_MS without an accepted sample.
+#: If a clock was set back by up to SET_BACK_MS, samples are late until STANDS_MS have passed.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
 
@@ -52,9 +50,9 @@ class Grid:
 def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings, numbers: Numbers) -> int:
     """Merge the chunks' samples into the state, sorted, with one sample per client and time.
 
-    Returns the number of late samples. A sample is late if all windows that contain it are closed. A window closes when
-    both the client's own clock and the watermark are `watermark_seconds` past its end. `numbers`: maps each client's
-    identity to its index in the state; new clients are added.
+    Returns the number of late samples, for which all windows are closed. A window closes when both the client's clock
+    and the watermark are `watermark_seconds` past its end. `numbers`: identity → index in the state; new clients are
+    added.
     """
     late = 0
     arrived = [(chunk, chunk.readings) for chunk in chunks]
@@ -92,7 +90,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
-    """If a client's clock was set back, accept it. Otherwise the client's new samples would be late."""
+    """Accept a clock that was set back: otherwise, new samples would be late."""
     clients = state.clients
     newest = np.full(len(clients), NEVER_MS)
     for client, ts in new:
@@ -116,7 +114,7 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: Number
             state.all_clients.append(client)
         elif state.all_clients[number] != client:
             state.all_clients[number] = client
-            # A field of the client has changed, so publish its record without delay: 0 means publish again.
+            # A field of the client has changed; 0 means: publish again.
             state.clients.published[number : number + 1] = 0
         numbered[position] = number
     if new := len(state.all_clients) - len(state.clients):
@@ -126,15 +124,14 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: Number
 
 
 def keys(readings: Readings) -> Ints:
-    """Return one sortable number per sample, made of its client and time."""
     return (readings.client << SHIFT) | readings.ts
 
 
 def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Readings, Parts]:
     """Sort samples by client and time.
 
-    Samples of one client with equal times are merged, because some formats have one metric per record. Values per topic
-    are sorted and merged by sample, topic name, partition and thread.
+    Samples of one client with equal times are merged: some formats have one metric per record. Values per topic are
+    sorted and merged by sample, topic name, partition and thread.
     """
     key = keys(readings)
     order = np.argsort(key, kind="stable")
@@ -156,11 +153,10 @@ def in_order(readings: Readings, parts: Parts, names: Sequence[str]) -> tuple[Re
 
 
 def renew_clients(state: BucketState) -> None:
-    """Update the table of clients from the samples that were added in this step."""
     new, clients = state.readings.at(state.readings.fresh > 0), state.clients
     np.minimum.at(clients.first, new.client, new.ts)
     np.maximum.at(clients.last, new.client, new.ts)
-    # Samples are in order of time. If a client has several, the interval of its last sample stays.
+    # Samples are in order of time, so the last one's interval stays.
     clients.every[new.client] = new.interval
     unwritten = np.unique(new.client[clients.minute[new.client] == 0])
     clients.minute[unwritten] = clients.first[unwritten] // 60_000 * 60_000
@@ -175,8 +171,8 @@ def renew_clients(state: BucketState) -> None:
 def intervals(state: BucketState) -> Floats:
     """Return each client's reporting interval (ms).
 
-    This is the interval that the client reports. If that interval or the mean time between samples exceeds
-    USUAL_INTERVAL_MS (15 s), the median time between samples is returned instead.
+    If the reported interval or the mean time between samples exceeds USUAL_INTERVAL_MS (15 s), the median time between
+    samples is returned.
     """
     every = state.clients.every.astype(np.float64)
     client, ts = state.readings.client, state.readings.ts
@@ -189,7 +185,7 @@ def intervals(state: BucketState) -> Floats:
     seldom[many] = (mean > USUAL_INTERVAL_MS) | (every[many] > USUAL_INTERVAL_MS)
     later = np.flatnonzero((client[1:] == client[:-1]) & seldom[client[1:]]) + 1
     of_client, gaps = client[later], ts[later] - ts[later - 1]
-    # Sort the gaps within each client. Clients stay in order, because the upper bits hold the client.
+    # Clients stay in order, because the upper bits hold the client.
     gaps = np.sort((of_client << SHIFT) | gaps) & ((1 << SHIFT) - 1)
     begin = np.flatnonzero(np.diff(of_client, prepend=-1))
     number, count = of_client[begin], np.diff(begin, append=len(of_client))
@@ -219,18 +215,15 @@ def horizons(state: BucketState, settings: MonitorSettings) -> Ints:
 
 
 def evict(state: BucketState, settings: MonitorSettings, grid: Grid) -> None:
-    """Drop the samples that no window needs any more."""
     client, ts = state.readings.client, state.readings.ts
     keep_readings(state, ts > (horizons(state, settings) - grid.length)[client])
 
 
 def keep_readings(state: BucketState, keep: Bools) -> None:
-    """Keep only the samples that `keep` selects, and their values per topic."""
     state.readings, state.parts = kept(state.readings, state.parts, keep)
 
 
 def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts]:
-    """Return the samples selected by `keep`, with their values per topic."""
     if keep.all():
         return readings, parts
     parts = parts.at(keep[parts.row])
@@ -238,7 +231,7 @@ def kept(readings: Readings, parts: Parts, keep: Bools) -> tuple[Readings, Parts
 
 
 def forget(state: BucketState, gone: Iterable[int]) -> None:
-    """Drop the clients with the numbers `gone`, and their samples. Their incidents and log entries stay."""
+    """Drop the clients `gone` and their samples. Their incidents and log entries stay."""
     stays = np.ones(len(state.all_clients), bool)
     stays[list(gone)] = False
     if stays.all():
@@ -250,7 +243,6 @@ def forget(state: BucketState, gone: Iterable[int]) -> None:
 
 
 def compact(state: BucketState) -> None:
-    """Drop texts and configurations that no sample or client refers to."""
     readings, parts, clients = state.readings, state.parts, state.clients
     state.names, position = _pointed_to(state.names, readings.topic, parts.topic, parts.thread)
     readings.topic, parts.topic, parts.thread = position[readings.topic], position[parts.topic], position[parts.thread]
@@ -259,7 +251,7 @@ def compact(state: BucketState) -> None:
 
 
 def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
-    """Return the texts to which `positions` point, and an array that maps old indices to new ones (-1: no text)."""
+    """Return the texts to which `positions` point, and old index → new index (-1: none)."""
     used = np.zeros(len(texts) + 1, bool)
     for column in positions:
         used[column] = True
@@ -271,7 +263,7 @@ def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
 def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readings:
     """Return the samples with totals in place of deltas (OTLP).
 
-    A sample's total is the sum of the client's deltas in `readings` up to and including this sample.
+    A total is the sum of the client's deltas in `readings` up to the sample.
     """
     of_delta = np.unique(readings.client[readings.delta > 0])
     if not len(of_delta):

@@ -1,9 +1,7 @@
 """Decide when an incident is over: on evidence that the client recovered or ended, never because evidence is missing.
 
-For a client that still reports, `LiveMode.recovered` decides. If the client stopped reporting, its incident stays open
-until the client's end is proved (`ends.has_ended`). Without a proof, the incident closes `[absence] shown_seconds`
-after the client's last data. If the client never reported metrics, or if its failure makes the process log all the time
-(`logs_on`), the incident stays open until the process has not logged for GONE_MS.
+For a client that reports, `LiveMode.recovered` decides. Otherwise, an incident closes when the client's end is proved,
+or `[absence] shown_seconds` after its last data. For clients known by their log alone, it closes after GONE_MS.
 """
 
 from __future__ import annotations
@@ -18,27 +16,26 @@ from clienthealth.monitor.adjust import explains
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.incidents import Change, Incidents, Transition
 
-#: If `recovered` returns False, a failure is over after this time (ms) in which windows show neither it nor a symptom.
+#: If `recovered` returns False, a failure is over after this time (ms) without a symptom.
 NO_SYMPTOM_MS = 600_000
 #: If `recovered` returns True, a failure is over after this time (ms) in which no window shows it.
 CALM_MS = 60_000
-#: A process counts as gone after this time (ms) without data. This holds only for processes with a client that never
-#: reported metrics, or with a failure that makes the process log all the time (`logs_on`).
+#: A process known by its log alone is gone after this time (ms) without data.
 GONE_MS = 180_000
 
 
 def shows(mode: Mode, window: ClientWindow) -> bool:
-    """Return True if a log line in the window is a symptom of the failure mode. A symptom may not prove a failure."""
+    """Return True if a log line in the window is a symptom of the failure mode."""
     return any(event.signature in mode.symptoms for event in window.logs)
 
 
 def is_over(
     incidents: Incidents, key: str, window: Callable[[], ClientWindow], in_force: Mapping[str, Mode], end_ms: int
 ) -> Callable[[str], bool]:
-    """Return a function that takes the id of a mode, and returns True if the client's incident of this mode is over.
+    """Return a function: id of a mode → True if the client's incident of this mode is over.
 
-    `window`: returns the client's newest window, which ends at `end_ms`. `in_force`: all failure modes by id,
-    with the thresholds of the settings.
+    `window`: returns the client's newest window, which ends at `end_ms`. `in_force`: all modes by id, with the
+    thresholds of the settings.
     """
 
     def over(mode_id: str) -> bool:
@@ -82,8 +79,8 @@ def without_explained(incidents: Incidents, key: str, end_ms: int) -> list[Trans
 def expired(bucket: Bucket, ended: Set[str]) -> list[Transition]:
     """Close the open incidents of clients that are gone, and return the changes.
 
-    If the time of the last data from the client or its process is known (`OpenIncident.heard_ms`), the incident ends
-    at this time. `ended`: keys of clients with a proved end.
+    An incident ends at the last data of the client or its process, if known. `ended`: keys of clients with a proved
+    end.
     """
     state, shown_ms = bucket.state, 1000 * bucket.settings.absence.shown_seconds
     living = cache(lambda: {(ref.service, ref.instance, ref.client_id) for ref in state.all_clients})

@@ -1,9 +1,7 @@
 """Merge two entries of the state that describe the same client under two instance names.
 
-A client has two names if a metrics agent was redeployed, or if log and metrics name different instances. After a
-redeployment, the old entry gets no more samples, and a new entry with the same client id and host begins. The counters
-of a new process begin at zero. So if the new entry's counters continue where the old entry's ended, both entries are
-one client. This client has not ended, and its failures under both names are one failure.
+A client has two names if a metrics agent was redeployed, or if log and metrics name different instances. If the
+counters of a new entry continue those of an old one, both are one client: a new process begins at zero.
 """
 
 from __future__ import annotations
@@ -24,17 +22,17 @@ from clienthealth.monitor.incidents import Transition
 from clienthealth.monitor.process_log import OVERDUE, START_MS, is_start
 from clienthealth.monitor.state import BucketState
 
-#: Only a client that has reported for less than this time (ms) can be the continuation of another client.
+#: A client that has reported for longer (ms) continues no other client.
 NEW_MS = 120_000
-#: Between the old client's last sample and the new client's first, counters may grow at most FASTER times as fast as
-#: before. The old client must have reported for at least LONGER times the length of this gap.
+#: In the gap between old and new samples, counters may grow at most FASTER times as fast as before.
+#: The old client must have reported for LONGER times that gap.
 FASTER, LONGER = 3.0, 3.0
 
 
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
     """For each client that now reports under another instance, merge its old entry into its new entry.
 
-    Return (`closed` without the old entries, keys of the clients in the old entries, changes of their incidents).
+    Return (`closed` without the old entries, their clients' keys, changes of incidents).
 
     closed  for each client, the time (epoch ms) up to which its windows are closed to new data
     """
@@ -72,7 +70,7 @@ def assign(bucket: Bucket) -> list[Transition]:
     }
     open_ = [incident for incident in state.incidents.all if not incident.client.client_id]
     for incident in state.incidents.all if spoken_of else ():
-        # Move an incident only if all its evidence is from logs and dumps, and if it is not about a client's end.
+        # Only log and dumps may name the wrong instance.
         by_log = {evidence.kind for evidence in incident.verdict.evidence} <= {"log", "thread-dump"}
         about_end = incident.departed_ms or modes()[incident.verdict.mode].absence
         if (incident.client.key, incident.client.kind) in spoken_of and by_log and not about_end:
@@ -92,7 +90,7 @@ def assign(bucket: Bucket) -> list[Transition]:
 
 
 def _pairs(state: BucketState) -> Iterator[tuple[int, int]]:
-    """Yield (index of a client that has stopped reporting, index of the client that continues it)."""
+    """Yield (index of a client that stopped reporting, index of the client that continues it)."""
     clients = state.clients
     silent = np.flatnonzero(state.time_ms - clients.last_seen > OVERDUE * clients.every)
     new = np.flatnonzero(clients.last - clients.first < NEW_MS) if len(silent) else silent
@@ -131,7 +129,7 @@ def _goes_on(state: BucketState, old: int, new: int) -> bool:
 
 
 def _totals(state: BucketState, number: int) -> Floats:
-    """Return a client's counters, one row per sample. A client that reports deltas instead of totals gets no rows."""
+    """Return a client's counters, one row per sample; no rows for a client that reports deltas."""
     rows = state.rows(number)
     names = CLIENT_METRICS[state.all_clients[number].kind or ""]
     columns = [at for at, name in enumerate(names) if name.endswith("-total")]

@@ -1,7 +1,6 @@
 """The state of a bucket of processes: what is remembered between two batches, and how it is saved as versioned bytes.
 
-The size of the state is bounded. Samples, events and dumps are kept as long as a window needs them. Of a departed
-client, the state keeps the open incidents. The fields of type `Memory` keep a few more facts for some time.
+The size of the state is bounded: it keeps the data that open windows need, open incidents, and fields of type `Memory`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _MAGIC = b"KCH"
 def mark(names: Iterable[str]) -> tuple[int]:
     """Return a tuple with the 32-bit hash of `names`, which identify a client.
 
-    In a fleet at the default limits, about one client in 40,000 shares its hash with another client.
+    At the default limits, one client in 40,000 shares its hash with another.
     """
     return (zlib.crc32("\0".join(names).encode("utf-8", "surrogatepass")),)
 
@@ -52,15 +51,15 @@ def mark(names: Iterable[str]) -> tuple[int]:
 class Clients(Table):
     """The clients that report, one row each.
 
-    `values`: the newest known values of the metrics UNDELIVERED, which show a producer's undelivered records.
+    `values`: the newest known values of the metrics UNDELIVERED.
 
     first, last   time of the client's first and newest sample (its own clock, epoch ms)
-    last_seen     time of the client's last data (epoch ms); if the client's clock is wrong, from other clients' records
+    last_seen     time of the client's last data (epoch ms), by other clients' records if its clock is wrong
     every         the client's reporting interval, ms
     minute        start of the client's first minute that is not in the history yet (epoch ms)
     config        position of the client's configuration in `configs`
     published_ms  time of the client's newest published sample (its own clock, epoch ms)
-    published     checksum of the content that was published last (see `client_verdicts`); 0 to publish it again
+    published     checksum of the content that was published last; 0 to publish it again
     """
 
     first: Ints
@@ -81,7 +80,7 @@ class GroupState(msgspec.Struct):
     data             an int64 matrix [observations, 6] as bytes, in order of time. Columns: time (epoch ms), position in
                      `partitions`, committed, end and start offset, time of the commit (-1: not known)
     newest_ms        time of the newest sample
-    minute           the unfinished row of the current minute, which the history gets later
+    minute           the unfinished row of the current minute for the history
     unwritten_ms     start of the first minute that is not in the history yet (epoch ms)
     """
 
@@ -107,7 +106,7 @@ class Life(NamedTuple):
 
 
 class Run(msgspec.Struct, array_like=True):
-    """The log lines of one client that show one known issue, counted together (`monitor/also_seen.py`).
+    """The log lines of one client that show one known issue, counted together.
 
     instance, client_id, kind  "" if the lines do not name them
     what                       id of the known issue
@@ -130,10 +129,7 @@ class Run(msgspec.Struct, array_like=True):
 
 
 class Memory(msgspec.Struct, Generic[K, V], array_like=True):
-    """Entries by key, each with a time (epoch ms). A key is a tuple; `Kept` describes the keys of its `Memory` fields.
-
-    `forget` (`monitor/step.py`) deletes old and excess entries.
-    """
+    """Entries by key, each with a time (epoch ms). `Kept` describes the keys, which are tuples."""
 
     kept: dict[K, tuple[int, V]] = {}
 
@@ -147,19 +143,16 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
         return iter(self.kept)
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Yield keys and values, in the order in which the keys were added."""
+        """Yield keys and values, in the order in which keys were added."""
         return ((key, value) for key, (_, value) in self.kept.items())
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key, or None."""
         return self.kept[key][1] if key in self.kept else None
 
     def remember(self, key: K, value: V, at_ms: int) -> None:
-        """Set the value and the time of a key."""
         self.kept[key] = (at_ms, value)
 
     def forget(self, key: K) -> None:
-        """Delete the entry of a key, if there is one."""
         self.kept.pop(key, None)
 
     def only(self, homes: Container[object]) -> None:
@@ -174,7 +167,7 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
         living: Container[object] = (),
         each: float = math.inf,
     ) -> list[K]:
-        """Delete entries that are too old at `now_ms`. If too many remain, delete the oldest and return their keys.
+        """Delete entries that are too old at `now_ms`, then the oldest excess entries, and return the latter's keys.
 
         ttl_ms  maximum age of an entry, unless its process is in `living`
         limit   maximum number of entries
@@ -203,9 +196,8 @@ class Kept(msgspec.Struct, kw_only=True):
     waiting        log entries that wait for their process's metrics
     waited_ms      how long (ms) `waiting` has had entries; pauses of the monitor do not count
 
-    The following fields have the type `Memory`. Most keys begin with a process (service, host). A key in `groups` is
-    the group's `Client.home`. A key in `shared` is a pair of times. In `ended` and `reported_once`, a key is a hash
-    (see `mark`).
+    The other fields have the type `Memory`. Most keys begin with a process (service, host). Keys in `groups` are
+    `Client.home`, in `shared` pairs of times, in `ended` and `reported_once` hashes (see `mark`).
 
     groups         the consumer groups
     has_log_data   processes of which any log line or thread dump was read
@@ -215,8 +207,7 @@ class Kept(msgspec.Struct, kw_only=True):
     gone           recently departed clients, so that lines of their processes are not assigned to their successors
     former         clients that have an open incident but do not report: they stopped, or only log lines name them
     over           recently closed incidents, kept until the history has a row for each minute in which they were open
-    shared         spans (from, to) in which no client at all sent data. `departures.py` does not count them as a
-                   client's silence
+    shared         spans (from, to) in which no client at all sent data, which are no client's silence
     ended          for each client or process that has ended: the newest time of its samples or logs
     reported_once  new clients that were not added at their first report, because of the limit `max_new_clients`
     """
@@ -289,7 +280,7 @@ class BucketState(Kept, kw_only=True):
 
 
 class _Saved(Kept, kw_only=True):
-    """A saved state. It names the metric of each column in its tables: another release may have other metrics."""
+    """A saved state. It names its columns' metrics, because another release may have others."""
 
     buckets: int
     vocabulary: dict[str, tuple[str, ...]]
@@ -335,15 +326,14 @@ def save(state: BucketState, buckets: int) -> bytearray:
 
 
 def _bytes(table: Table) -> bytes:
-    # A view of the table's bytes makes a copy of the table unnecessary.
+    # A view of the bytes avoids a copy.
     return cast(bytes, table.matrix().reshape(-1, order="F").view(np.uint8).data)
 
 
 def load(data: bytes | bytearray, buckets: int) -> BucketState:
     """Return the saved state.
 
-    Raises StateError if `data` is not a state, or has a version that this program does not read. Also raises it if the
-    state was saved with another number of buckets.
+    Raises StateError if `data` is no state, of an unreadable version, or of another number of buckets.
     """
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; set [monitor] checkpoint to another folder")
@@ -373,7 +363,7 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
 
 
 def _table(kind: type[T], data: bytes, head: int, width: int, form: int) -> T:
-    # In version 4 of the state, tables are saved row by row.
+    # Version 4 saved tables row by row.
     return kind.of_matrix(np.frombuffer(data).reshape((-1, head + width), order="C" if form < 5 else "F"), head)
 
 
@@ -391,7 +381,7 @@ def _readings(saved: _Saved, form: int) -> Readings:
 
 
 def _named(values: Floats, before: Sequence[str], names: Sequence[str]) -> Floats:
-    """Return the columns `names` of the table `values`. `before`: its own columns. A missing column becomes NaN."""
+    """Return the columns `names` of a table with the columns `before`. A missing one becomes NaN."""
     if before == names:
         return values[:, : len(names)]
     known = np.column_stack([values, np.full(len(values), np.nan)])

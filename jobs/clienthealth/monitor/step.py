@@ -1,7 +1,4 @@
-"""Process one batch for one bucket of processes.
-
-The function `step` is plain Python, so that `kafka-health watch` can call it without Spark.
-"""
+"""Process one batch for one bucket of processes, in plain Python, for Spark and `kafka-health watch`."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ from clienthealth.settings import Settings
 class Published:
     """The result of `step`, which processes one bucket of a batch.
 
-    `records` are for the topic `client-health`, `minutes` are rows of the history.
+    `records` are for the topic `client-health`; `minutes` are rows of the history.
 
     changes   changes of incidents
     late      number of samples and log events that arrived after their windows had been closed
@@ -51,20 +48,17 @@ class Published:
     skewed: int = 0
 
     def add(self, judged: tuple[Sequence[Record], Sequence[Transition]]) -> None:
-        """Add (records, changes of incidents) to this result."""
         self.records += judged[0]
         self.changes += judged[1]
 
     def end(self, changes: Sequence[Transition]) -> None:
-        """Add changes of incidents to this result, and a tombstone for the client of each closed or moved incident."""
+        """Add changes of incidents, and a tombstone for the client of each closed or moved one."""
         ended = [change.client.key for change in changes if change.change in ("closed", "moved")]
         self.add(([(key, None) for key in ended], changes))
 
 
 def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms: int) -> Published:
-    """Process a batch's decoded data for one bucket, and change `state` in place. `now_ms`: this machine's clock (epoch
-    ms).
-    """
+    """Process a batch for one bucket, and change `state` in place. `now_ms`: this machine's clock (epoch ms)."""
     published = Published()
     closed = readings.horizons(state, settings.monitor)
     before_ms, state.time_ms = state.time_ms, intake.clock(state, chunks, now_ms)
@@ -98,7 +92,7 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
 
 
 def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
-    """Drop data that no window needs any more, and the departed clients `gone` (indices in the state)."""
+    """Drop data that no window needs, and the departed clients (indices in the state)."""
     state, settings, grid = bucket.state, bucket.settings, bucket.grid
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
     process_log.evict(state, settings.monitor, longest, living := set(bucket.numbers))
@@ -115,24 +109,22 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
     """Delete old or excess entries of the state's `Memory` fields.
 
-    `living`: processes that report or log. Returns the number of clients that exceeded `[monitor] max_clients`: the
-    log lines on their start and end were deleted.
+    `living`: processes that report or log. Returns the number of clients beyond `[monitor] max_clients` that lost their
+    lines on start and end.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
-    # Keep log lines on a client's start and end for LIFECYCLE_MS (15 minutes). Keep them longer while its process
-    # reports or logs.
+    # Lines of a process stay while it reports or logs.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
-    # `also_seen` has entries for each client id. Limit them per process: each thread may have its own client id.
+    # Limit entries per process, because each thread may have its own client id.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
-    # Keep closed incidents for 15 minutes: then the history has the rows of all minutes in which they were open.
+    # After 15 minutes, the history has all rows of the incident's minutes.
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
-    # `shared` has spans in which no client sent data. Drop a span when every client has sent data after it.
+    # Drop a gap when every client has sent data after it.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
-    # Of the clients that `max_new_clients` excluded, remember only the newest. All buckets together remember at most
-    # REPORTED_ONCE clients.
+    # All buckets together remember at most REPORTED_ONCE clients.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
     for key, client in [*state.former.items()]:

@@ -1,7 +1,4 @@
-"""Judge windows: gates examine the windows of all clients, and judges examine the windows that a gate suspects.
-
-Judges also examine windows with thread dumps, and windows with log lines that their failure mode reads.
-"""
+"""Judge windows: gates examine all windows, and judges those with a suspicion or with log data for their mode."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: Number of newest half minutes that `Count.slots` keeps: 32 minutes. No window is longer.
+#: Number of newest half minutes that `Count.slots` keeps: no window is longer.
 KEPT_SLOTS = 64
 Overrides = Mapping[str, Mapping[str, float]]
 NOTHING_MORE = Context()
@@ -35,9 +32,9 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 
 
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
-    """Return (flags, reasons), with one value per window. A flag is True if a judge must examine the window.
+    """Return (flags, reasons), one of each per window. A flag is True if a judge must examine the window.
 
-    If a window's flag is False, its verdict is `ok` without a reason (''), and `unknown` with a reason.
+    If the flag is False, the verdict is `unknown` with a reason, and `ok` without ('').
     """
     repeated = repeats(w)
     reasons = np.where(repeated, REPEATS, mode.gate.reasons(w, mode.thresholds))
@@ -45,9 +42,9 @@ def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
 
 
 def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING_MORE) -> Verdict:
-    """Judge one window, and apply the adjustments of stage "window" (`adjust.py`) to the verdict.
+    """Judge one window, and apply the adjustments of stage "window" (`adjust.py`).
 
-    `known`: the context that the adjustments read. This function adds `mode` and `window` to it.
+    `known`: what adjustments know, beside mode and window.
     """
     context = dataclasses.replace(known, mode=mode, window=window)
     (adjusted,) = adjust("window", [mode.judge(window, mode.thresholds)], context)
@@ -55,10 +52,10 @@ def verdict(mode: FailureMode[T], window: ClientWindow, known: Context = NOTHING
 
 
 def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence: bool = False) -> list[Verdict]:
-    """Return one verdict for each mode that applies to the client, merged from the verdicts on all windows (`merged`).
+    """Return one verdict for each mode that applies to a client, merged from all windows.
 
     windows  the windows of one client, in order of time
-    absence  True for the modes that judge a client's end; False for the modes that judge a reporting client
+    absence  True for modes that judge a client's end, False for the others
     """
     kind = windows[-1].client.kind
     return [
@@ -69,7 +66,7 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 
 
 def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
-    """Return verdicts on a client that stopped sending samples, from modes that can cause this (`LiveMode.silence`)."""
+    """Return verdicts on a client that sends no samples, from modes that can cause this."""
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))
         for mode in live_modes(window.client.kind, overrides)
@@ -83,7 +80,7 @@ def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 
 
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
-    """Merge one mode's verdicts on overlapping windows into one verdict with the worst status and the earliest onset.
+    """Merge one mode's verdicts on overlapping windows: worst status, earliest onset.
 
     If none is unhealthy, return the verdict on the newest window with enough samples.
     """
@@ -94,7 +91,7 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
     latest = [v for v in unhealthy if v.status == worst.status][-1]
     onsets = [v.since_ms for v in unhealthy if v.since_ms is not None]
     counts = united(count for v in unhealthy for count in v.counts)
-    # Prefer a cause from a window with evidence other than metrics.
+    # A cause from evidence other than metrics is more reliable.
     named = [v for v in unhealthy if any(e.kind != "metric" for e in v.evidence)]
     causes = [cause for v in (*(named or unhealthy), *([] if named else [latest])) if (cause := v.detail.get("cause"))]
     mode = modes().get(latest.mode)
@@ -116,9 +113,8 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
     """Merge the details of one fault from several windows, given in order of time.
 
-    A key gets its newest value. But a key in the failure mode's `sums` or `peaks` gets its greatest value, because
-    windows overlap. If a `Count` with the key's name has a greater total, the key gets that total. A key in the mode's
-    `momentary` is dropped if the newest window lacks it.
+    A key gets its newest value; in the mode's `sums` or `peaks`, its greatest, because windows overlap. A `Count` of
+    that name with a greater total replaces it. A key in `momentary` is dropped if the newest window lacks it.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}
@@ -161,9 +157,9 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return the counts of an incident's verdict, and two new counts for each sum in `detail` that has no `Count` yet.
+    """Return a verdict's counts, and two new ones for each sum in `detail` without a `Count`.
 
-    One new count has the kind "log", the other "metric". In both, `settled` is the sum and `settled_ms` is `seen_ms`.
+    The new ones have the kinds "log" and "metric", the sum as `settled`, and `seen_ms` as `settled_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)
@@ -177,7 +173,7 @@ def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
 def evidence_of(facts: Iterable[Evidence], per_kind: int = 3) -> tuple[Evidence, ...]:
     """Return `facts` in order of time, without duplicates.
 
-    If a kind of evidence has more than `per_kind` facts, only its oldest fact and its newest facts are returned.
+    Of each kind, at most `per_kind` facts are returned: the oldest and the newest.
     """
     unique = sorted({(e.kind, e.text): e for e in facts}.values(), key=lambda e: e.ts_ms)
     kept: list[Evidence] = []
