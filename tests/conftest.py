@@ -67,7 +67,7 @@ def _claimed(place: Path) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest tests first: a long test at the end would leave all other test processes idle."""
+    """Run the longest tests first, so that no long test runs alone at the end."""
     items.sort(key=lambda item: item.get_closest_marker("early") is None)
 
 
@@ -77,7 +77,7 @@ def spark() -> Iterator[SparkSession]:
     from clienthealth.spark.session import session
     from deploy.demo.stack import QUICK_START
 
-    # Turn off code generation, because a query with few rows is interpreted faster than compiled.
+    # A query with few rows is interpreted faster than compiled.
     settings = Settings(
         monitor=MonitorSettings(shuffle_partitions=2),
         review=ReviewSettings(out="s3a://reports"),

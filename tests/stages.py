@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "test"
 LIMIT_SECONDS = 2400
 TAIL_LINES = 60
-#: Nice value of the stages `unit` and `rules`. They leave CPU to the demo, which runs meanwhile.
+#: Nice value of the stages `unit` and `rules`, which run beside the demo.
 GIVES_WAY = 10
 OVER = 1.5
 CHECK, TEST, ALL = "check", "test", "test-all"
@@ -119,7 +119,7 @@ STAGES: Mapping[str, Stage] = {
         "cluster",
         "a Spark cluster of its own, jars without the internet",
         _budgets(all_=200),
-        # Stages that need no server run first. The other stages take most of the CPU.
+        # Stages without servers run first.
         ("lint", "types", "laws", "unit", "rules"),
     ),
     "e2e": _layer(

@@ -26,7 +26,7 @@ JVMS, SECONDS = 1000, 120
 INTERVAL_SECONDS, TIMEOUT_SECONDS = 10.0, 5.0
 DUMPS_PER_MINUTE = 60.0
 DEAD = range(7, 10)
-#: A JVM may be read up to LATE_SECONDS late, because all processes of the benchmark share two cores.
+#: Allowed lateness of a read, because the benchmark's processes share two cores.
 LATE_SECONDS = 2.0
 
 

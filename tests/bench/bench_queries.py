@@ -31,7 +31,7 @@ CLIENTS, GROUPS = 10_000, 400
 FAILING = 0.1
 SHOWN = 10
 MAX_SAMPLES = 50_000_000
-#: A rule group must be evaluated within its interval, because Prometheus skips evaluations of slower groups.
+#: Prometheus skips evaluations of a rule group that takes longer than its interval.
 ALLOWED_SECONDS = int(PAGING.removesuffix("s"))
 
 
@@ -75,7 +75,7 @@ def asking(prometheus: Prometheus, moments: int = MOMENTS) -> Iterator[Asked]:
     for name, board in BOARDS.items():
         for title, target in queries(board):
             end = now_ms() / 1000
-            # The records span only seconds, so seconds replace a week, and milliseconds replace steps of a minute.
+            # The records span only seconds, so seconds replace a week, and milliseconds replace minutes.
             expr = target["expr"].replace("[$__range:1m]", "[50s:5ms]")
             expr = expr.replace("[$__range:$__interval]", f"[{20 * moments}ms:20ms]")
             query = {"query": chosen(board, expr, {}), "stats": "all"}

@@ -32,7 +32,7 @@ class Load:
         self._closed.set()
         self._thread.join(JOIN_SECONDS)
         self._producer.flush(10)
-        # Delete the producer, because it would search for the broker as long as the object exists.
+        # The producer would search for the broker as long as it exists.
         del self._producer
 
     def _run(self) -> None:

@@ -17,7 +17,7 @@ from clienthealth.platform.jars import java
 from deploy.demo import jars
 
 ROOT = Path(__file__).resolve().parents[2]
-#: NEVER (s) stands for a time that did not come, such as the time to a missing verdict.
+#: Stands for the time (s) of an event that did not come, such as a verdict.
 NEVER = 9_999.0
 FOLDER = ROOT / ".cache" / "bench"
 

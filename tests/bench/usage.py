@@ -113,9 +113,7 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """Find new processes. A process is measured only from the second search that finds it, because a JVM shares
-        all its memory with a new child for a moment.
-        """
+        """Find new processes. A new child shares its JVM's memory, so it is measured from its second search on."""
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched
         before = self._pids.keys() | self._young

@@ -13,7 +13,7 @@ from tests.chaos.world import NUDGED_MS, Run
 FINAL_MS = 180_000
 MINUTE_MS = 60_000
 CLIENT = ("service", "instance", "client_id", "kind")
-#: Windows start every 30 s, so incidents may start up to NEAR_MS (three windows) earlier or later than calculated.
+#: Incidents may start up to three windows (30 s apart) earlier or later than calculated.
 NEAR_MS = 90_000
 SHOWN = 4
 

@@ -41,7 +41,7 @@ def mounted(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # Unmount the disk once the last process has closed its files there.
+        # The disk vanishes when the last process closes its files there.
         _run("umount", "--lazy", str(folder))
 
 
@@ -57,7 +57,7 @@ def empty(folder: Path) -> None:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Make a folder read-only by a bind mount, because a disk with an open file cannot be made read-only."""
+    """Make a folder read-only by a bind mount: a disk with an open file cannot be made read-only."""
     _run("mount", "--bind", str(folder), str(folder))
     try:
         _run("mount", "-o", "remount,bind,ro", str(folder))

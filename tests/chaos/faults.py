@@ -24,7 +24,7 @@ from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
-#: BEFORE, AFTER: during a fault, the records between these seconds of the fault's slice of input are published.
+#: During a fault, records between these seconds of the fault's slice are published.
 BEFORE, AFTER = 120, 240
 NOTICED_SECONDS = 180.0
 
@@ -212,7 +212,7 @@ def topic_recreated(scene: Scene) -> Iterator[None]:
     finally:
         admin.close()
     run.create(topic, 2)
-    # Until the monitor notices that the topic is new, it skips offsets that it read in the old topic.
+    # Until the monitor notices the new topic, it skips the offsets that it read before.
     checkpoint = run.checkpoint / QUERY
     run.wait("not noticed", lambda: not any(position(checkpoint).get(topic, {1: 1}).values()), NOTICED_SECONDS)
     yield
@@ -275,7 +275,7 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """Return a clock error (ms) of less than 300 s, because the monitor rejects records that are further ahead."""
+    """Return a clock error (ms) below 300 s: the monitor rejects records that are further ahead."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 

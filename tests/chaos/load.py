@@ -20,14 +20,13 @@ from tests.support.fake_registry import framed
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 SECONDS = 360
 STEP = 10
-#: FLEET: number of clients that always report. Without them, the watermark could jump by more than a minute. Then the
-#: monitor would assume that all clients' data was missing.
+#: FLEET: clients that always report. Without them, the watermark could jump, and others would seem silent.
 PORTION = 40
 MIB = 1 << 20
 FLEET = 16
 STUCK, STUCK_FROM = "client-0", 150
 AVRO = "client-5"
-#: In each slice of input, one client reports nothing between these seconds, long enough to count as gone.
+#: In each slice, one client is silent between these seconds, and so counts as gone.
 AWAY = (100, 220)
 FAILING: Mapping[str, str] = {
     "deadlock-0.11": "producer-callback-deadlock",
@@ -158,7 +157,7 @@ def _recording(name: str) -> list[tuple[int, Recorded]]:
 
 
 def _unreadable(chosen: random.Random, number: int, begin_ms: int) -> Iterator[Published]:
-    """Yield unreadable records. All differ, so that lost and repeated records can be identified."""
+    """Yield unreadable records, which all differ, so that each can be identified."""
     for at in range(12):
         stream: Literal["metrics", "logs"] = "logs" if at % 4 == 0 else "metrics"
         what = b"\xff\x00" if stream == "logs" else JUNK[at % len(JUNK)]

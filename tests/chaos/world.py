@@ -248,7 +248,7 @@ class Run:
                 **self._more,
             },
             "registry": {"url": self.registry.url},
-            # Show departed clients until the run ends, because the time of their removal differs between runs.
+            # The time of a departed client's removal differs between runs.
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.long
 HEAP_MB, PARTITIONS = 512, 4
 WAIT_SECONDS, NUDGE_SECONDS = 400.0, 5.0
 DEADLOCK = "producer-callback-deadlock"
-#: AT_FIRST limits the first driver to two cores, because it will hang and must not take new workers' cores.
+#: The first driver will hang, and must not take the cores of new workers.
 AT_FIRST = {"spark__cores__max": "2"}
 BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 
@@ -174,7 +174,6 @@ def test_the_newest_states_are_those_of_the_fleet(trial: Trial) -> None:
     fleet = {load.fleet_client(number) for number in range(load.FLEET)}
     assert fleet <= states.keys()
     assert {name for name in fleet if any(v["status"] == "confirmed" for v in states[name]["verdicts"])} == {load.STUCK}
-    # Each client reported in the last ten seconds, so its newest window ends in the last minute.
     assert {trial.end_ms - states[name]["window_end"] < 60_000 for name in fleet} == {True}
 
 
@@ -218,6 +217,6 @@ def test_every_jvm_runs_with_the_settings(trial: Trial) -> None:
 
 
 def test_executors_log_warnings_and_no_more(trial: Trial) -> None:
-    # At least seven executors ran: three for the first driver, and four for the second driver.
+    # Three executors of the first driver, and four of the second.
     assert len(trial.errors) >= 7
     assert not [line for text in trial.errors for line in text.splitlines() if " INFO " in line]

@@ -431,7 +431,7 @@ def test_numbers_are_right(failing: Prometheus) -> None:
         for panel in panels(board)
         if panel["type"] == "stat"
     }
-    # Ten clients report: seven fail, three are healthy. One suspected client no longer reports.
+    # One of the suspected clients no longer reports.
     assert (shown["Reporting"], shown["Confirmed"], shown["Suspected"], shown["Not judged"]) == ("10", "7", "1", "0")
 
 
@@ -443,7 +443,6 @@ def test_a_version_has_the_share_of_its_producers_that_is_unhealthy(failing: Pro
         columns = (prometheus.series(chosen(board, target["expr"], {})) for target in table["targets"])
         return [[float(row["value"][1]) for row in column] for column in columns]
 
-    # Five producers have this version, and four of them fail.
     assert shown(failing) == [[5], [pytest.approx(4 / 5)]]
     assert shown(fine) == [[1], [0]]
 

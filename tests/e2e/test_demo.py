@@ -54,7 +54,7 @@ pytestmark = [
 
 DEADLOCK = "producer-callback-deadlock"
 SHOWN = {client.mode for client in CLIENTS.values() if client.default and client.mode}
-#: The broker of the deadlocked client is down for a while. Meanwhile this mode may be reported, too.
+#: While the deadlocked client's broker is down, this mode may be reported, too.
 IN_AN_OUTAGE = {"delivery-stalled"}
 
 
@@ -160,7 +160,7 @@ def occupied() -> Iterator[None]:
     usual = Settings()
     sockets = [socket.socket() for _ in range(2)]
     for taken, port in zip(sockets, (usual.prometheus.port, usual.monitor.metrics_port), strict=True):
-        # SO_REUSEADDR permits binding a port that a previous demo left in TIME_WAIT.
+        # Without SO_REUSEADDR, a port in TIME_WAIT from a previous demo would seem taken.
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             taken.bind(("127.0.0.1", port))

@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(not (PROMETHEUS and ALERTMANAGER), reason="prometheus and alertmanager are not installed"),
 ]
-#: Time runs SCALE times faster than in production, where a restart takes 45 s.
+#: Time runs this many times faster than in production, where a restart takes 45 s.
 SCALE = 20
 GAP_SECONDS = 45 / SCALE
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -109,7 +109,7 @@ def test_a_restart_of_the_exporter_neither_resolves_a_page_nor_sends_it_again(
     assert prometheus.series(FAILING), "the page goes on over the gap"
     exporter.start()
     eventually(lambda: prometheus.series("kafka_client_failure_mode"), "its series are back")
-    # Wait: a resolution or repetition would be delivered within a second.
+    # A resolution or repetition would be delivered within a second.
     time.sleep(3)
     assert prometheus.series(FAILING)
     assert {(alert["status"], alert["startsAt"]) for alert in pages(world)} == {("firing", pages(world)[0]["startsAt"])}

@@ -70,14 +70,13 @@ IDENTITY = ("service", "host", "instance", "client_id", "kind", "library", "vers
 
 
 class MistakeError(BaseException):
-    """An exception in a format's code. The decoder, which turns exceptions into rejects, does not catch
-    MistakeError."""
+    """An exception in a format's code, which the decoder does not turn into a reject."""
 
 
 def check(decoded: Decoded) -> None:
     assert decoded.snapshots or decoded.lines or decoded.errors, "a record was skipped without a reason"
     assert all(error.split(":")[0] in REASONS for error in decoded.errors), decoded.errors
-    # `decode.py` turns exceptions into rejects, so the name of an exception in a reject shows a bug.
+    # `decode.py` turns exceptions into rejects, so an exception's name there shows a bug.
     assert not any("Error: " in error for error in decoded.errors if not error.startswith("binary: does not fit")), (
         decoded.errors
     )
@@ -169,7 +168,7 @@ def records(data: bytes) -> None:
         check(one)
     assert decoded == (as_metrics if decoded.snapshots else as_logs if decoded.lines else decoded)
     quick = decode.fast(raw.value, bool(headers), latest_ms(settings, ARRIVED_MS))
-    # The fast path skips fields, so it accepts a record with invalid UTF-8 in such a field.
+    # The fast path skips some fields, and so accepts invalid UTF-8 in them.
     assert quick is None or [quick.snapshot()] == as_metrics.snapshots or as_metrics.errors == ["binary"]
 
 
@@ -208,7 +207,7 @@ def texts(data: bytes) -> None:
         events, dumps = events_and_dumps(line, source, catalogue())
         check_events(events)
         check_judged(dumps)
-        # The monitor skips plain text without a literal of a log pattern, so a text with events must contain one.
+        # The monitor skips plain text without a literal of a log pattern.
         found = (
             not (events or dumps) or decoded.format != "plain_text" or any(one in text for one in literals(catalogue()))
         )

@@ -76,7 +76,7 @@ def test_derived_is_measured_within_a_fifth(broker: Broker, tmp_path: Path) -> N
     latencies = measurements(broker, settings)
     assert latencies["callback_seconds"]["source"] == "derived"
     assert latencies["callback_seconds"]["avg"] == pytest.approx(measured, rel=0.2)
-    # If 20 callbacks per second take 25 ms each, the I/O thread is busy for half of the time.
+    # With 20 callbacks per second of 25 ms, the I/O thread is busy half of the time.
     assert latencies["io_thread_busy_ratio"] == pytest.approx(records / SECONDS * measured, abs=0.1)
 
 

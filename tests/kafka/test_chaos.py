@@ -16,7 +16,7 @@ from tests.chaos.world import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: SHORT: kill the monitor after a batch's results are written and before the batch is committed.
+#: Kills the monitor after a batch's results are written, but before its commit.
 SHORT = ("monitor-lost-uncommitted",)
 
 

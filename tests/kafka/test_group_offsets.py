@@ -42,7 +42,7 @@ BROKERS_4: dict[str, dict[str, str]] = {
     },
     "broker": {},
 }
-#: HANGS: a record in the topic `deadly` makes a member hang. It leaves its group after 20 s without a poll.
+#: A record in the topic `deadly` makes a member hang, and leave its group after 20 s.
 HANGS = {"rate": "0", "topics": "orders,deadly", "slow_topic": "deadly", "handle_ms": "100000000"}
 HANGS |= {"c_max_poll_interval_ms": "20000", "s_max_poll_interval_ms": "20000"}
 
@@ -90,8 +90,7 @@ class Lab:
         )
         self.consumers.append(consumer)
         subscribe(consumer, self.topic)
-        # If a join ends between two polls, kafka-python 3 joins again. So each poll waits longer, until one outlasts a
-        # join.
+        # kafka-python 3 joins again if a join ends between two polls, so polls become longer.
         waits = itertools.count(50, 50)
 
         def assigned() -> bool:
@@ -161,7 +160,7 @@ def test_a_consumer_that_keeps_up_is_ok_and_its_member_is_named(lab: Lab) -> Non
     record = keeps_up(lab, "web", lab.join("web"))
     (partition,) = record["lag"]
     assert (partition["records"], partition["state"], partition["quality"]) == (5, "OK", "interpolated")
-    # 100 records came in the last 10 s. 5 of them are unread, so the lag is 0.5 s.
+    # 5 of the 100 records of the last 10 s are unread.
     assert partition["seconds"] == pytest.approx(0.5)
     assert partition["commit_age_seconds"] == 0.0
     assert partition["retention_used_ratio"] == pytest.approx(5 / 600)

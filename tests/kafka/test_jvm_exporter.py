@@ -107,7 +107,7 @@ def test_a_suspicious_jvm_is_asked_for_a_thread_dump(broker: Broker, settings: S
         exporter = threading.Thread(target=Exporter(settings, targets, publisher).run, args=(stop,))
         exporter.start()
         try:
-            # Another dump may come first: a client that lacks metadata during its start is a reason for a dump, too.
+            # A client that lacks metadata during its start causes a dump, too.
             key, record = next(
                 (key, record)
                 for key, record in records(settings, LOGS, "stuck")

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.long
 CLIENTS = 20
 GROUP = "shop"
 KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
-#: SLOWLY keeps clients from going stale during the test on a busy machine.
+#: Keeps clients from going stale on a busy machine.
 SLOWLY = {"KAFKA_HEALTH_PROMETHEUS_TTL_SECONDS": "86400"}
 
 
@@ -164,7 +164,7 @@ def test_the_exporter_goes_on_names_the_partitions_and_recovers(half: Half) -> N
     assert "kafka_client_health_exporter_up 0" in page
     assert gone.split(",")[0] in get(f"{half.exporter}/")[1]
 
-    # The exporter can read only partitions with a leader, so it must not serve its data as complete.
+    # Only partitions with a leader can be read, so the data is incomplete.
     with program(half, "export", "prometheus", "--port", "0") as (process, log):
         eventually(lambda: "status page at" in log.read_text() or process.poll() is not None, "the second exporter")
         url = log.read_text().split("status page at ")[1].split("/,")[0]
@@ -212,7 +212,7 @@ def test_new_topics_have_as_many_copies_as_there_are_brokers(half: Half, capsys:
     out = ["--out", str(half.folder / "other.toml")]
     assert run("init", *out, *ours, "--replication-factor", "3", "--yes") == 2
     assert "start the brokers that are down, or give a smaller --replication-factor" in capsys.readouterr().err
-    # The default replication factor is the number of brokers, including the broker that is down.
+    # The default replication factor also counts the broker that is down.
     assert run("init", *out, *ours, "--yes") == 1
     client = admin(half.settings)
     (topic,) = client.describe_topics(["new-metrics"])
@@ -227,7 +227,7 @@ def test_the_exporter_of_groups_goes_on(half: Half) -> None:
 
 
 def test_the_doctor_names_the_broker_and_the_partitions(half: Half, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark", None)  # pretend that Spark is missing, because its start takes long
+    monkeypatch.setitem(sys.modules, "pyspark", None)  # because Spark's start takes long
     findings: list[Finding] = [finding for _, check in checks() for finding in check(half.settings)]
     failed = {finding.about: finding.text for finding in findings if finding.state == "failed"}
     assert failed["kafka"].endswith("answers, but of its 2 brokers these are down: 2. Start them.")

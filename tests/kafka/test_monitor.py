@@ -23,7 +23,7 @@ from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: The checkpoint contains two producers, one of them stuck. Both recover, and send samples for RECOVERED_SECONDS.
+#: The checkpoint's two producers recover, one of them stuck before, and send samples for this time.
 RECOVERED_SECONDS = 180
 RECOVERED = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
 BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")
@@ -57,7 +57,7 @@ def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     for topic, count in zip(("metrics", "logs"), left.READ, strict=True):
         lab.publish(topic, *[b"{ this has been read"] * count)
     now = int(time.time() * 1000)
-    # Samples from `now - 200_000` on are older than the watermark permits and count as late.
+    # Samples from `now - 200_000` on are late.
     lab.publish("metrics", *healthy(now - 30_000, 30), *healthy(now - 200_000, 10), *BAD)
     for second in range(0, RECOVERED_SECONDS, left.STEP):
         ts_ms = now + 1000 * (second - RECOVERED_SECONDS)
@@ -75,7 +75,7 @@ def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         lab.wait(lambda: len(lab.records("rejects")) >= len(BAD))
         lab.wait(lambda: any(row["change"] == "closed" for row in history.verdicts.look()))
         lab.wait(lambda: sum(row["records"] for row in quality()) >= 8 + len(BAD) + RECOVERED)
-        # The history is written within a batch, and the metric rises only after the batch.
+        # The metric rises only after the batch that writes the history.
         lab.wait(lambda: lab.metric("records_read_total") == 8 + len(BAD) + RECOVERED)
         minutes, verdicts = history.minutes.look(), history.verdicts.look()
         yield Continued(lab, now, lab.records("rejects"), [*minutes], [*verdicts], quality())
@@ -167,13 +167,13 @@ def test_a_record_bomb_between_good_records_affects_no_other_record(continued: C
         bomber.close()
     lab.wait(lambda: any(headers(r)["reject_reason"].startswith("fatal: ") for r in lab.records("rejects")), 600)
     lab.wait(lambda: any(json.loads(r.value)["last_seen"] == now + 25_000 for r in lab.records("health")))
-    # The monitor divided the batch down to single records. Even alone, the large record (`bomb`) killed the JVM.
+    # The monitor divided the batch down to single records, of which one killed the JVM.
     assert "the batch is now read in steps of 1 records" in lab.log.read_text()
     rejects = [headers(record) for record in lab.records("rejects")]
     (reject,) = (each for each in rejects if each.pop("reject_reason").startswith("fatal: "))
     assert len(rejects) == len(BAD) + 1
     assert reject == {"source_topic": left.METRICS, "source_partition": "0", "source_offset": str(bomb.offset)}
-    # The history counts the bomb at once. It counts other rejected records every 20 s.
+    # The history counts this record at once, other rejected records every 20 s.
     counted = History(lab.folder / "history").quality.look()
     assert sum(row["rejected"] for row in counted if row["minute"] > continued.begin_ms - 600_000) == len(BAD) + 1
 

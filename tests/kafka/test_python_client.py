@@ -75,7 +75,7 @@ def test_three_lines_for_a_producer(lab: Lab) -> None:
         if number < 10:
             future.add_callback(slow)
     assert future.get(PATIENCE_SECONDS).topic == lab.topic
-    # The average includes callbacks that are still running, with the time that they have taken so far.
+    # The average includes callbacks that are still running.
     snapshot = lab.await_snapshot(lambda s: s["metrics"].get("callback-time-avg", 0.0) >= 20)
     assert snapshot["metrics"]["callback-time-avg"] < 2 * max(slept_ms)
     producer.close()
@@ -176,7 +176,7 @@ def test_a_process_that_ends_without_close_is_reported_to_its_end(lab: Lab, way:
         check=True,
     )
     assert done.stdout == "acknowledged\n"
-    # At exit, kafka-python flushes before it sends the last report. So this report shows no queued record.
+    # At exit, kafka-python flushes before the last report.
     last = lab.await_snapshot(lambda s: s["metrics"].get("record-ack-total") == 1)
     assert last["metrics"]["queue-records"] == 0
     assert {s["client"]["client_id"] for s in lab.snapshots()} == {"short", "reader"}
@@ -275,11 +275,11 @@ def test_confluent_kafka_by_its_class(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     own = lab.snapshots()[-1]
     assert own["key"] == "orders-api|web-7:1|orders"
     assert (own["client"]["library"], own["client"]["kind"]) == ("librdkafka", "producer")
-    # The call of produce() that raised TypeError counts as a send and as an error.
+    # The produce() that raised TypeError counts as a send and as an error.
     assert own["metrics"]["record-send-total"] == sent + 1 and own["metrics"]["record-error-total"] == 1
     assert own["metrics"]["queue-records"] == 0
     assert any(s["metrics"].get("ack-latency-max", 0) > 0 for s in lab.snapshots())
-    # Our reporter logs `all brokers are down`, because librdkafka passes it only to the error callback.
+    # librdkafka passes `all brokers are down` only to the error callback.
     away = made({"bootstrap.servers": "127.0.0.1:1", "client.id": "away"}, logger=application)
     reader = KafkaConsumer(lab.logs, bootstrap_servers=lab.servers, auto_offset_reset="earliest")
     lines: list[bytes] = []
@@ -306,7 +306,7 @@ def test_a_hanging_callback_is_seen_without_polls(lab: Lab) -> None:
     try:
         lab.await_snapshot(lambda s: s["metrics"].get("callback-time-max", 0) > 1500)
         hanging = [s["metrics"] for s in lab.snapshots() if s["metrics"].get("callback-time-max", 0) > 500]
-        # The callback is busy with the first of five delivery reports, so four wait.
+        # The first of five delivery reports keeps the callback busy, so four wait.
         assert {m["queue-records"] for m in hanging} == {4}
         times = [m["callback-time-max"] for m in hanging]
         assert times == sorted(times) and len(times) > 2

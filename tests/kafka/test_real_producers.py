@@ -64,7 +64,7 @@ JARS = {
 }
 #: Options of the OpenTelemetry agent. `v3-preview` turns on the changes of its version 3.
 AGENT = {
-    # The agent treats `java Program.java` as a tool of the JDK, for which the agent is off by default.
+    # By default, the agent is off for `java Program.java`.
     "otel.javaagent.enabled": "true",
     "otel.service.name": "shop",
     "otel.traces.exporter": "none",
@@ -114,7 +114,7 @@ def librdkafka(servers: str) -> dict[str, bytes]:
         return bool(partitions.get("0", {}).get("committed_offset") == SENT)
 
     eventually(committed, "statistics of what was committed")
-    # Take the values before close(), because the consumer may lose its partitions there.
+    # In close(), the consumer may lose its partitions.
     values = {f"librdkafka {kind}": json.dumps(newest[kind]).encode() for kind in ("producer", "consumer")}
     consumer.close()
     return values
@@ -159,7 +159,7 @@ def jvm(jar_set: str, folder: Path, servers: str, *options: str) -> Iterator[sub
 def has_sent(export: bytes) -> bool:
     try:
         resources = json.loads(export)["resourceMetrics"]
-    except ValueError:  # Another thread of the JVM wrote amid this line. The agent exports again every second.
+    except ValueError:  # another thread of the JVM wrote amid this line
         return False
     scopes = (scope for resource in resources for scope in resource["scopeMetrics"])
     metrics = {metric["name"]: metric for scope in scopes for metric in scope["metrics"]}
@@ -179,7 +179,7 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
     port = free_port()
     options = AGENT | {
         "logback.configurationFile": "logback.xml",
-        # From kafka-clients 4.0 on, the agent's metrics reporter disables JMX unless JMX is listed, too.
+        # Since kafka-clients 4.0, the agent's metrics reporter disables JMX unless it is listed.
         "p.metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
     }
     agents = (f"-javaagent:{agent}", f"-javaagent:{jolokia}=port={port},host=127.0.0.1,discoveryEnabled=false", SWITCH)

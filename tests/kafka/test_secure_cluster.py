@@ -196,7 +196,7 @@ def test_the_rights_of_the_page_suffice_to_ask_clients_for_their_metrics(setting
     with closing(admin(settings)) as client:
         for one in ours:
             one.write(client)
-        # A broker shows what the controller has written a moment later.
+        # A broker shows the controller's writes only a moment later.
         wanted = {one.name: one for one in ours}
         eventually(lambda: subscriptions(client) == wanted, "all subscriptions as written")
 

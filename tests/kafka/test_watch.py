@@ -32,7 +32,7 @@ for _ in range(2):
 print("up", flush=True)
 sys.stdin.read()
 """
-#: HANGS_SOON: the consumer hangs after 2 s, and leaves its group after 15 s without a poll.
+#: The consumer hangs, and leaves its group for lack of polls.
 HANGS_SOON = {"slow.after": "2", "c.max.poll.interval.ms": "15000", "c.group.id": "bills"}
 HANGS_SOON |= {"p.client.id": "bill-writer", "c.client.id": "bill-payer"}
 LEFT_SECONDS = 32.0
@@ -89,7 +89,7 @@ def test_the_stuck_one_is_found_and_the_healthy_ones_are_not_accused(broker: Bro
     java_clients = {"order-publisher", "order-api", "order-billing", "bill-writer", "bill-payer"}
     assert clients.keys() == {*java_clients, "shop-events"}
     hangs = {verdict["mode"]: verdict for verdict in clients["bill-payer"]["verdicts"]}
-    # The verdict is only suspected. The client sends no requests any more, so no sample shows that the brokers answer.
+    # Only suspected: without requests, no sample shows that the brokers answer.
     assert hangs["consumer-stalled"]["status"] == "suspected", hangs
     (stands,) = (thread for thread in clients["bill-payer"]["threads"] if thread["name"] == "billing")
     assert stands["frames"][0].startswith("ProduceAndConsume.handleSlowly (") and stands["dumps"] > 1, stands

@@ -21,7 +21,7 @@ from tests.lab.run import record
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).with_name("results.md")
-#: Results of seeds below FIRST_KEPT, which are for work on the lab's code, are not kept.
+#: Seeds below this are for work on the lab's code, so their results are not kept.
 FIRST_KEPT = 100
 
 

@@ -93,7 +93,7 @@ _ROUTES = (*_BASE, "micrometer", "otlp")
 _NO_THREAD = ("callback-exit", "callback-error", "callback-flush", "handler-error")
 _OTHER_GROUP = ("rebalance", "rebalances")
 _NEEDS_BROKERS = ("brokers-away", "brokers-silent", "login-wrong", "tls-wrong")
-#: Causes of failure that librdkafka rules out: its produce() never waits, and the application's thread runs callbacks.
+#: Impossible causes: librdkafka's produce() never waits, and the application's thread runs callbacks.
 _RDKAFKA = (
     *_NO_THREAD,
     "callback-get",
@@ -103,7 +103,7 @@ _RDKAFKA = (
     "brokers-away",
     "brokers-silent",
 )
-#: Causes of failure that aiokafka rules out. It has one thread, so while a callback blocks, nothing is logged.
+#: Impossible causes: while a callback blocks aiokafka's only thread, nothing is logged.
 _AIO = (
     *_NO_THREAD,
     "callback-get",
@@ -115,7 +115,7 @@ _AIO = (
 )
 
 
-#: The Scala consumer finds its brokers in ZooKeeper, so no gateway can stand between it and the brokers.
+#: The Scala consumer finds its brokers in ZooKeeper, so it cannot use a gateway.
 _LEGACY = (
     "topic-hangs",
     "endless-lookup",

@@ -178,7 +178,7 @@ def _deadlock(recorded: Recorded) -> Label:
     one = (dumps and (full or (recorded.java and name not in _BUSY))) or recorded.span("dumps") >= APART_SECONDS
     # A single dump proves nothing about aiokafka, because it shows no frame of a Kafka client.
     one = one and (full or not recorded.case["family"].startswith("aiokafka"))
-    # Without an acknowledgement, an application that waits for it stops sending, so its metrics look idle.
+    # An application that waits for acknowledgements stops sending, so its metrics look idle.
     goes_on = recorded.most("attempted") > MANY
     metrics = recorded.span("metrics") if recorded.version >= _SELECTS and goes_on else 0.0
     timeout = int(recorded.case["options"].get("p.request.timeout.ms", "30000")) / 1000
@@ -196,7 +196,7 @@ def _deadlock(recorded: Recorded) -> Label:
 
 def _blocked(recorded: Recorded) -> Label:
     if recorded.case["mechanism"] == "topic-denied":
-        # On a denied topic, send() fails at once. It waits only if several threads request the topic's metadata.
+        # On a denied topic, send() waits only if several threads request the metadata.
         waited = any(one["unknown"] for one in recorded.truth)
         logged_failure = recorded.log_seconds > 10
         return Label(
@@ -231,12 +231,12 @@ def _stalled(recorded: Recorded) -> Label:
 
 def _not_closed(recorded: Recorded) -> Label:
     if MECHANISMS[recorded.case["mechanism"]].again:
-        # The program is killed and started again, so its old client seems only to pause. No verdict on it is required.
+        # The old client of a restarted program seems only to pause.
         return Label(at_most="confirmed")
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended
     if recorded.until_ms < recorded.onset_ms:
-        # Without data after the onset, nothing shows whether the records in the buffer were sent.
+        # Without data after the onset, nothing shows whether the buffer was sent.
         return Label(at_most="suspected")
     return Label("suspected" if forced else "nothing", "confirmed", recorded.until_ms >= ended - 1000)
 
@@ -248,7 +248,7 @@ def _consumer(recorded: Recorded) -> Label:
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000
     overdue = recorded.log_seconds > interval + 6 and recorded.version >= _OVERDUE
-    # A thread belongs to the consumer if a dump from before the onset shows this thread inside poll().
+    # A dump from before the onset must show the thread inside poll().
     written = recorded.case["written"]
     polled = any(ts < recorded.onset_ms for ts in written.get("polling", written["dumps"]))
     polled &= len(recorded.case["clients"]) == 1 or not recorded.case["family"].startswith("kafka-python")
@@ -286,7 +286,7 @@ def _ending(recorded: Recorded) -> Label:
     if seconds <= 0:
         return Label()
     if name == "close-hangs":
-        # A consumer inside close() logs nothing, so its log does not show how long close() has been running.
+        # A consumer inside close() logs nothing.
         shown = [recorded.onset_ms, *recorded.moments["metrics"], *recorded.moments["dumps"]]
         seconds = (max(shown) - recorded.onset_ms) / 1000
     if name == "endless-lookup":

@@ -61,7 +61,7 @@ class Program:
         with copy.open("a", encoding="utf-8") as output:
             for line in self.process.stdout:
                 word, _, rest = line.partition(" ")
-                # Agent and program write to one pipe. If a line of the program splits an export, the export is lost.
+                # Agent and program share a pipe, so a line of the program may split an export.
                 if word.startswith('{"resourceMetrics"') and line.endswith("]}\n"):
                     word, rest = "METRICS", line
                 if word == "TRUTH":

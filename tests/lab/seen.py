@@ -140,7 +140,7 @@ class Written:
     metrics: Sequence[int]
     dumps: Sequence[int]
     lines: Sequence[int]
-    #: `polling` are the times of dumps that show a thread inside poll(), or in a framework's loop around poll().
+    #: Times of dumps that show a thread inside poll(), or in a framework's loop around it.
     polling: Sequence[int] = ()
 
 

@@ -137,7 +137,7 @@ def test_every_excuse_is_needed(module: str) -> None:
 
 def test_sources_and_sinks_judge_nothing() -> None:
     above = (*HOT_PATH, "clienthealth.spark.query", "clienthealth.spark.batch")
-    # `incidents` is the only exception from `above`: the history returns incidents, so it imports their module.
+    # The history returns incidents, so it imports their module.
     allowed = ("clienthealth.monitor.incidents",)
     for module in (m for m in EVERY if within(m, PLACES[:2])):
         assert [n for n in imports(module) if within(n, above) and not within(n, allowed)] == [], module

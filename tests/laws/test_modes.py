@@ -232,7 +232,7 @@ def test_modes_and_log_lines_are_read_from_an_archive(tmp_path: Path) -> None:
     """`spark-submit --py-files` gives executors the program as an archive."""
     archive, jobs = str(tmp_path / "program.zip"), locations.checkout() / "jobs"
     with zipfile.ZipFile(archive, "w") as program:
-        # Like a wheel, this archive has no entries for folders. So Python needs an `__init__.py` in each package.
+        # This archive has no entries for folders, so each package needs an `__init__.py`.
         for file in sorted((jobs / "clienthealth").rglob("*.*")):
             if file.suffix in (".py", ".toml"):
                 program.write(file, file.relative_to(jobs))

@@ -40,7 +40,7 @@ def test_every_rule_is_evaluated_in_every_environment(name: str, environment: st
     for path in (tmp_path / "rules").glob("*.yml"):
         path.write_text(seldom(path.read_text("utf-8")), "utf-8")
     cases = read((ROOT / "alerts/tests" / name).read_text("utf-8"))
-    # An evaluation each minute is enough, because every evaluation fails if two alerts are identical.
+    # Every evaluation fails if two alerts are identical.
     if cases["evaluation_interval"].endswith("s"):
         cases["evaluation_interval"] = "1m"
     for case in cases["tests"]:

@@ -104,8 +104,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"a-line-of-a-batch-with-{left}-attempts-left",
             window(logs=[mine(line(30, "produce-refused", error="NOT_ENOUGH_REPLICAS", partition="a-0", left=left))]),
         )
-        # `left`: remaining retries (default: 2,147,483,647). The first batch has used 1,173, the third only 8. With 0
-        # left, the client gives the batch up. 2 may remain of any limit, so the number of used retries is unknown.
+        # `left`: remaining retries of 2,147,483,647. With 2 left, the limit and so the used retries are unknown.
         for left, make in (("2147482474", suspects), ("0", suspects), ("2147483639", unknown), ("2", unknown))
     ),
     suspects(

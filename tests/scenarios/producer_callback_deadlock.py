@@ -71,7 +71,7 @@ EXIT = "java.lang.Runtime.exit"
 DO_SEND = "org.apache.kafka.clients.producer.KafkaProducer.doSend"
 FLUSHES = "org.apache.kafka.clients.producer.KafkaProducer.flush"
 CLOSE = "org.apache.kafka.clients.producer.KafkaProducer.close"
-#: HELD: a callback holds the I/O thread from 20 to 42 s, then everything is delivered.
+#: A callback holds the I/O thread from 20 to 42 s.
 HELD = producer(
     lambda s: 500 + 50 * min(s, 20) + 50 * max(0, s - 42), lambda s: 20_000 * (s - 20) if 20 < s < 42 else 0.0, step=1
 )

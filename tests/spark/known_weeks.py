@@ -134,7 +134,6 @@ def write(spark: SparkSession, root: str, first_week_only: bool = False) -> None
     first_hour = F.col("minute").between(F.lit(W46.start), F.lit(at(9, "00:59")))
     unjudged = (F.col("client_id") == LEDGER.client_id) & first_hour
     week = F.floor((F.unix_seconds("minute") - int(W43.start.timestamp())) / 604_800)
-    # Buffers are 40 % full in W43, and 10 points more each week. One is 85 % full for an hour of W46.
     near = in_w46 & (F.col("client_id") == INVOICES.client_id) & (F.hour("minute") == 20) & (F.dayofweek("minute") == 6)
     fill = F.when(near, 0.85).otherwise(F.round(0.4 + 0.1 * week, 1))
     legacy = F.col("kind") == "legacy-consumer"

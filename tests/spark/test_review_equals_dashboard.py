@@ -77,7 +77,7 @@ def review(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     address = free_address()
     command = ["prometheus", f"--config.file={root}/prometheus.yml", f"--storage.tsdb.path={root}/tsdb"]
     command += [f"--web.listen-address={address}", "--storage.tsdb.retention.time=100y"]
-    # By default, Prometheus would show a client that is gone for five minutes.
+    # By default, Prometheus shows a client for five minutes after it has gone.
     command.append("--query.lookback-delta=59s")
     with started(command, root / "prometheus.log", address):
         yield built, address
@@ -100,7 +100,7 @@ def asked(prometheus: str, query: str) -> dict[str, float]:
     for name, expr in recordings().items():
         query = re.sub(rf"{name}\{{[^}}]*\}}", lambda _, expr=expr: f"({expr})", query)  # type: ignore[misc]
     query = query.replace("[$__range:1m]", f"[{PERIOD.minutes}m:1m]").replace("$slo_target", "0.995")
-    # The query ends half a minute before the period's end, so that each of its steps lies inside one minute.
+    # Each step of the query must lie inside one minute.
     form = urllib.parse.urlencode({"query": query, "time": PERIOD.end.timestamp() - 30})
     with urllib.request.urlopen(f"http://{prometheus}/api/v1/query?{form}", timeout=60) as answer:
         result = json.load(answer)["data"]["result"]

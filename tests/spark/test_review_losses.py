@@ -37,7 +37,7 @@ def fault(
 FAULTS = (
     fault("counted", "a", NOT_CLOSED, {"lost_records": [12, 12]}),
     fault("counted", "b", NOT_CLOSED, {"lost_records": [0, 1140]}, confirmed=False),
-    # At least 500: two log lines report 250 records each, and more lines may have been lost.
+    # Two log lines report 250 records each, and more lines may have been lost.
     fault("expired", "a", STALLED, {"records_expired": 500}),
     fault("expired", "b", STALLED, {"lost_records": [1, 1]}),
     fault("stalled", "a", STALLED, {"cause": "timeouts"}),

@@ -208,7 +208,7 @@ def _cpu(stretch: Sequence[LogEntry]) -> dict[str, float]:
 
 def _moved(entry: LogEntry, shift: int, round_: int, used: dict[str, float]) -> LogEntry:
     if (event := entry.event) is not None:
-        # A day has millions of lines, and `replace` would take five times as long.
+        # `replace` would take five times as long.
         moved = LogEvent(
             event.ts_ms + shift,
             event.signature,

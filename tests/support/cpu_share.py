@@ -56,7 +56,7 @@ def join(group: Path, pid: int) -> None:
 
 @contextmanager
 def pinned(cores: Collection[int]) -> Iterator[None]:
-    """Pin processes that start in this context to the cores for their whole life."""
+    """Pin processes that start in this context to the cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

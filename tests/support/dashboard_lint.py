@@ -186,7 +186,7 @@ def target_scope(board: Board) -> Iterator[str]:
         if node.name in EVIDENCE and not {f"${name}" for name in CLIENT[1:]} & {
             m.value for m in node.matchers.matchers
         }:
-            # For comparison, a query of a metric in EVIDENCE may show another client of the service.
+            # Queries of evidence may show another client of the service, for comparison.
             wanted -= set(CLIENT[1:])
         matched = {m.value.removesuffix("|") for m in node.matchers.matchers}
         missing = {name for name in wanted & variables if f"${name}" not in matched}
@@ -266,7 +266,7 @@ def panel_options(board: Board) -> Iterator[str]:
 @rule
 def variables_defined(board: Board) -> Iterator[str]:
     defined = {variable["name"] for variable in board["templating"]["list"]}
-    # The pattern skips Grafana's own variables, which begin with two underscores.
+    # Grafana's own variables begin with two underscores.
     for name in set(re.findall(r"\$\{?([A-Za-z]\w*)", json.dumps(board))) - defined:
         yield f"${name} is not defined"
 
@@ -334,7 +334,7 @@ def no_value(board: Board) -> Iterator[str]:
 
 @rule
 def habits(board: Board) -> Iterator[str]:
-    # Dashboards that show days do not refresh, because their queries are expensive.
+    # Queries over days are expensive.
     refresh = "" if board["time"]["from"].endswith("d") else "1m"
     if (board.get("refresh"), board.get("timezone"), board.get("graphTooltip")) != (refresh, "browser", 1):
         yield "refresh, time zone or crosshair differ from the others"

@@ -62,7 +62,6 @@ class Grafana:
             return 412, {"status": "version-mismatch", "message": "The dashboard has been changed by someone else"}
         if body.get("folderUid") not in self.folders:
             return 400, {"message": "folder not found"}
-        # Grafana adds the fields id and version by itself.
         board |= {"id": len(self.boards) + 1, "version": version}
         for variable in board["templating"]["list"]:
             variable.setdefault("options", [])

@@ -2,11 +2,10 @@
 
 uv run --frozen --no-sync --with coverage python -m tests.support.mutants [--seed 44] [--count 60] [--whole]
 
-The program works in a copy of the checkout. First it runs tests/laws, tests/unit and tests/rules, to learn which test
-runs which line. Then it applies one mutant at a time. It runs tests until one fails: first those that run the mutant's
-line, then those that run other lines of the file. Finally it applies all survivors together and runs all tests. If a
-test fails then, each survivor is tried alone. `--whole`: include tests marked long. `--beside FOLDER`: change only
-statements that the checkout in FOLDER has too. Results go to .cache/mutants/; the next run continues there.
+The program works in a copy of the checkout, and applies one mutant at a time. It runs tests until one fails: first
+those that run the mutant's line, then those that run other lines of the file. At the end it runs all tests on the
+survivors. `--whole`: include tests marked long. `--beside FOLDER`: change only statements that the checkout in FOLDER
+has too. Results go to .cache/mutants/; the next run continues there.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ def mutants(root: Path = ROOT) -> Iterator[Mutant]:
                         continue
                     line, begin, end = node.lineno, node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
                     was = lines[line - 1][begin:end].decode(errors="replace")
-                    # Leave out parts of f-strings for which Python 3.11 reports wrong positions.
+                    # Python 3.11 reports wrong positions for some parts of f-strings.
                     if _is_written(was, node):
                         now = f"({ast.unparse(changed)})"
                         yield Mutant(str(path.relative_to(root)), line, begin, end, was, now, f"{about} {number}")
@@ -185,10 +184,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
 
 
 def _of_text(node: ast.BinOp) -> bool:
-    """True if + joins texts or lists.
-
-    Such a + is not changed to -, because every test would notice it.
-    """
+    """True if + joins texts or lists: every test would notice a change of it."""
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)
 
@@ -223,7 +219,7 @@ class Tried:
         self._data, self._log, self._timed = (KEPT / f"coverage-{self.name}{end}" for end in ("", ".log", ".json"))
         self._python = str(self.folder / ".venv" / "bin" / "python")
         coverage = str(Path(find_spec("coverage").origin or "").parents[1])  # type: ignore[union-attr]
-        # Write no bytecode: after two changes within one second, Python would run the bytecode of the first.
+        # After two changes within one second, Python would run the bytecode of the first.
         self._environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((*self._paths(), coverage)),
@@ -274,7 +270,7 @@ class Tried:
     @contextmanager
     def _put(self, mutants: Sequence[Mutant]) -> Iterator[None]:
         before = {path: (path.read_bytes(), path.stat()) for path in {self.folder / one.path for one in mutants}}
-        # Apply the last mutant first, so that the positions of the others stay valid.
+        # The last mutant first, so that the positions of the others stay valid.
         for mutant in sorted(mutants, key=lambda one: -one.begin):
             path = self.folder / mutant.path
             lines = path.read_bytes().split(b"\n")
@@ -338,7 +334,7 @@ def main(arguments: Sequence[str]) -> int:
     for mutant in chosen:
         if str(mutant) not in results.noticed:
             tests_of_file = known.get(mutant.path, {})
-            # Code that runs at import, or caches its result, may affect every test that runs a line of the file.
+            # Code that runs at import, or caches its result, affects every test of the file.
             tests = {
                 test: None
                 for tests_of_line in (tests_of_file.get(mutant.line, ()), *tests_of_file.values())

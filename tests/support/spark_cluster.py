@@ -109,7 +109,7 @@ class SparkCluster:
 def bare_python(folder: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = (folder / "lib").glob("python*/site-packages")
-    # Python ignores .pth files in folders that a .pth file adds, so our editable install is not found.
+    # Python ignores .pth files in folders that a .pth file adds.
     (packages / "dependencies.pth").write_text(f"{SPARK_HOME.parent}\n", encoding="utf-8")
     return folder / "bin" / "python"
 
@@ -124,8 +124,7 @@ def submission(
     python = str(bare_python(folder / "python"))
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--deploy-mode", "client"]
     command += ["--properties-file", str(properties), "--jars", ",".join(map(str, jars.classpath("spark")))]
-    # Copy the package, because Spark imports only from archives named .zip. Copy monitor.py away from the packages
-    # beside it, which Python would import.
+    # Spark imports only from archives named .zip. Python would import the packages beside monitor.py.
     archive, program = (
         Path(shutil.copy(file, folder / name))
         for file, name in ((package, "kafka_client_health.zip"), (ROOT / "jobs" / "monitor.py", "monitor.py"))

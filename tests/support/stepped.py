@@ -25,10 +25,10 @@ from tests.support.recorded import Recorded
 __all__ = ["START", "Stepped", "logged", "pack", "snapshot"]
 
 START = 1_795_208_640_000  # START is the beginning of a minute
-#: SETTINGS: every batch publishes its clients, so that a test sees the effect of each sample.
+#: Every batch publishes its clients, so that tests see the effect of each sample.
 SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6
-#: SHOWN_SHORTLY: a failure is shown for four minutes after the client's last data instead of an hour.
+#: A failure is shown for four minutes after the client's last data.
 SHOWN_SHORTLY = replace(SETTINGS, absence=replace(SETTINGS.absence, shown_seconds=240))
 
 

@@ -177,7 +177,7 @@ def test_lint_finds_nothing(values: Mapping[str, Any]) -> None:
 @pytest.mark.parametrize("version", long_after(1, ["1.37", "1.29"]))
 @pytest.mark.parametrize("values", long_after(1, INSTALLATIONS.values()), ids=INSTALLATIONS)
 def test_resources_fit_the_schemas_of_kubernetes(values: Mapping[str, Any], version: str) -> None:
-    # At the top of the file, the import would cost every test run two seconds.
+    # At the top of the file, this import would cost every test run two seconds.
     import kubernetes_validate
 
     ours = [
@@ -258,7 +258,7 @@ def test_pods_are_restricted(values: Mapping[str, Any]) -> None:
         assert container["securityContext"] == RESTRICTED
         assert container["resources"]["requests"].keys() == {"cpu", "memory"}
         assert "memory" in container["resources"]["limits"]
-        # Spark and Python need a place for temporary files, because the root file system is read-only.
+        # The root file system is read-only.
         assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 

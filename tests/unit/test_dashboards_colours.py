@@ -23,7 +23,7 @@ def test_measure_finds_what_is_wrong_with_green_yellow_and_red() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
-    # The pairs 1, 7, 17 and 25 come from the test data of Sharma, Wu and Dalal for CIEDE2000.
+    # Pairs 1, 7, 17 and 25 of the CIEDE2000 test data of Sharma, Wu and Dalal.
     [
         ((50.0, 2.6772, -79.7751), (50.0, 0.0, -82.7485), 2.0425),
         ((50.0, 0.0, 0.0), (50.0, -1.0, 2.0), 2.3669),

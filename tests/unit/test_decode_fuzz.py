@@ -135,7 +135,7 @@ def test_the_fast_path_reads_what_the_careful_one_reads() -> None:
         if quick is not None:
             taken += 1
             careful = decode_metrics(raw, SETTINGS, ARRIVED_MS)
-            # The fast path skips fields, so it accepts a record with invalid UTF-8 in such a field.
+            # The fast path skips some fields, and so accepts invalid UTF-8 in them.
             assert [quick.snapshot()] == careful.snapshots or careful.errors == ["binary"]
     assert taken > RECORDS / 50
 

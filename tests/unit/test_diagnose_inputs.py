@@ -100,7 +100,7 @@ def test_what_is_encrypted_in_an_archive_is_named_and_the_rest_is_read(
         archive.writestr("secret.log", "x")
         archive.writestr("app.log", LOG)
     content = bytearray(packed.getvalue())
-    # Set the bits that mark the archive's first member as encrypted.
+    # Mark the archive's first member as encrypted.
     content[content.index(b"PK\x03\x04") + 6] |= 1
     content[content.index(b"PK\x01\x02") + 8] |= 1
     (tmp_path / "support.zip").write_bytes(content)

@@ -317,7 +317,7 @@ REFUSED = (
     "ERROR [main] shop.Worker - commit failed: org.apache.kafka.clients.consumer.CommitFailedException: Offset commit "
     "cannot be completed since the consumer is not part of an active group for auto partition assignment"
 )
-#: MINUTES: two series of refused commits. In the first, one every 6 minutes; in the second, two, and two 6 days later.
+#: Minutes of refused commits: one every 6 minutes; two, and two 6 days later.
 MINUTES = tuple(range(0, 120, 6)), (0, 6, 8640, 8646)
 
 
@@ -336,7 +336,7 @@ def test_what_cannot_happen_twice_in_a_window_is_counted_over_the_whole_text(
     (verdict,) = [verdict for _, verdicts in found.clients for verdict in verdicts if verdict.unhealthy]
     assert (verdict.mode, verdict.status) == ("consumer-stalled", "suspected")
     assert (verdict.detail["commits_refused"], verdict.detail.get("incidents")) == (times, incidents)
-    # One refused commit shows one handling that took too long. Several show that this happens again and again.
+    # One refused commit shows a slow handling, several show that it happens repeatedly.
     assert verdict.detail["cause"] == ("rejoins" if times > 1 else "poll-interval-exceeded")
     assert not any(fact.text[0].isdigit() for fact in verdict.evidence)
 

@@ -35,8 +35,7 @@ PAYMENTS = TopicPartition("payments", 0)
 
 
 class Cluster:
-    """A cluster of two fake brokers: the first has the groups `1-…`, the second `2-…`. `errors`: request → its
-    error."""
+    """Two fake brokers: the first has the groups `1-…`, the second `2-…`. `errors`: request → its error."""
 
     def __init__(self, *groups: str, committed: int = 40) -> None:
         self.committed = {name: {ORDERS: committed} for name in groups}
@@ -189,7 +188,7 @@ def test_one_group_that_fails_costs_no_other() -> None:
     assert len(reading.groups) == 19
     assert list(reading.failed_groups) == ["1-07"]
     assert "not yours" in reading.failed_groups["1-07"]
-    # Twenty groups need two requests. The request that fails is split into halves, at most four times.
+    # Twenty groups need two requests. A failing request is halved at most four times.
     assert cluster.asked.count("committed") <= 2 + 2 * 4
 
 

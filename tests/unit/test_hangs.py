@@ -13,7 +13,7 @@ from clienthealth.modes import modes
 from tests.support.attachments import statuses, worst
 
 FOLDER = Path(__file__).parents[1] / "hangs"
-#: FOUND: number of failures that are suspected or confirmed. A change may only raise it.
+#: Number of failures that are found. A change may only raise it.
 FOUND = 87
 EVERY = 12
 

@@ -72,7 +72,7 @@ def test_a_process_that_names_no_instance_is_shown() -> None:
     monitor.shown()
 
 
-#: LETTERS are random: compression saves only a quarter, so a record with them stays large.
+#: Random letters, of which compression saves only a quarter.
 LETTERS = base64.b64encode(random.Random(1).randbytes(1_200_000), altchars=b"Ab").decode()
 TAKEN, TO_TOPICS = 1_048_588, (HEALTH, REJECT)
 

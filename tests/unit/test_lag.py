@@ -204,7 +204,7 @@ def test_a_group_is_as_bad_as_its_worst_partition() -> None:
         (1, 90, "STOP"),
         (2, 0, "IDLE"),
     ]
-    # In partition 1, offset 30 is committed. It was the end offset at second 30, 90 s before the newest sample.
+    # Partition 1: offset 30 was the end at second 30, 90 s before the newest sample.
     assert lag["group"] == {
         "status": "STOP",
         "max_lag": 90,

@@ -37,7 +37,7 @@ def judged(case: list[Any], limits: LagSettings) -> str:
     _, offsets, broker_offsets, lag, now_s, allowed, _ = case
     commits = [Commit(ts, offset, seen) for offset, ts, seen in offsets]
     last = commits[-1]
-    # Burrow stores end offsets without times, so spread their times evenly between last commit and now.
+    # Burrow stores end offsets without times.
     step = (now_s * 1000 - last.ts_ms) / len(broker_offsets)
     since: list[Observation] = [
         (round(last.ts_ms + step * (position + 1)), last.offset, end, None, last.ts_ms)

@@ -87,7 +87,7 @@ def adapter(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, A
 def jmxtrans(client_id: str, kind: str, reading: Reading) -> Iterator[dict[str, Any]]:
     for group, name, value, topic in samples(kind, reading):
         if topic and topic.partition is None:
-            # `keyspace` cannot be parsed without a partition: client ids and topics contain dots, too.
+            # Client ids and topics contain dots, so `keyspace` is ambiguous without a partition.
             continue
         suffix = f".{topic.topic}.{topic.partition}" if topic else ""
         yield {

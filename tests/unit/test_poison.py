@@ -57,8 +57,7 @@ class Query:
         self.files[name] = text
 
     def process(self, fault: Callable[[str], None] = lambda _: None, certain: bool = False) -> None:
-        """Run processes until all is read. `fault` is called with "start" and "read", and may raise. `certain`: the
-        previous process exhausted its heap."""
+        """Run processes until all is read. `fault` may raise. `certain`: the last process exhausted its heap."""
         self.starts += 1
         guard = Guard(self)  # type: ignore[arg-type]
         guard.begin(certain)

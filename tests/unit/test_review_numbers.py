@@ -236,7 +236,7 @@ def test_words() -> None:
 @pytest.mark.parametrize(
     ("weeks", "decision"),
     [
-        # With a target of 99 %, four weeks of 1,000 client-minutes each have an error budget of 40 client-minutes.
+        # With a target of 99 %, 4,000 client-minutes have an error budget of 40.
         ((0, 0, 0, 0), "ship"),
         ((0, 0, 0, 40), "ship"),
         ((0, 0, 0, 41), "freeze"),

@@ -106,8 +106,7 @@ def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> N
     monitor.batches(readings_of_a_group()[:30], 10)
     assert [row["minute"] for row in monitor.minutes] == [START + 60_000 * n for n in range(4)]
     (second,) = (second for second in range(300, 700, 15) if monitor.batch([], second).minutes)
-    # A sample arrives after 10 s, and the monitor waits 120 s for late samples. So the minute up to 300 s is complete
-    # at 430 s, and the batch at 435 s writes it.
+    # 300 s, 10 s until a sample arrives, and 120 s for late samples: complete at 430 s.
     assert second == 435
     monitor.batch(readings_of_a_group()[24:37], 700)
     for second in range(715, 1000, 15):

@@ -70,7 +70,7 @@ def test_silence_of_all_is_noticed_though_the_first_batch_of_it_comes_late(late:
     last = 91
     gone = wait(monitor, last + late, last + late + 120, 15)
     assert len(gone) == len(CLIENTS)
-    # A client is gone after 50 s without data. Time before the late batch counts as 20 s, so 30 s more must pass.
+    # A client is gone after 50 s without data, of which 20 s have passed.
     assert set(gone.values()) == {30}
 
 

@@ -172,7 +172,7 @@ def test_the_columns_are_those_that_0_2_reads_and_writes() -> None:
     names = saved["readings"][3]
     assert saved["heads"] == [HEAD, PART_HEAD, CLIENT_HEAD]
     assert sorted(names) == ["0", "a", "b", "client-metrics"]
-    # The expected values are the first columns of a sample's row (see `PackedSamples`).
+    # The first columns of a sample's row in `PackedSamples`.
     topic = names.index("client-metrics")
     assert rows[:, : HEAD + 1].tolist() == [
         [START + 9000, 0, 0, topic, 0, -1, 10_000, 0, 1, 7],
@@ -184,8 +184,7 @@ def test_the_columns_are_those_that_0_2_reads_and_writes() -> None:
         [1, names.index("b"), -1, names.index("0")],
     ]
     assert parts[:, PART_HEAD + 2].tolist()[1] == 4
-    # Columns of a client: times of the first sample, the last sample and the last data, interval, minute,
-    # configuration, time of the newest published sample, and checksum of the published content (see `Clients`).
+    # The first columns of a client's row in `Clients`.
     assert clients[0, :7].tolist() == [START + 9000, START + 9000, START + 9000, 10_000, START, -1, START + 9000]
     assert clients[1, :7].tolist() == [START + 7000, START + 7000, START + 7000, 20_000, START, -1, START + 7000]
     assert clients[:, 7].all()

@@ -19,7 +19,7 @@ UNITS = sorted((ROOT / "deploy/systemd").iterdir())
 SERVICES = [unit for unit in UNITS if unit.suffix == ".service"]
 
 
-#: The highest exposure that `systemd-analyze security` may report for a unit, on a scale of 0 to 100 (50: "medium").
+#: Highest exposure that `systemd-analyze security` may report for a unit (0 to 100).
 MOST_EXPOSED = 35
 SYSTEMD = shutil.which("systemd-analyze")
 

@@ -69,7 +69,7 @@ CASES = {
     "young": lagging("young", *one(100, 200)),
     "one dip": lagging("one dip", *one(1000, 1200, 1190, 1600, 1800, 2000)),
     "noise": lagging("noise", *one(300, 310, 290, 330, 280, 320)),
-    # "keeps up" is OK. Its lag grows, but stays below the 1,000 records that the client consumes in ten seconds.
+    # The lag grows, but stays below the 1,000 records of ten seconds.
     "keeps up": lagging("keeps up", *one(100, 115, 130, 145), rate=100.0),
     "many": lagging("many", *({"a-0": 10 * i, "a-1": 0, "b-0": 500.0 + 100 * i} for i in range(4)), paused=("a-0",)),
     "given up": lagging("given up", {"a-0": 5, "a-1": 7}, {"a-0": 5, "a-1": 7}, {"a-1": 0}),
@@ -96,7 +96,7 @@ def topic(name: str, partition: int | None = None, thread: str | None = None, **
 
 
 QUEUES = {
-    # A queue holds two chunks by default. For a topic with two queues, the fuller queue decides.
+    # A queue holds two chunks by default. The fuller queue of a topic decides.
     "old Scala consumer": queueing(
         "old Scala consumer",
         "legacy-consumer",
@@ -110,7 +110,7 @@ QUEUES = {
         topic("orders", thread="a-0", queue_chunks=2),
         queued_max_message_chunks="8",
     ),
-    # The fuller partition holds 60,000 of 100,000 records (default). Together, both partitions hold 8 of 64 MiB.
+    # The fuller partition holds 60,000 of 100,000 records, and both hold 8 of 64 MiB.
     "librdkafka consumer": queueing(
         "librdkafka consumer",
         "consumer",

@@ -28,7 +28,7 @@ from tests.bench.usage import TICKS, Usage
 TITLE = "Cost of pushed metrics at the broker"
 PROGRAM = Path(__file__).parents[1] / "pushing" / "ManyProducers.java"
 PRODUCERS, CLIENTS, CLIENTS_SECONDS = 333, 10_000, 30.0
-#: Producers send a record only every SEND_SECONDS, so that records cost the broker little.
+#: A long interval, so that records cost the broker little.
 SEND_SECONDS = 10.0
 START_SECONDS = 180.0
 #: Linux truncates the names of the plugin's threads in /proc to 15 characters.
@@ -72,7 +72,7 @@ def measure(scope: Scope) -> Result:
                 time.sleep(warming)
                 busy = Moment.of(broker, topic), _after(seconds, broker, topic)
                 _subscribe(settings, {**of_java.config, "match": NO_CLIENT})
-                # Wait, because each client pushes once more before it learns that the broker wants no more pushes.
+                # Each client pushes once more before it learns that pushes are unwanted.
                 time.sleep(warming)
                 idle = Moment.of(broker, topic), _after(seconds, broker, topic)
                 asked, unasked = (usage.cost(since.at, until.at) for since, until in (busy, idle))

@@ -98,7 +98,7 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
     log = lab.folder / f"{name}-events"
     log.mkdir()
     with ExitStack() as stack:
-        # QUICK_START turns off the JVM's compiler C2, which would take minutes of CPU in each executor.
+        # QUICK_START turns off the compiler C2, which takes minutes of CPU in each executor.
         cluster = stack.enter_context(SparkCluster(lab.folder / f"{name}-spark", HEAP_MB + 400, QUICK_START))
         groups = [stack.enter_context(share(CORES)) for _ in range(executors)]
         with pinned(cores):
@@ -118,7 +118,7 @@ def _scaled(lab: Lab, executors: int, cores: Sequence[int], package: Path, fille
             name, launch, shuffle_partitions=STATES, max_offsets_per_trigger=batch, heap_mb=HEAP_MB
         ) as monitor:
             monitor.work_off(TOPIC, filled.records, LIMIT_SECONDS)
-        # A cgroup that still has processes cannot be removed, so end the workers first.
+        # A cgroup that still has processes cannot be removed.
         for worker in list(cluster.workers):
             cluster.lose(worker)
     times = batches(log)

@@ -69,7 +69,7 @@ class Bucket:
             self._step(packed, START_MS + 1000 * BATCH_SECONDS * (number + 1))
 
     def _step(self, packed: Sequence[bytes], now_ms: int) -> None:
-        # Measure without garbage collection, because Spark's workers collect garbage only between tasks.
+        # Spark's workers collect garbage only between tasks.
         gc.collect()
         gc.disable()
         monitor = SETTINGS.monitor
