@@ -1,7 +1,6 @@
-"""Judge recorded data in this process (post-mortem), with the same code as the running monitor.
+"""Judge recorded data (post-mortem) with the code of the running monitor.
 
-The time of the newest record counts as the present time. Every client seems to disappear at the end of a recording. So
-missing data alone never makes a verdict `confirmed`.
+Every client seems to disappear at a recording's end, so missing data alone never makes a verdict `confirmed`.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ from clienthealth.settings import Settings
 
 _Logged = TypeVar("_Logged", LogEvent | None, ThreadDump | None)
 NOTHING_KNOWN = "without any known words of a Kafka client"
-#: Records rejected for these reasons contain no evidence. Any other reason means that evidence could not be read.
+#: Records rejected for these reasons contain no evidence.
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
 #: Maximum time (ms) by which a time zone is ahead of UTC: 14 hours.
 AHEAD_MS = 14 * 3_600_000
-#: UNFINISHED_MS: a stop or flush counts as unfinished only if the log goes on for at least this time (ms). NEXT_MS:
-#: maximum time (ms) between two equal log events about the same wait.
+#: A stop or flush is unfinished if the log goes on for UNFINISHED_MS.
+#: Equal events at most NEXT_MS apart are about the same wait.
 UNFINISHED_MS, NEXT_MS = 30_000, 300_000
 
 
@@ -62,7 +61,7 @@ class _Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """Return all inputs. An unused input without a recorded reason gets the reason NOTHING_KNOWN."""
+        """Return all inputs; an unused input without a reason gets NOTHING_KNOWN."""
         for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}
@@ -103,7 +102,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
     packer, tally = Packer(1), _Tally(inputs)
     recognised, rejected = Counter[str](), Counter[str]()
     dumps: dict[Source, list[DumpedThread]] = {}
-    # Local times in a log may be ahead of UTC. So times up to AHEAD_MS (14 hours) in the future are accepted.
+    # Local times in a log may be ahead of UTC.
     now_ms = int(time.time() * 1000) + AHEAD_MS
     decoders = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
     before: dict[tuple[str, str], _Before] = {}
@@ -122,7 +121,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
         if decoded.snapshots or decoded.lines:
             recognised[decoded.format or ""] += 1
         rejected.update({error.partition(":")[0] for error in decoded.errors})
-    # If all metrics of a process name the same service, host and instance, its log entries get these names, too.
+    # Log entries get the names in the metrics of their process, if these agree.
     places = {place: next(iter(names)) for place, names in named.items() if len(names) == 1}
     chunks = list(packer.chunks().values())
     entries = [entry for chunk in chunks for entry in chunk.log_entries]
@@ -148,9 +147,8 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> None:
     """Note in `captures` of a log event how long an unfinished stop, flush or close has lasted.
 
-    lasts    for a line that begins a stop or flush: seconds until the log's end. Not added if a later line ends the
-             stop or flush, or if the log ends within UNFINISHED_MS (30 s)
-    minutes  for a repeated line that raises a suspicion (`Meaning.suspects`): minutes since the first of these lines
+    lasts    seconds from a line that begins a stop or flush to the log's end, if no later line ends it
+    minutes  minutes since the first of several equal lines that raise a suspicion (`Meaning.suspects`)
 
     `log_ends`: maps a log's name (`Source.topic`) to the time (epoch ms) at which the log ends.
     """
@@ -174,7 +172,7 @@ def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> 
 
 
 def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
-    """In log entries, replace the host by the instance id if some entries or metrics of the instance name no host."""
+    """Replace the host by the instance id where other data of the instance has no host."""
     written = grouped({(entry.instance, entry.process) for entry in entries}, lambda pair: pair[0])
     nameless = {process for instance, of in written.items() for _, process in of if process[1] == instance}
     hosts = {place: {of for _, of in written.get(place[1], ())} - {place} for place in measured | nameless}
@@ -184,7 +182,7 @@ def _without_hosts(entries: Sequence[LogEntry], measured: Set[Place]) -> None:
 
 
 def _to_utc(inputs: Sequence[Input], chunks: Sequence[Chunk]) -> None:
-    """Convert the local times of each process to UTC, if exactly one time zone is known for the process."""
+    """Convert local times to UTC for processes with exactly one known time zone."""
     zoned = {(one.process, one.zone_ms) for one in inputs if one.zone_ms is not None and one.process is not None}
     zones = grouped(zoned, lambda zone: zone[0])
     known: dict[tuple[str, str] | None, int] = {process: its[0][1] for process, its in zones.items() if len(its) == 1}
@@ -231,7 +229,7 @@ def of_groups(chunks: Iterable[Chunk]) -> dict[str, tuple[Client, list[Verdict]]
 
 
 def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
-    """Return the client, with the version of the Java library if the process's log names exactly one version."""
+    """Return the client with the Java library's version, if the log names exactly one."""
     if client.version or client.library not in (None, "", "java") or client.kind not in ("producer", "consumer"):
         return client
     events = (entry.event for entry in log_entries if entry.event is not None)
@@ -239,7 +237,7 @@ def _with_version(client: Client, log_entries: Iterable[LogEntry]) -> Client:
     return client if len(logged) != 1 else msgspec.structs.replace(client, library="java", version=logged.pop())
 
 
-#: Inputs with at most this many lines in total count as an excerpt. A whole log is hardly ever so short.
+#: Inputs with at most this many lines in total count as an excerpt of a log.
 EXCERPT_LINES = 60
 
 
@@ -259,10 +257,7 @@ def _also_seen(state: BucketState, clients: Sequence[Client], excerpt: bool) -> 
 def _adds_failure(
     client: Client, verdicts: Sequence[Verdict], judged_clients: Iterable[tuple[Client, list[Verdict]]]
 ) -> bool:
-    """True if a client without an id has a failure that no client with an id has.
-
-    Only clients of the same process and kind are compared. If there is no such client with an id, the result is True.
-    """
+    """True if a client without an id has a failure that no client with an id has."""
     place = client.service, client.host, client.kind
     beside = [of for one, of in judged_clients if one.client_id and (one.service, one.host, one.kind) == place]
     found = {verdict.mode for of_named in beside for verdict in of_named if verdict.unhealthy}
@@ -286,10 +281,10 @@ class _Before(NamedTuple):
 
 
 NO_LINE = _Before("", "", 0)
-#: An exception that names no client belongs to the client of the previous line. This rule holds only if the previous
-#: line is at most JUST_BEFORE_MS (ms) earlier.
+#: Maximum time (ms) from a client's line to an exception that names no client.
+#: Such an exception belongs to the client of that line.
 JUST_BEFORE_MS = 1_000
-#: (service, instance) of a file. Records in the file that name no process get these names.
+#: (service, instance) of a file, for its records that name no process.
 Place = tuple[str, str]
 
 
@@ -340,16 +335,13 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     return by_key
 
 
-#: Pieces of evidence that are more than ANOTHER_MS (ms) apart belong to different incidents. The limit is high: a
-#: night's failure may show only in the evening's log and in the morning's dump.
+#: Evidence further apart (ms) belongs to different incidents.
+#: A night's failure may show only in the evening's log and the morning's dump.
 ANOTHER_MS = 12 * 3_600_000
 
 
 def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
-    """Return the verdict on a mode's worst incident, or on the newest of several equally bad incidents.
-
-    Evidence from an input in `undated` belongs to no known incident. If there is any, all incidents are merged.
-    """
+    """Return the verdict on a mode's worst incident, or on the newest of equal ones."""
     apart: list[list[Verdict]] = []
     for verdict in verdicts:
         if not verdict.unhealthy or any(fact.source and fact.source.topic in undated for fact in verdict.evidence):
@@ -358,6 +350,7 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
         if not apart or (verdict.since_ms or 0) > before + ANOTHER_MS:
             apart.append([])
         apart[-1].append(verdict)
+    # Undated evidence belongs to no known incident, so merge all incidents.
     if len(apart) < 2 or sum(map(len, apart)) < sum(verdict.unhealthy for verdict in verdicts):
         return merged(verdicts)
     worst = max(map(merged, apart), key=lambda found: (STATUS_ORDER.index(found.status), found.since_ms or 0))

@@ -20,8 +20,7 @@ from clienthealth.settings import Settings
 #: Maximum size of a record (bytes). A dump of thousands of threads is one record.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: If the time in a file's name differs by more than NEAR_MS from all other data of its process, the file's times count
-#: as unknown.
+#: Maximum distance (ms) of the time in a file's name from all other data of the process.
 NEAR_MS = 1_800_000
 Attached = tuple[tuple[str, str], Input]
 
@@ -71,7 +70,7 @@ def examine(
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
     """Add a date to the times of day in the records of an attachment (`identified`), and yield the records.
 
-    The date comes from the file's name, or else from dated attachments of the same process (`dated`), if there is one.
+    The date comes from the file's name, or else from `dated` attachments of the same process.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]
@@ -83,8 +82,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.dated = True
         attached.shift(shift)
         if attached.named and not first - NEAR_MS <= attached.span_ms[0] <= last + NEAR_MS:
-            # The time in the file's name may be in another time zone. So move these records by APART_MS (ten days).
-            # They are then never judged together with dated records.
+            # The time may be in another zone, so never judge these records with dated ones.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             attached.cannot_read("time in the file's name that is far from all other data")
@@ -98,6 +96,6 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
-    """Give an undated record a time ten days (APART_MS) before its process's dated data: no window contains both."""
+    """Return an undated record with a time ten days (APART_MS) before the dated data of its process."""
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
     return replace(record, ts_ms=min(starts) - APART_MS) if starts and record.ts_ms else record

@@ -22,14 +22,13 @@ from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
-#: Beginnings of `Input.what` for data that a person copied. The end of a copy does not show that the client ended.
+#: Beginnings of `Input.what` for copied data. The end of a copy does not show that the client ended.
 PASTED = ("metrics (", "log", "JSON document")
-#: Maximum time from a client's last sample to the end of its process's data. The maximum is LATE_INTERVALS times the
-#: median gap between samples, plus LATE_MS (ms). After a longer time, the client's last samples count as missing.
+#: Samples may end LATE_INTERVALS median gaps plus LATE_MS (ms) before the process's data.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
-#: Metrics of one client belong to one sample if their times differ by at most APART_MS milliseconds.
+#: Maximum difference (ms) between the times of metrics of one sample.
 APART_MS = 500
-#: Inputs with more than MOST_LINES lines in total count as a whole log, in which single errors are normal.
+#: Inputs with more lines than this are a whole log, in which single errors are normal.
 MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
@@ -39,7 +38,7 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
-    # Inputs in `timeless` lack times of their own, so the time between two of their dumps is unknown.
+    # The time between two dumps of a timeless input is unknown.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
@@ -74,7 +73,7 @@ def _until(bucket: Bucket, process: tuple[str, str], inputs: Iterable[Input]) ->
 
 
 def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> bool:
-    """Return True if a client's samples (`times`, epoch ms) go on until `until_ms` or the client's known end."""
+    """Return True if a client's samples go on until `until_ms` or the client's end."""
     # A collector may write the parts of one sample some milliseconds apart.
     gaps = np.diff(times)
     gaps = gaps[gaps > APART_MS]
@@ -88,21 +87,21 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     One of these is enough:
 
     - at least `Meaning.enough` lines of one kind that point to the mode (`Meaning.suspects`)
-    - a thread that waits in a frame of `Facts.places`, if the same input states that something hangs
+    - a thread in a frame of `Facts.places`, if the same input states that something hangs
 
-    Lines in a text that only explains an error do not count. Lines before a sign that the failure is over do not count,
-    either. Nothing is suspected if the client has samples, or if the inputs have more than MOST_LINES lines in total.
+    Lines of an explaining text, and lines before a sign of recovery, do not count. Nothing is suspected if the client
+    has samples, or if the inputs have more than MOST_LINES lines in total.
     """
     attached, mode = known.attached, modes()[verdict.mode]
     if attached is None or attached.samples or verdict.unhealthy or sum(one.read for one in inputs) > MOST_LINES:
         return verdict
     explained, logs = _topics(inputs, lambda one: EXPLAINED in one.left_out), attached.look.window.logs
     over = [number for number, event in enumerate(logs, 1) if any(event in one for one in mode.lines if one.relief)]
-    # Leave out a library's line if another program's logger wrote it: that program quotes the line.
+    # A library's line from another program's logger is a quotation.
     loose = catalogue().loose
     written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
     left = [e for e in written if e.own or (e.source and e.source.topic) not in explained]
-    # Leave out lines without a space: the bare name of an error may be a heading of the text.
+    # A line without a space may be a heading, such as an error's name.
     of_mode = [meaning for meaning in catalogue().meanings if mode.id in meaning.suspects]
     shown = {meaning: [event for event in left if event in meaning and " " in event.text] for meaning in of_mode}
     enough = {meaning: lines for meaning, lines in shown.items() if sum(e.repeats for e in lines) >= meaning.enough}
@@ -118,11 +117,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
 
 
 def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> list[Fact]:
-    """Return one fact per thread that waits in a frame of `Facts.places`, and one per unfinished stop or flush.
-
-    An input yields facts only if it states that something hangs. For a stop or flush, "the consumer stops reading" is
-    no such statement.
-    """
+    """Return facts on waiting threads and unfinished stops in inputs that report a hang."""
     hangs = [(e, e.source.topic) for e in left if e.source is not None and e in SELF_DESCRIBED["hangs"]]
     said = {topic: quoted(e.text) for e, topic in hangs}
     endless = {topic for e, topic in hangs if "activity" not in e.captures}

@@ -21,8 +21,8 @@ from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
-#: A short report shows at most FACTS facts per verdict and FRAMES frames per thread. If there are at least SEVERAL
-#: inputs of one kind, they share one line.
+#: A short report shows FACTS facts per verdict and FRAMES frames per thread.
+#: In it, SEVERAL or more inputs of one kind share a line.
 FACTS, FRAMES, SEVERAL = 3, 4, 3
 QUOTED = 160
 _PACKAGE = "clienthealth.diagnose"
@@ -49,7 +49,7 @@ PLAIN = Style()
 
 
 def style_of(stream: TextIO, verbose: bool) -> Style:
-    """Return the style for a stream: as wide as its terminal (40 to 120 columns), or 80 columns without a terminal."""
+    """Return the style for a stream: as wide as its terminal (40 to 120 columns), else 80 columns."""
     wide = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), MOST) if stream.isatty() else WIDTH
     return Style(wide, colour_of(stream), verbose)
 
@@ -87,7 +87,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Return the stories to show. A short report merges stories without findings if only the names differ."""
+        """Return the stories; a short report merges those without findings that differ only in names."""
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose
@@ -98,7 +98,7 @@ class _Report:
         return [replace(group[0], name=self._some([story.name for story in group])) for group in groups]
 
     def _inputs(self, inputs: Sequence[Input]) -> Iterator[str]:
-        """Yield a line on each input. A short report shows several fully read inputs of one kind in one line."""
+        """Yield a line on each input; in a short report, inputs of one kind share a line."""
 
         def alike(attached: Input) -> object:
             whole = attached.used and attached.timed and not attached.left_out and not attached.unread
@@ -127,7 +127,6 @@ class _Report:
     def _client(self, story: Story) -> str:
         word = story.headline.upper()
         title = self._wrap(f"{word}  {story.name}  ({story.about})", 0, 4)[len(word) :]
-        # If the client has findings, a short report leaves out issues that only the client's options show.
         issues = [also for also in story.also if not (also.known.hint and story.findings)]
         return self._template.render(
             story=story,

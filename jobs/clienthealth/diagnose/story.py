@@ -38,11 +38,10 @@ def next_command(library: str, dumps: int) -> str:
 
 MOST_FACTS = 6
 MOST_TITLES = 3
-#: Keys of `Verdict.detail` that are not shown separately, because `Explanation.cause` usually contains their values.
+#: Keys of `Verdict.detail` with values that `Explanation.cause` usually contains.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: _AT_FIRST finds a number at the beginning ("at least 2 ", "1 "). _ONE_OR_MORE captures a noun without its plural s,
-#: so that "0 records" and "0 record" become equal.
+#: _AT_FIRST finds a number at the beginning; _ONE_OR_MORE finds a noun without its plural s.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
 SILENT = "a Kafka client is named here, but nothing shows or rules out a failure mode"
@@ -166,7 +165,7 @@ class _Teller:
         elif status == "unknown" and grave:
             titles = ", ".join(list(grave)[:MOST_TITLES])
             headline = titles[0].upper() + titles[1:]
-        # Ask for a dump before a restart removes the evidence: only a dump shows which code caused the finding.
+        # Only a dump shows which code caused the finding, and a restart removes the evidence.
         unseen = not self.dumps and any(modes()[v.mode].explanation(v, client.library).first for v in ill)
         software = " ".join(filter(None, (client.library, client.version)))
         where = client.instance if self.namesakes[self._name(client)] > 1 else client.service
@@ -214,7 +213,7 @@ class _Teller:
         )
 
     def _fact(self, fact: Evidence) -> ShownFact:
-        # `fact.source` gives only the first line of a dump, so show the line at which the fact's thread begins.
+        # `fact.source` gives only the first line of a dump, not of the thread.
         lines = [thread.line for thread in threads_of(fact, self.dumps)]
         where, frames = _place(fact.source, *lines[:1]), frames_of(fact, self.dumps)
         return ShownFact(self._time(fact.source, fact.ts_ms), fact.kind.replace("-", " "), fact.text, where, frames)
@@ -230,7 +229,7 @@ def _place(source: Source | None, line: int | None = None) -> str:
 
 
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Return the facts in order of time. If facts differ only in numbers, keep the one with the greatest `_weight`."""
+    """Return the facts in order of time, without facts that differ only in numbers."""
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:
         same = fact.kind, _ONE_OR_MORE.sub(r"0 \1 ", _NUMBER.sub("0", fact.text))

@@ -1,7 +1,6 @@
 """Attach a Jolokia agent to a JVM of this machine while `watch` reads the JVM.
 
-The launcher in the agent's jar loads the agent through Java's attach interface. The agent listens only on loopback, and
-needs a password. It allows only reads of MBeans and thread dumps.
+The agent listens only on loopback, needs a password, and allows only reads.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from clienthealth.read.mbeans import RUNTIME
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 
 USER = "kafka-health"
-#: Time limit (s) of the agent's launcher. The launcher itself gives up after some 10 s without an answer from the JVM.
+#: Time limit (s) of the agent's launcher, which itself gives up after some 10 s.
 LAUNCH_SECONDS = 30.0
-#: Time limit (s) for the agent's first answer, counted from the end of the agent's launcher.
+#: Time limit (s) for the agent's first answer after the end of its launcher.
 ANSWER_SECONDS = 30.0
 _PROC = Path("/proc")
 _SMALL = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -51,8 +50,8 @@ class Agent(NamedTuple):
 def runtime_of(pid: int) -> Literal["java", "python"]:
     """Return the runtime of a process. Without /proc/self/ns (not Linux), every process counts as Java.
 
-    Raises InputError if the process does not exist, runs in a container, or belongs to another user. A process that is
-    neither Java nor Python raises InputError, too. Root may read the Python processes of all users.
+    Raises InputError if the process does not exist, runs in a container, belongs to another user, or is neither a Java
+    nor a Python process.
     """
     process, own = _PROC / str(pid), _PROC / "self"
     try:
@@ -89,7 +88,7 @@ def lives(pid: int) -> bool:
     except PermissionError:
         return True
     try:
-        # An ended process stays in the process table, in state Z or X, until its parent collects it.
+        # An ended process keeps the state Z or X until its parent collects it.
         return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
         return not _PROC.joinpath("self/stat").exists()
@@ -113,8 +112,7 @@ def agent_jar(given: Path | None) -> Path:
 def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent]:
     """Yield the address of a Jolokia agent in the JVM. Attach an agent if the JVM has none.
 
-    An agent attached here is removed at the end. An agent that a killed `watch` left behind is replaced.
-    `with_password`: True if the settings have a password for agents.
+    An agent attached here is removed at the end. `with_password`: True if the settings have a password for agents.
 
     InputError: no agent can be attached, or the JVM's agent needs an unknown password. ServiceError: the launcher does
     not end in time. DependencyError: there is no Java with jdk.attach.
@@ -129,7 +127,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
         port = free_port()
         options = ("--host", "127.0.0.1", "--port", str(port), "--discoveryEnabled", "false", "--config", str(config))
         with password.open(encoding="utf-8") as lock:
-            # The lock ends with this process. So a password file is locked only while the `watch` that wrote it runs.
+            # The lock ends with this process, so it shows whether this `watch` still runs.
             fcntl.flock(lock, fcntl.LOCK_EX)
             output = _launch(jar, *options, "start", str(pid))
             if _ATTACHED_BEFORE in output:
@@ -152,10 +150,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
 
 
 def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
-    """Return the password file that an earlier `watch` made for a process's agent; None if no file is needed.
-
-    Raises InputError if the agent's password is unknown.
-    """
+    """Return an earlier `watch`'s password file for the agent; None if no file is needed."""
     if _NO_PASSWORD not in _refusal(agent.url):
         return None
     for password in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/password"):
@@ -204,7 +199,7 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 
 
 def _launch(jar: Path, *arguments: str) -> str:
-    """Run the agent's launcher and return its output. Ignore the exit code: a late answer of the agent changes it."""
+    """Run the launcher and return its output; a late answer changes its exit code."""
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:
         done = output_of(command, LAUNCH_SECONDS)

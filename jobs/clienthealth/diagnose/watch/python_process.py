@@ -71,7 +71,7 @@ class Page:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def holds_clients(self) -> bool:
-        """True if the process's page of statistics (HTTP) can be read and names Kafka clients."""
+        """True if the page can be read and names Kafka clients."""
         try:
             return bool(decode_metrics(self._read(), self._settings, int(time.time() * 1000)).snapshots)
         except ServiceError:

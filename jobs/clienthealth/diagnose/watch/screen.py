@@ -22,10 +22,10 @@ from clienthealth.monitor.incidents import Transition
 
 _COLOURS = {"ok": "32", "suspected": "33", "confirmed": "31"}
 FACTS = 3
-#: The format of a row of the table. With these widths, the longest verdict fits into 80 columns.
+#: A row of the table; with these widths, the longest verdict fits into 80 columns.
 ROW = "{:<32.32} {:<8.8} {}"
 HANGING = " " * 12
-#: Maximum numbers: of threads per process, of frames per stack, and of threads per process in the live table.
+#: Maximum numbers of threads per process, of frames per stack, and of threads in the live table.
 THREADS, FRAMES, IN_TABLE = 4, 4, 2
 
 
@@ -47,7 +47,7 @@ class Screen:
     def write(self, lines: Iterable[str]) -> None:
         """Write lines below all earlier lines. On a terminal, wrap them at its width."""
         for line in lines:
-            # Break lines only for a terminal, because a program that reads a pipe wants one line per fact.
+            # A program that reads a pipe wants one line per fact.
             wrapped = (textwrap.wrap(line, _columns(), subsequent_indent=HANGING) or [""]) if self._live else [line]
             self._stream.write("".join(f"{part}\n" for part in wrapped))
         self._stream.flush()
@@ -97,7 +97,7 @@ class Screen:
 
 
 def _columns() -> int:
-    """Return the usable width: the terminal's width minus one, because some terminals wrap after the last column."""
+    """Return the terminal's width minus one: some terminals wrap after the last column."""
     return shutil.get_terminal_size().columns - 1
 
 

@@ -71,7 +71,7 @@ class Recorder:
             raise InputError(f"--record {self._folder}: cannot be written: {error.strerror}") from error
 
 
-#: Maximum number of dumps in memory, because a dump of thousands of threads takes megabytes.
+#: Maximum number of dumps in memory: a dump of thousands of threads takes megabytes.
 KEPT_DUMPS = 20
 _encode = msgspec.json.Encoder().encode
 
@@ -79,7 +79,7 @@ _encode = msgspec.json.Encoder().encode
 class Stand(NamedTuple):
     """A thread in the newest dump of its process, and how long the thread has had the same frames.
 
-    since_ms  time (epoch ms) of the first dump that shows the thread in these frames; all later dumps show them, too
+    since_ms  time (epoch ms) of the first dump in an unbroken series of dumps with these frames
     at_ms     time of the newest dump, epoch ms
     dumps     number of dumps from `since_ms` to `at_ms`
     cpu_ms    CPU time (ms) of the thread since `since_ms`; None if `dumps` is 1, or if a dump shows no CPU times

@@ -30,7 +30,7 @@ INTERVAL_SECONDS = 1.0
 #: Minimum time (s) between two dumps: long enough to show whether a thread moves.
 DUMP_SECONDS = 5.0
 DUMPS_PER_MINUTE = 12.0
-#: A JVM with an unknown process id counts as ended if it does not answer for this long (s).
+#: A JVM with an unknown process id counts as ended after this silence (s).
 GONE_SECONDS = 15.0
 
 
@@ -131,7 +131,7 @@ def watch(
         while not stop.is_set() and time.monotonic() < end and not all(process.ended_ms for process in processes):
             for at, process in enumerate(processes):
                 if at in under_way and under_way[at].done():
-                    # If our own code failed, `result` raises the error, and the error ends the watch.
+                    # `result` raises an error of our own code, which ends the watch.
                     under_way.pop(at).result()
                 if at not in under_way and not process.ended_ms:
                     under_way[at] = pool.submit(process.read)
