@@ -347,8 +347,8 @@ def test_what_is_prepared_is_answered_without_a_look_at_any_record(monkeypatch: 
     assert f"kafka_client_up{{{LABELS}}} 1" in lines(b"".join(exporter.metrics()).decode())
 
 
-def test_readme_lists_every_metric() -> None:
-    text = (Path(__file__).parents[2] / "exporters/README.md").read_text("utf-8")
+def test_page_lists_every_metric() -> None:
+    text = (Path(__file__).parents[2] / "exporters/metrics.md").read_text("utf-8")
     for family in ALL_FAMILIES:
         own = ["*client*"] if family.scope == "client" else [*SCOPES[family.scope]]
         assert f"| `{family.name}` | {', '.join((*own, *family.extra)) or '–'} | {family.help} |\n" in text
