@@ -1,7 +1,6 @@
 """Unpack streams while they are read, and unpack archives into a folder.
 
-An archive is not trusted. The names of its members are made harmless, and links are left out. The unpacked size is
-limited to a multiple of the packed size, so that a few bytes cannot fill the disk.
+Archives are not trusted: names are made harmless, links are left out, and the unpacked size is limited.
 """
 
 from __future__ import annotations
@@ -116,8 +115,7 @@ class Unpacked:
 class _Zstd:
     """A reader of zstd that raises EOFError for data that is cut off, unlike zstandard's own reader."""
 
-    #: Number of compressed bytes per call of the decompressor. The number is small, because a few bytes of a zip bomb
-    #: unpack to a huge size.
+    #: Number of compressed bytes per call: a few bytes of a zip bomb unpack to a huge size.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:
@@ -159,8 +157,7 @@ def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterat
     Yields (name, reason, True if the member may be evidence) for each member that is left out. A zip that is a document
     or a jar is left out as a whole, with the name ''.
 
-    Raises UnreadableError if the archive is damaged, has more than MAX_MEMBERS members or exceeds `limit`. Files that
-    are already unpacked stay.
+    Raises UnreadableError if the archive is damaged, has more than MAX_MEMBERS members or exceeds `limit`.
     """
     try:
         yield from {"zip": _zip, "eml": _mail}.get(packing, _tar)(raw, folder, limit)
@@ -209,7 +206,7 @@ def _tar(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
 def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     left, message = limit, message_from_bytes(b"".join(iter(partial(raw.read, CHUNK), b"")))
     parts = [part for part in message.walk() if not part.is_multipart()]
-    # Skip the HTML part if there is a plain-text part, because mail programs write the text into both.
+    # Mail programs write the text into an HTML part and a plain-text part.
     plain = any(part.get_content_type() == "text/plain" for part in parts)
     for number, part in enumerate(parts):
         if (name := part.get_filename()) or not plain or part.get_content_type() != "text/html":
@@ -220,10 +217,7 @@ def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, b
 def _member(
     name: str, content: IO[bytes], folder: Path, left: int, written: float | None
 ) -> Generator[tuple[str, str, bool], None, int]:
-    """Write a member of the archive to the folder and return its size (bytes).
-
-    If the member is left out, yield (name, reason, False) and return 0.
-    """
+    """Write a member to the folder and return its size (bytes); 0 if it is left out."""
     path = folder / safe(name)
     size = 0
     head = content.read(CHUNK)

@@ -1,11 +1,6 @@
-"""Split a log into entries, and yield only entries with a Kafka text.
+"""Split a log into entries, and yield only entries with a text that only Kafka's clients log (a Kafka text).
 
-A Kafka text is a text that only Kafka's clients log. The log is read in blocks of whole lines. Only lines near a Kafka
-text are parsed; the others are only counted. A line begins an entry, or continues the entry above it (a stack trace, a
-configuration). A thread dump is one entry.
-
-Several writers (pods, containers, programs) may share a log. The prefix of each line then names its writer, and each
-writer's lines are collected separately.
+Only lines near a Kafka text are parsed. Lines of several writers (pods, programs) are collected separately.
 """
 
 from __future__ import annotations
@@ -24,26 +19,24 @@ from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.read.logs.times import Stamp, Times
 
-#: If only Kafka's clients log a text, BACK bytes before the text and AHEAD bytes after it are parsed, too.
+#: Number of bytes before (BACK) and after (AHEAD) a Kafka text that are parsed.
 BACK, AHEAD = 1 << 14, 1 << 16
-#: Once an entry has more than this number of bytes, the next line begins a new entry.
+#: Maximum size (bytes) of an entry; the next line then begins a new entry.
 MAX_PART = 1 << 22
-#: Once an entry has MAX_ENTRY_LINES lines, the next unindented line begins a new entry. For an entry that contains a
-#: thread dump, the only limit is MAX_DUMP (bytes).
+#: Maximum number of lines of an entry, and maximum size (bytes) of a thread dump.
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
-#: The difference between a line's local time and the log shipper's time shows the line's time zone. It must be a
-#: multiple of QUARTER_MS (a quarter of an hour, ± ZONE_EXACT_MS), and at most MOST_QUARTERS quarters.
+#: A time zone is a multiple of QUARTER_MS (± ZONE_EXACT_MS), at most MOST_QUARTERS quarters.
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 _REMEMBERED = 20_000
 
 _ABOVE = 200
 
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
-#: _CONTINUED matches lines that continue the entry above them. _IN_DUMP matches lines that continue a thread dump.
+#: Lines that continue the entry (_CONTINUED) or the thread dump (_IN_DUMP) above them.
 _CONTINUED = re.compile(
     rb"(?! {1,4}(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)(?:[\s})\]]|$|Caused by: |Suppressed: |"
     rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked |"
-    # Frames of a goroutine in Go, and frames of a thread in gdb except the first (#0).
+    # Frames of Go, and frames of gdb except the first (#0).
     rb"created by \S{1,300}\.|[\w.@/-]{1,500}\.(?:go|s|c):\d{1,6}(?: \+0x|\s*$)|#[1-9]\d{0,3} {1,4}[\w<:~*{?]|"
     rb"[\w.~%/[\]\x80-\xff-]{1,300}+(?:\(\*?[^\s()]{1,300}\)[\w.~%/[\]-]{0,200}+){0,3}\([{}_, ]{0,9}(?:\)|0x|\.\.\.))"
 )
@@ -78,10 +71,9 @@ class Entry:
     """A record found in a log.
 
     line     number of the entry's first line, from 0 at the file's first line
-    ts_ms    the time of the entry (epoch ms). If it has none: the time in the shipper's prefix, or else the time of an
-             earlier line. None if all these times are unknown
+    ts_ms    the entry's time (epoch ms), else the shipper's time, else the time of an earlier line; None if unknown
     value    the entry's text, without the prefix that a shipper puts before each line
-    stamp    the entry's own time, and its position in `value`. None if there is no such time, or if `dump` is True
+    stamp    the entry's own time, and its position in `value`; None without such a time, and for a dump
     key      the pod, container or program that wrote the entry; '' if the log has only one writer
     dump     True if the entry may contain a thread dump
     repeats  number of equal entries that this one stands for
@@ -116,11 +108,10 @@ class Splitter:
     lines    number of lines read so far
     first_ms, last_ms  time range of these lines
     telling  number of parsed lines with a Kafka text
-    glued    number of `telling` lines that name a log level, but do not begin an entry. Such lines are a sign of an
-             unknown layout
+    glued    number of `telling` lines with a log level that begin no entry: a sign of an unknown layout
 
-    Equal one-line entries (same writer, text and tenth of a second) are merged. The first one is yielded as it is. One
-    more entry stands for the others, and its `repeats` is their number.
+    Of equal one-line entries (same writer, text and tenth of a second), the first is yielded. One more entry stands for
+    the others, and its `repeats` is their number.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -134,8 +125,7 @@ class Splitter:
         self._parts: dict[bytes, tuple[bytes, bytes]] = {}
         self._time_of: dict[bytes, int] = {}
         self._zones: dict[bytes, int] = {}
-        #: Entries already yielded; `repeats` counts their repetitions. A key is a whole line, or the tuple (writer,
-        #: text without the time, time in tenths of a second).
+        #: Entries already yielded; `repeats` counts their later repetitions.
         self._left_out: dict[bytes | tuple[bytes, bytes, int], Entry] = {}
         self._stamped = False
         self._tail = b""
@@ -151,14 +141,14 @@ class Splitter:
         """Yield the entries that end in this block of whole lines."""
         block = plain(block)
         if not self.lines:
-            # Find the first dated line: undated lines above it (a sentence above a pasted log) get that line's time.
+            # Undated lines above the first dated line get the time of that line.
             next(filter(None, map(self._dated, block.split(b"\n", _ABOVE)[:_ABOVE])), None)
         hits = _scanner().find(block)
         done = 0
         for begin, end in _spans(block, hits, self._hot):
             if begin <= done:
                 if done == 0 and not self._hot:
-                    # The first entry may begin in the previous block, so parse the end of that block, too.
+                    # The first entry may begin in the previous block.
                     yield from self._apart(self._tail, 0, len(self._tail), (), self.lines - self._tail.count(b"\n"))
                 begin = done
             else:
@@ -175,7 +165,7 @@ class Splitter:
         self._tail = block[block.find(b"\n", begin) + 1 if begin else 0 :] if not self._hot else b""
 
     def close(self) -> Iterator[Entry]:
-        """Yield the entries that are still open because a further line could have continued them.
+        """Yield the entries that a further line could have continued.
 
         Must be called at the end of the file, and before each part of the file that is skipped.
         """
@@ -193,7 +183,7 @@ class Splitter:
                 left_out.repeats = 0
 
     def _look_at_end(self, block: bytes) -> None:
-        """Remember the newest time in the block's last five lines, for undated lines in later blocks."""
+        """Remember the newest time at the block's end, for undated lines in later blocks."""
         for line in reversed(block.removesuffix(b"\n").rsplit(b"\n", 5)[-5:]):
             if self._dated(line) is not None:
                 break
@@ -206,10 +196,7 @@ class Splitter:
         return self._time(self.times.stamp(stripped), time, key)
 
     def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
-        """Yield the entries in the part of the block from `begin` to `end`.
-
-        `hits`: start indices of the texts in the block that only Kafka's clients log.
-        """
+        """Yield the entries in a part of the block; `hits`: start indices of Kafka texts."""
         next_hit, at = bisect_left(hits, begin), begin
         for line in block[begin:end].removesuffix(b"\n").split(b"\n"):
             at += len(line) + 1
@@ -287,11 +274,7 @@ class Splitter:
         return Entry(entry.line, entry.ts_ms, text, stamp, writer, entry.dump, numbers=entry.numbers[:])
 
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
-        """Return a line's time (epoch ms).
-
-        A line without a time gets the log shipper's time. If there is none, it gets the time of the previous line of
-        the same pod or program, or else the newest time in the file so far.
-        """
+        """Return a line's time, else the shipper's, else that of the writer's previous line."""
         own = stamp.ts_ms if stamp is not None else None
         if shipped:
             sent = self._shipped.stamp(shipped)
@@ -299,11 +282,10 @@ class Splitter:
             if own is None:
                 own = sent_ms
             elif sent_ms is not None and shipped[:1].isdigit():
-                # The shipper's time has a zone, so its difference from the line's local time shows the line's zone.
+                # The shipper's time has a zone, so the difference shows the line's zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
-                # A time difference that fits no zone means that the log shipper was late. The line's time then counts
-                # as UTC.
+                # A difference that fits no zone is a delay; the line's time then counts as UTC.
                 own += self._zones.setdefault(key, quarters * QUARTER_MS if exact else 0)
         if own is None:
             return self._time_of.get(key, self.last_ms)
@@ -326,10 +308,7 @@ def _is_long(entry: _Open, line: bytes) -> bool:
 
 
 def _spans(block: bytes, hits: Sequence[int], hot: int) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end) of each part of the block that must be parsed: whole lines near a Kafka text.
-
-    `hits`: start indices of the Kafka texts. The first `hot` bytes are near a Kafka text of an earlier block.
-    """
+    """Yield (begin, end) of each part of the block near a Kafka text, in whole lines."""
     spans: list[tuple[int, int]] = [(0, hot)] if hot else []
     for hit in hits:
         begin, end = max(0, hit - BACK), hit + AHEAD
@@ -350,18 +329,15 @@ _STRIDE = 4
 _LEAST = 2 * _STRIDE - 1
 _FACTOR = np.uint32(2_654_435_761)
 _SHIFT = np.uint32(16)
-#: Frequent characters in logs, the most frequent first. To find a text, the scanner first looks for its rarest
-#: characters.
+#: Frequent characters in logs, the most frequent first. The scanner searches for rarer characters.
 _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 
 class Scanner:
     """Finds many texts in a block of bytes, faster than one search per text or a regular expression.
 
-    Seven consecutive bytes contain four overlapping pieces of four bytes. Wherever a block contains a text, one of
-    these pieces of the text begins at a multiple of four. So numpy compares only every fourth place of the block with
-    the pieces of all texts. Each hit is then compared in full. For forty texts, this is fifty times faster. Texts of
-    less than seven bytes are searched for one by one, so there should be few of them.
+    Any seven bytes of a text contain four bytes that begin at a multiple of four. So numpy compares only every fourth
+    position with the texts. Texts of less than seven bytes are slow, so there should be few of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

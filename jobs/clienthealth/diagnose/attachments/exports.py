@@ -1,7 +1,6 @@
 """Read log messages from exports of log tools (Kibana, Loki, Splunk) in JSON, tables and XML.
 
-A row has a message and a time, under names that differ by tool. Rows become lines of text, which begin with the row's
-time if it is known. If all rows have a time, the oldest row comes first.
+Rows become lines of text. A line begins with the time of its row, if this time is known.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Names of message fields: `trace` is Kafka Connect's, `error` is Kafka REST Proxy's, and `value` is Sentry's.
+#: Names of message fields of log tools, Kafka Connect, Kafka REST Proxy and Sentry.
 _MESSAGES = (
     *("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE"),
     *("trace", "error", "value"),
@@ -65,10 +64,9 @@ def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes]
 
 
 def of_table(text: str) -> list[Row] | None:
-    """Return the rows of a table with columns separated by commas, tabs or semicolons.
+    """Return the rows of a table with columns separated by commas, tabs or semicolons; None for other texts.
 
-    The first line must name a column of times. It must also name a column of messages, or all its other columns must be
-    metrics. Otherwise returns None.
+    The first line must name a column of times, and also a column of messages, or else only columns of metrics.
     """
     text = re.sub("\r\n?", "\n", text.lstrip("\ufeff"))
     head = text.partition("\n")[0]
@@ -126,7 +124,7 @@ def _lines(rows: Sequence[Row]) -> bytes:
         return b""
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
     if len(timed) == len(rows):
-        # `sorted` keeps the order of rows with equal times. So first reverse the rows if the newest comes first.
+        # Reverse rows that begin with the newest: `sorted` keeps the order of equal times.
         in_turn = rows if timed[0] <= timed[-1] else reversed(rows)
         rows = sorted(in_turn, key=lambda row: row.ts_ms or 0)
     return "".join(map(_line, rows)).encode("utf-8", "replace")
@@ -164,7 +162,7 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
             if isinstance(pair, list | tuple) and len(pair) > 1 and (name or isinstance(pair[1], str)):
                 yield Row(_time_ms(str(pair[0])), f"{series if name else ''}{pair[1]}", bool(name))
         return
-    # Elasticsearch gives each field as a list of its values, usually of a single value.
+    # Elasticsearch gives each field as a list, usually of a single value.
     fields = {
         name: item[0] if isinstance(item, list) and len(item) == 1 and not isinstance(item[0], dict | list) else item
         for name, item in value.items()

@@ -6,8 +6,6 @@
 - JmxTool's CSV, with one sample per line
 - a consumer group's listing by `kafka-consumer-groups --describe`, with one partition per line
 - within a log line: librdkafka's statistics, answers of Jolokia, `print(producer.metrics())` of kafka-python
-
-A sample ends where one of its series occurs again, at the next timestamp, or at the heading of the next listing.
 """
 
 from __future__ import annotations
@@ -39,13 +37,12 @@ _TABLES = table(Path(__file__).with_suffix(".toml"))
 _TEXTS = {name: "".join(text).replace("%number%", _TABLES["number"]) for name, text in _TABLES["patterns"].items()}
 _RE = {name: re.compile(text.replace("%mbean%", _TABLES["mbean"]), re.ASCII) for name, text in _TEXTS.items()}
 _LINES = tuple(find for name, find in _RE.items() if name.startswith("line_"))
-#: _ANYWHERE and _AT_LINE (at the start of a line) match where JSON begins. _PARTED matches text between documents.
+#: Beginnings of JSON in a text (_ANYWHERE) or line (_AT_LINE), and text between documents.
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: The search for JSON in a text of n characters ends when failed attempts have cost more than _ATTEMPTS * n. A failed
-#: attempt costs the number of characters it read, plus 1/_COUNTED of the error's position in the text. The second part
-#: is the cost of counting all line ends before the error, as the parser does.
+#: The search for JSON ends when failed attempts have read _ATTEMPTS times the text's length.
+#: An attempt also costs 1/_COUNTED of the error's position, because the parser counts line ends.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -82,7 +79,7 @@ def _of_client(sample: re.Match[str] | None) -> bool:
 
 
 def _columns(line: str) -> list[str]:
-    """If the line is the heading of a consumer group's listing, return the monitor's names of its columns; else []."""
+    """Return our names for the columns of a listing's heading; [] for any other line."""
     heading = line.upper().replace("CURRENT OFFSET", "CURRENT-OFFSET").replace("LOG END OFFSET", "LOG-END-OFFSET")
     names = [_TABLES["columns"].get(cell, "") for cell in _RE["cell"].findall(heading)] if "TOPIC" in heading else []
     return names if {"topic", "partition", *_OFFSETS[:2]}.issubset(names) else []
@@ -198,7 +195,7 @@ class _Pile:
         self.mbeans.setdefault(mbean, {})[name] = value
 
     def _partition(self, count: int, row: Mapping[str, str]) -> Iterator[Reading]:
-        """Add a row of a group's listing. If the listing has no member columns, the partition counts as assigned."""
+        """Add a row of a listing; without member columns, the partition counts as assigned."""
         group, partition = row.get("group") or self.group or UNNAMED, integer(row["partition"])
         metrics = {name: value for name in _OFFSETS if (value := number(row.get(name))) is not None}
         if partition is None or "end-offset" not in metrics:
@@ -211,7 +208,7 @@ class _Pile:
         self.listed.setdefault(group, {})[row["topic"], partition] = topic
 
     def close(self, count: int = 0) -> Iterator[Reading]:
-        """Yield the collected sample, if there is one. `count`: number of the line in which the next sample begins."""
+        """Yield the collected sample, if there is one; `count`: first line of the next sample."""
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
         process = self.jvm.service, self.jvm.host, self.jvm.instance
@@ -259,8 +256,8 @@ class Document(NamedTuple):
 def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Document]:
     """Yield the JSON objects and lists in a text.
 
-    Each begins at a match of `begins`, or follows another object or list. By default, `begins` matches at the beginning
-    of a line. Only blanks and commas may be between them. `Document.lines` counts from 0.
+    Each begins at a match of `begins` (by default: at the start of a line), or after blanks and commas behind another.
+    `Document.lines` counts from 0.
     """
     decoder, line, counted, at, left = json.JSONDecoder(), 0, 0, 0, _ATTEMPTS * len(text)
     while left >= 0 and (opened := begins.search(text, at)):
@@ -311,7 +308,7 @@ def _is_reading(value: Any) -> bool:
 
 
 def _printed(text: str) -> dict[str, dict[str, Any]] | None:
-    """Return the first Python dict in the text that looks like a client's `metrics()`; None if there is none."""
+    """Return the first dict in the text that looks like a client's `metrics()`, or None."""
     at = text.find("{'")
     for _ in range(_BRACES):
         end = _closing(text, at) if at >= 0 else 0
@@ -328,7 +325,7 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the index after the `}` that closes the `{` at index `at`; 0 if it is not within MAX_TEXT characters."""
+    """Return the index after the `}` that closes the `{` at index `at`; else 0."""
     depth = 0
     for match in re.finditer(r"[{}]", text[at : at + MAX_TEXT]):
         depth += 1 if match.group() == "{" else -1

@@ -1,12 +1,12 @@
 """Open the inputs of `diagnose` as named streams of bytes: files, folders, archives (also nested), standard input.
 
-Rules by which an input belongs to a process:
+These rules assign an input to a process:
 
-- Given files of one folder, and all files of a given folder or archive, belong to one process.
+- All files of a folder or archive belong to one process.
 - An inner folder is a separate process, unless its name only states the kind or time of its files (`logs/`).
-- If there is a file `X-metrics.jsonl`, this file and `X.log` belong to a process X.
-- Several logs (`worker-1.log`) are separate processes, if all other files are named after them (`worker-1-dump.txt`).
-- If prefixes of a log's lines name several pods or programs, each of these is a separate process.
+- `X-metrics.jsonl` and `X.log` belong to a process X.
+- Several logs (`worker-1.log`) are separate processes, if all other files are named after them.
+- Pods or programs that the prefixes of a log's lines name are separate processes.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Input:
         self.unread[why] = self.unread.get(why, 0) + count
 
 
-#: Words in file names that describe a file's content. They name no process.
+#: Words in file names that describe the content, not the process.
 _GENERAL = re.compile(
     r"app|application|audit|client|console|csv|debug|dump|dumps|err|error|gc|info|json|"
     r"jsonl|kafka|log|logs|main|messages|metrics|ndjson|out|output|root|server|stack|stacks|"
@@ -118,7 +118,7 @@ def own_processes(names: Sequence[str]) -> dict[str, str]:
     """
     words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
     logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}
-    # Drop the names of rotated parts: `app.log.1` beside `app.log` is not a separate log.
+    # `app.log.1` beside `app.log` is a rotated part, not a separate log.
     logs = {log for log in logs if not (len(log) > 1 and log[-1].isdigit() and log[:-1] in logs)}
     if len(logs) < 2 or () in logs:
         return {}
@@ -138,8 +138,8 @@ def _words(name: str) -> tuple[str, ...]:
 def named(writer: str) -> tuple[str, str]:
     """Return (service, instance) of the `writer` (pod, container, program) that a log line's prefix names.
 
-    The instance is `writer`. The service is `writer` without host, process id, container, and the suffix of a pod or
-    replica. It is `web` for `web-1` and `pod/web-7d9f8c6b54-x2x4z/app`, and `app` for `host app[12]`.
+    The instance is `writer`. The service is `web` for `web-1` and `pod/web-7d9f8c6b54-x2x4z/app`, and `app` for
+    `host app[12]`.
     """
     last = writer.split(" ")[-1] if " " in writer else writer
     name = re.sub(r"\[\d+\]$", "", last)
@@ -157,7 +157,7 @@ def stem(name: str) -> str:
 STDIN = "-"
 MAX_DEPTH = 5
 HEAD = 1 << 16
-#: Names of folders that only state the kind or the time of the files in them. Such a folder is no separate process.
+#: Names of folders that state only the kind or the time of the files in them.
 _SORTING = re.compile(
     r"(?:logs?|(?:thread[-_ ]?|j)?(?:dumps?|stacks?)|threads?|metrics|jmx|prometheus|data|tmp|var|out(?:put)?|files|"
     r"attachments?|[\d_.:T-]+)",
@@ -188,10 +188,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class _Parent:
-    """What a file inherits from the folder or archive that contains it.
-
-    `depth`: number of folders and archives around the file.
-    """
+    """What a file inherits from its folder or archive; `depth`: number of folders and archives around it."""
 
     service: str
     instance: str
@@ -311,7 +308,7 @@ class Opener(ExitStack):
         folder = Path(self.enter_context(tempfile.TemporaryDirectory(prefix="kafka-health-")))
         content: Readable = _Joined(head, raw)
         if packing == "zip":
-            # Write the zip to a file: a zip's index is at its end, and a stream cannot be read backwards.
+            # A zip's index is at its end, and a stream cannot be read backwards.
             spool = self.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
             shutil.copyfileobj(content, spool, CHUNK)
             spool.seek(0)
@@ -337,7 +334,7 @@ class Opener(ExitStack):
             self._input(shown, parent, "an archive", damage)
 
     def _input(self, shown: str, parent: _Parent, what: str = "", unread: str = "") -> Input:
-        """Add a file to the list of inputs. `unread`: why possible evidence in the file is not read."""
+        """Add a file to the list of inputs; `unread`: why its possible evidence is not read."""
         entered = Input(f"{parent.shown}{shown}", what, process=(parent.service, parent.instance))
         if unread:
             entered.cannot_read(unread)
@@ -356,14 +353,14 @@ class _Joined:
             return self._rest.read(size)
         size = len(self._head) if size < 0 else size
         data, self._head = self._head[:size], self._head[size:]
-        # Readers of archives expect as many bytes as they ask for, so read on if there are fewer.
+        # Readers of archives expect as many bytes as they ask for.
         while len(data) < size and (more := self._rest.read(size - len(data))):
             data += more
         return data
 
 
 def _head(read: Read) -> bytes:
-    """Return the first bytes of a file, which show its kind. Raise UnreadableError only if no byte can be read."""
+    """Return a file's first bytes; raise UnreadableError only if none can be read."""
     head = b""
     try:
         while len(head) < HEAD and (chunk := read(HEAD - len(head))):

@@ -1,7 +1,6 @@
-"""Undo what mail programs, issue trackers, chats and browsers do to a pasted text, before the text is read.
+"""Undo what mail programs, issue trackers, chats and browsers do to a pasted text.
 
-These programs add quoting, HTML, escaped line ends, backticks, and prefixes before stack frames (numbers, bullets, a
-logger's prefix). They also put stacks on one line, and wrap lines.
+Examples are quote marks, HTML, backticks, escaped line ends and wrapped lines.
 """
 
 from __future__ import annotations
@@ -20,44 +19,41 @@ from clienthealth.modes import catalogue
 from clienthealth.read.formats._json_layouts import parsed
 from clienthealth.read.logs.events import literals
 
-#: The role of a line: written by a program, quoted by a person without a time, or part of a general explanation.
+#: A line is from a program, quoted without a time, or part of an explanation.
 Context = Literal["logged", "quoted", "explained"]
 
 #: Maximum size (bytes) of a paste; larger texts are returned unchanged.
 MOST = 1 << 22
-#: In a text of at most this size (bytes), two successive lines are also examined as one wrapped line.
+#: Only in a text of at most this size (bytes), two lines are tried as one wrapped line.
 _EXCERPT = 1 << 16
-#: A prefix is removed if at least _ALIKE stack frames begin with it. A line with at least _ON_ONE_LINE frames is a
-#: stack that lost its line ends.
+#: Minimum number of frames that show a common prefix, or a stack in one line.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: _WIDEST: a text counts as wrapped by a tool only if no line has more characters. _SHARE: at least this share of its
-#: lines must be too full for the next line's first word.
+#: A wrapped text has no line wider than _WIDEST, and at least the share _SHARE of its lines is full.
 _WIDEST, _SHARE = 200, 0.8
-#: Two lines that begin with this many equal characters were written as separate lines: no tool wrapped them.
+#: Two lines with equal beginnings of this length are not parts of a wrapped line.
 _SAME = 12
 
-#: Patterns of words by which `context` decides whether a text explains an error or reports a failure.
+#: Patterns of words by which a text explains an error or reports a failure.
 _SIGNS = {
     name: re.compile(pattern, re.VERBOSE | re.IGNORECASE | re.MULTILINE)
     for name, pattern in table(Path(__file__).with_name("explanations.toml")).items()
 }
 _WEIGHTS = {"": 1, "-strongly": 3}
-#: In a text of at most _PAGE bytes, the words near a line decide its `Context`. Near a line are the _BEFORE lines
-#: before it and the _AFTER lines after it.
+#: Maximum size (bytes) of a text in which words decide the `Context` of a line.
 _PAGE = 1 << 18
+#: Number of lines before and after a line that decide its `Context`.
 _BEFORE, _AFTER = 30, 20
-#: A single explaining word ("cause") may be a label. So if fewer than _PROSE bytes of words are near a line, the line
-#: counts as explained only if the explaining words have a total weight of at least _EXPLAINS.
+#: A single explaining word ("cause") may be a label.
+#: So fewer than _PROSE bytes of words explain only with at least the weight _EXPLAINS.
 _PROSE, _EXPLAINS = 80, 2
-#: If a program's output is at most _BESIDE lines away from a line, the text probably reports a failure. So _OUTPUT is
-#: added to the weight of the words that report a failure.
+#: A program's output within _BESIDE lines suggests a report, and adds _OUTPUT to its weight.
 _BESIDE, _OUTPUT = 3, 2
 _STATEMENTS = 3
 _ESCAPES = {"n": "\n", "r": "", "t": "\t", '"': '"'}
 _FRAME = r"at [\w$.<>@/+-]{3,600}\("
-#: If at least _ENTRIES log entries begin in one line, the line is a log without its line breaks. The line's first
-#: _SHIPPED characters are not searched: a log shipper may have put a time there.
+#: A line in which _ENTRIES log entries begin has lost its line breaks.
+#: Its first _SHIPPED characters may contain a log shipper's time.
 _ENTRIES, _SHIPPED = 2, 45
 _LONG = 40
 _FILE = table(Path(__file__).with_suffix(".toml"))
@@ -88,14 +84,11 @@ def restored(content: bytes) -> bytes:
 def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], bool]]:
     """Return two functions of a line's number: its context, and whether a reporting person may have written it.
 
-    A person may have written a title, and each line of a text that has a program's output or a narrator's words ("we").
-    No line of a text of more than 256 KiB (_PAGE) counts as such. `content`: a pasted text, cleaned by `restored`. The
-    contexts of lines:
+    `content`: a pasted text, cleaned by `restored`. Lines of a text of more than 256 KiB (_PAGE) are all `logged`.
 
-    explained  the words around the line explain ("usually") at least as much as they report ("crashed"). Only texts
-               with Markdown, or in Chinese, Japanese or Korean, have such lines
-    quoted     the line is not `explained`, and neither the line nor the lines near it have a time
-    logged     all other lines; all lines of a text of more than 256 KiB (_PAGE)
+    explained  the words around the line explain ("usually") at least as much as they report ("crashed")
+    quoted     neither the line nor the lines near it have a time
+    logged     all other lines
     """
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
@@ -106,7 +99,7 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
 
     @cache
     def weights(number: int) -> tuple[int, ...]:
-        """Return (weight of explaining words, weight of reporting words, bytes, English words) of a line."""
+        """Return (explaining weight, reporting weight, bytes, English words) of a line."""
         line = lines[number]
         if fences[number] % 2 or _RE["code"].match(line):
             return _RE["command"].match(line) is not None, 0, 0, 0
@@ -124,7 +117,7 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
             explained, reported, size, english = map(sum, zip(*map(weights, near), strict=True))
             beside = (at for at in near if abs(at - number) <= _BESIDE and fences[at] == fences[number])
             reported += _OUTPUT * any(_RE[kind].match(lines[at]) for at in beside for kind in ("output", "stack"))
-            # A text with English words counts as an explanation only if it contains an explaining word ("usually").
+            # In a text with English words, an explanation needs an explaining word ("usually").
             explains = max(reported, english > 0) <= explained and (size >= _PROSE or explained >= _EXPLAINS)
             if explains or _RE["row"].match(lines[number]):
                 return "explained"
@@ -136,7 +129,7 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
 
 
 def _without_comments(text: str) -> str:
-    """Put `// ` before the lines of comments and docstrings. They then count as source code, not as logged lines."""
+    """Put `// ` before comments and docstrings, so that they count as source code."""
     if ("/*" in text or "# " in text) and len(_RE["statement"].findall(_RE["comment"].sub("", text))) >= _STATEMENTS:
         text = _RE["comment"].sub(lambda comment: _RE["lines"].sub("// ", comment[0]), text)
     if '"""' in text or "'''" in text:
@@ -147,7 +140,7 @@ def _without_comments(text: str) -> str:
 def _characters(text: str) -> str:
     if "\r" in text and "\n" not in text:
         text = text.replace("\r", "\n")
-    # A web page took `java.base@17` for a mail address and hid it, so write `java.base` again.
+    # Web pages hide `java.base@17`, because it looks like a mail address.
     text = _RE["obfuscated"].sub("java.base", text)
     if _RE["markup"].search(text):
         text = html.unescape(_RE["tag"].sub("", _RE["cell_tag"].sub("| ", _RE["line_tag"].sub("\n", text))))
@@ -158,7 +151,7 @@ def _characters(text: str) -> str:
 
 
 def _unlinked(text: str) -> str:
-    """Remove line numbers, and Markdown's links, escapes and emphasis. Put `# ` before a title in the first line."""
+    """Remove line numbers and Markdown's marks, and put `# ` before a title."""
     if "](" in text:
         text = _RE["link"].sub(r"\1", text)
     if "<http" in text or "<mailto:" in text:
@@ -185,7 +178,7 @@ def _unescaped(text: str) -> str:
 
 
 def _undecorated(text: str) -> str:
-    """Remove the two most frequent prefixes of stack frames, such as `> `, if at least three frames have them."""
+    """Remove the two most frequent prefixes of stack frames, such as `> `."""
     prefixes = [*_RE["before_frame"].findall(text), *_RE["after_sign"].findall(text)] if "at " in text else []
     shapes = Counter(_shape(before) for before in prefixes if not _RE["sentence"].search(before))
     for shape, count in shapes.most_common(2):
@@ -195,7 +188,7 @@ def _undecorated(text: str) -> str:
 
 
 def _shape(before: str) -> str:
-    """Return a pattern for the prefix `before`, and for prefixes that differ from it only in numbers and blanks."""
+    """Return a pattern for the prefix `before`, with any numbers and blanks."""
     parts = re.findall(r"\d+|\s+|[^\d\s]+", before)
     shape = "".join(r"\d+" if p[0].isdigit() else r"[ \t]+" if p.isspace() else re.escape(p) for p in parts)
     return shape.replace(r"[ \t]+\d+", r"[ \t]*\d+", 1) if shape.startswith("[") else rf"[ \t]*{shape}"
@@ -228,7 +221,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Join a message's lines: indented lines to the line above them, and a map (`{…}`) to `… correlation id N :`."""
+    """Join indented lines, and a map (`{…}`) below metadata, to the line above."""
 
     @cache
     def patterns_in(line: str) -> frozenset[str]:

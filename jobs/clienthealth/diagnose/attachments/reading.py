@@ -1,8 +1,6 @@
 """Turn a stream of bytes into records: recognise its kind, and find what may be about a Kafka client.
 
-A stream is OTLP protobuf, samples of a recording (`metrics.jsonl`), JSON, InfluxDB's line protocol, an export of a log
-search (Kibana), pasted metrics, thread dumps, or a log. A text of at most 16 MiB (WHOLE) is examined as a whole. A
-larger text is examined in blocks.
+Only a text of at most 16 MiB (WHOLE) is examined as a whole.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ _SAMPLE = 1 << 16
 _MARKS = b"clientId= client_id= #producer- #consumer- org.apache.kafka kafka-producer-network LOG-END-OFFSET".split()
 _OBJECT = re.compile(rb"\s*(?:\[\s*)?\{\s*\"")
 _POINT = re.compile(rb"[^\s,=#]+(?:,[^\s,=]+=[^\s,=]+)+ [^\s=]+=")
-#: Matches a time or a stack frame. Both show that a program wrote the log entry, not a person who quotes it.
+#: A time or a stack frame shows that a program wrote the entry, not a person.
 _LOGGED = re.compile(r"\d\d:\d\d:\d\d|\|\d{10}\.\d|^\s+at |^\s+File \"|^#\d", re.MULTILINE)
 _LIBRARY = re.compile(LIBRARIES.encode(), re.IGNORECASE)
 
@@ -154,7 +152,7 @@ class Reader:
         if by_line and any(map(self._has_metrics, filled[:20])):
             yield from self._record_lines("JSON lines", lines)
             return
-        # The first line of an excerpt may be incomplete, so any of the first ten lines may show the line protocol.
+        # The first line of an excerpt may be incomplete.
         point = next((line for line in lines[:10] if _POINT.match(line)), None)
         if point is not None and self._decoded(point).format == "influx":
             yield from self._record_lines("line protocol", lines)
@@ -168,11 +166,11 @@ class Reader:
             yield from self._text_of(b"\n".join(rest) + b"\n", rest)
 
     def _text_of(self, content: bytes, lines: list[bytes]) -> Iterator[Recorded]:
-        """Yield the records of a text that was made for people: an export, a paste, metrics, dumps, a log."""
+        """Yield the records of a text for people: an export, a paste, metrics, dumps, a log."""
         rows, what = exports.exported(content, lines, self._is_recognised)
         if rows:
             self.input.what, self._cut = what, self._cut and what != exports.DOCUMENT
-        # Do not undo changes by pasting (`restored`) in a log tool's export: this might remove quotation marks of JSON.
+        # `restored` might remove quotation marks from the JSON of an export.
         content = content if rows else restored(content)
         self._context, self._narrated = context(b"" if rows else content)
         first = next((line for line in content.split(b"\n") if line.strip()), b"")
@@ -208,15 +206,12 @@ class Reader:
                 yield from (self._record("metrics", number, snapshot) for snapshot in content)
 
     def _documents(self, text: str) -> Generator[Recorded, None, set[int]]:
-        """Yield records for the JSON documents in `text`; return the numbers of the lines that these documents fill.
-
-        If `text` contains nothing but JSON, a document in an unknown format becomes a record, too. The report then says
-        why that record is rejected.
-        """
+        """Yield records for the JSON documents in `text`; return the numbers of their lines."""
         every = list(metrics.documents(text))
         alone = not metrics.between(text, every).strip(" \t\r\n,\ufeff")
         telling = [document for document in every if self._listed(document, alone)]
         values = [document.value for document in every]
+        # A record in an unknown format makes the report say why it is rejected.
         if alone and (telling or not (exports.of_documents(values) or metrics.kind_of(text))):
             telling = every
         taken = {number for document in telling for number in document.lines}
@@ -255,9 +250,9 @@ class Reader:
                 yield number, line
 
     def _document(self, number: int, value: bytes) -> Recorded:
-        """Return a record that contains JSON, with the time of its file if the JSON contains no time."""
+        """Return a record with JSON; without a time, the JSON gets the time of its file."""
         timeless = any(error.startswith("missing-timestamp") for error in self._decoded(value).errors)
-        # A document without samples and lines, such as a failed answer of Jolokia (404), needs no time.
+        # A document without samples and lines (Jolokia's 404) needs no time.
         dated = self._decoded(value, self.now_ms) if timeless else None
         timeless = dated is not None and bool(dated.snapshots or dated.lines)
         return self._record("any", number, value, None if timeless else 0)
@@ -289,7 +284,7 @@ class Reader:
     def _dumps_of(
         self, lines: list[bytes], parted: list[Stripped], layout: Layout
     ) -> Generator[Recorded, None, set[int]]:
-        """Yield the dumps in the lines of each pod or program; return the numbers of all lines that belong to dumps."""
+        """Yield the dumps of each pod or program; return the numbers of their lines."""
         writers: dict[bytes, list[tuple[int, bytes]]] = {}
         for number, stripped in enumerate(parted):
             writers.setdefault(stripped.key, []).append((number, stripped.line))
@@ -306,7 +301,7 @@ class Reader:
             taken.update(at for dump in dumps for at in dump.taken)
             self._local(max((dump.ts_ms or 0 for dump in dumps), default=0))
         if taken:
-            # If the last line belongs to a dump, `_dump_records` reports whether the dump is cut off.
+            # `_dump_records` reports whether a dump in the last line is cut off.
             self._cut = self._cut and len(lines) - 1 not in taken
         return taken
 
@@ -327,10 +322,7 @@ class Reader:
             yield self._record("logs", first, LogLine(ts_ms=ts_ms, dumps=[dump]), ts_ms, writer)
 
     def _local(self, last_ms: int) -> None:
-        """Mark the input's times as local, and guess their time zone from the file's time of modification.
-
-        `last_ms`: the newest time in the input (epoch ms); 0 if there is none.
-        """
+        """Mark the times as local, and guess their zone from the file's time of modification."""
         if last_ms:
             self.input.local = True
             dated = self._undated == "file"
@@ -343,7 +335,7 @@ class Reader:
         return named.ts_ms
 
     def _large(self, begin: bytes, text: Iterator[bytes]) -> Iterator[Recorded]:
-        """Yield the records of a large text. `begin`: the first blocks of `text`; `text` yields them again."""
+        """Yield the records of a large text; `begin`: its first blocks, which `text` yields again."""
         sample = plain(begin[: begin.find(b"\n", _SAMPLE) + 1]).split(b"\n")[:-1]
         filled = [line for line in sample if line.strip()][:50]
 
@@ -384,7 +376,7 @@ class Reader:
         if splitter.first_ms is not None and (self._logs or not self._found):
             self.input.span(splitter.first_ms, splitter.last_ms)
             if layout.times.zoned:
-                # A time zone in the log's times is the machine's zone, unless it is UTC: any machine may log in UTC.
+                # UTC does not show the machine's zone: any machine may log in UTC.
                 self.input.zone_ms = -layout.times.ahead_ms or None
             elif splitter.zone_ms is not None:
                 self.input.zone_ms = splitter.zone_ms
@@ -413,7 +405,7 @@ class Reader:
             return
         document = parsed(value.strip()) if value.lstrip().startswith((b"{", b"[")) else None
         own = line_of(document, ANY_LAYOUT) if isinstance(document, dict) else LogLine()
-        # JSON in no known format is read as a line of text, because a value in it may be a client's message.
+        # Other JSON is read as text, because a value may be a client's message.
         if own.message or (isinstance(document, dict | list) and self._is_recognised(value)):
             self.input.span(own.ts_ms)
             yield self._record("any", entry.line, value, entry.ts_ms if own.ts_ms is None else own.ts_ms, entry.key)
@@ -439,10 +431,7 @@ class Reader:
     def _record(
         self, stream: _Topic, number: int, value: _Value, ts_ms: int | None = 0, writer: str = "", repeats: int = 1
     ) -> Recorded:
-        """Return a record with the content `value`.
-
-        `ts_ms`: the record's time; 0 if `value` contains a time, None if the time is unknown.
-        """
+        """Return a record; `ts_ms`: 0 if `value` contains a time, None if it is unknown."""
         service, instance = self._stream.process
         if writer:
             service, instance = named(writer)
@@ -460,7 +449,7 @@ class Reader:
 
 
 def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
-    """Replace each line number n in the dump by `numbers[n]`, the number of this line in the file. Return the dump."""
+    """Replace the dump's line numbers by `numbers`, the lines' numbers in the file."""
     for thread in dump.threads:
         thread.line = numbers[thread.line]
     dump.taken = frozenset(numbers[at] for at in dump.taken)
@@ -468,7 +457,7 @@ def _numbered(dump: Dump, numbers: Sequence[int]) -> Dump:
 
 
 def _is_reading(line: bytes) -> bool:
-    """Return True if the line is a sample of a recording: JSON with metrics that are named `MBean/attribute`."""
+    """Return True if the line is a recording's sample, with metrics named `MBean/attribute`."""
     document = mapping(parsed(line) if b'"metrics"' in line and b'"client_id"' in line else None)
     values = document.get("metrics")
     if not isinstance(document.get("ts"), int) or not isinstance(values, dict):
@@ -477,7 +466,7 @@ def _is_reading(line: bytes) -> bool:
 
 
 def _is_by_line(lines: Sequence[bytes]) -> bool:
-    """Return True if at least 3/4 of the lines begin like JSON, and at least half of all lines are valid JSON."""
+    """Return True if 3/4 of the lines begin like JSON, and half are valid JSON."""
     begun = [line for line in lines if line.lstrip()[:1] in (b"{", b"[")]
     if not begun or len(lines) < (len(lines) - len(begun)) * 4:
         return False

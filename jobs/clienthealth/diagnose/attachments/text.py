@@ -1,10 +1,6 @@
 """Turn a file's bytes into blocks of UTF-8 text, and find the envelope of its lines.
 
-The envelope is what programs add to the original lines: an encoding, colours, JSON around each line, prefixes.
-Container runtimes, orchestrators and syslog write prefixes, up to three in a row. A prefix may name the time and the
-writer of its line.
-
-Every block ends with a line end, except perhaps the last block of a file. At most one block and one line are in memory.
+The envelope is what programs add to lines: an encoding, colours, JSON, and prefixes of container runtimes or syslog.
 """
 
 from __future__ import annotations
@@ -95,7 +91,7 @@ Fields = Mapping[str, object]
 
 
 def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
-    """Return (kind of wrapper, function that unwraps the lines in blocks); None if the file's lines are not wrapped."""
+    """Return (kind of wrapper, function that unwraps the lines); None if the lines are not wrapped."""
     first = plain(head).lstrip(b"\xef\xbb\xbf\n ").partition(b"\n")[0]
     if first.startswith(b"{"):
         wrapped = mapping(parsed(first))
@@ -138,7 +134,7 @@ def _journal(fields: Fields) -> bytes | None:
 
 
 def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Unwrap journald's export format: a line per field, binary fields with a length, empty lines between entries."""
+    """Unwrap journald's export format, in which binary fields have a length."""
     rest, entry = b"", dict[str, object]()
     for block in blocks:
         rest += block
@@ -162,13 +158,13 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         if lines:
             yield b"\n".join(lines) + b"\n"
     if entry and (last := _journal(entry)):
-        # The export is cut off: its last entry does not end with an empty line. Yield the part that is present.
+        # The last entry of an export that was cut off does not end with an empty line.
         yield last + (b"\n" if not rest else b"")
 
 
 _FITS = 0.5
 _SAMPLE = 2_000
-#: Matches a line that belongs to the entry above it: a frame, the value of an option, an exception.
+#: A line that belongs to the entry above it, such as a frame or an exception.
 _BELOW = re.compile(rb"\t|\s+(?:at |[\w.]+ = )|at |Caused by|Suppressed|[\w.$]{1,300}(?:Exception|Error)\b")
 
 
@@ -186,8 +182,7 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        An application may write text that looks like a shipper's prefix. It is removed only if at least half
-        (_FITS) of the lines about Kafka can then be parsed, or at least as many lines as without its removal.
+        An application's text may look like a prefix. So prefixes count only if lines can be parsed without them.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
@@ -201,7 +196,7 @@ class Layout:
         return cls(shipped, Times.learned(stripped, file_ms))
 
     def _fit(self, sample: Sequence[bytes]) -> float:
-        """Return the share (0 to 1) of lines about Kafka that can be parsed; 1 if no line is about Kafka."""
+        """Return the share (0 to 1) of lines about Kafka that can be parsed; 1 without such lines."""
         speaking = understood = 0
         for line in sample[:_SAMPLE]:
             stripped, _, time, _ = self.shipped.parted(line)
@@ -237,8 +232,7 @@ class Layout:
         return before
 
 
-#: A prefix is recognised if at least this share of the lines has it. The prefixing tool's own lines lack the prefix,
-#: such as `-- Logs begin at …`.
+#: Minimum share of lines with a prefix. The tool's own lines (`-- Logs begin at …`) lack it.
 _PREFIX_SHARE = 0.8
 _MOST_PREFIXES = 3
 _PREFIX_SAMPLE = 400
@@ -250,7 +244,7 @@ _PREFIXES = {
 _TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
 #: Matches a line that begins with a time or a level.
 _TIMED_OR_LEVELLED = re.compile(_TIMED_REST.pattern + rb"|[A-Z]{4,16}[ :]|[A-Z][a-z]{2}\.? [ \d]\d")
-#: Matches further lines of a stack trace or a list of options. An application writes no time before these lines.
+#: Further lines of a stack trace or a list of options, which have no time.
 _GOES_ON = re.compile(rb"\t|\}|[ ]+(?:at |\.\.\. \d|[\w.]+ = )|Caused by: |Suppressed: ")
 _BEGINS_OR_GOES_ON = re.compile(_TIMED_OR_LEVELLED.pattern + b"|" + _GOES_ON.pattern)
 
@@ -324,10 +318,7 @@ def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
-    """Return True if `docker compose` wrote the prefixes.
-
-    Some of its versions pad all names to one width; others write one blank after a name.
-    """
+    """Return True if `docker compose` wrote the prefixes, padded or with one blank."""
     keys = {match["key"].upper() for match in matches}
     levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}
     bars = {match.group().find(b"|") for match in matches}
@@ -340,18 +331,15 @@ def _is_stern(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
-    """Return True if the prefixes end with rising line numbers.
-
-    The numbers must rise from line to line. If a blank follows the numbers, they must rise by exactly 1.
-    """
+    """Return True if the prefixes end with numbers that rise from line to line."""
     numbers = [int(re.findall(rb"\d+", match.group())[-1]) for match in matches]
     most = 1 if matches[0].group().endswith(b" ") else 1 << 30
     return len(numbers) > 1 and all(0 < high - low <= most for low, high in pairwise(numbers))
 
 
-#: Kinds of prefixes that an application may also write. Each function decides whether a tool wrote the prefixes.
+#: Tests whether a tool wrote prefixes of a kind that an application may also write.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
-    # An application writes a time only before an entry's first line. A tool writes it also before the lines of a stack.
+    # Only a tool also writes a time before the lines of a stack.
     "timestamps": lambda found: _count(_GOES_ON, found) > 0 or 2 * _count(_TIMED_REST, found) > len(found),
     "syslog": _is_syslog,
     "compose": _is_compose,
