@@ -1,4 +1,4 @@
-"""Read incidents from the review.json of a weekly review, and convert them to annotations for Grafana."""
+"""Convert incidents from the review.json of a weekly review to annotations for Grafana."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `kafka-health dashboards push`: send the dashboards to a Grafana, and incidents as annotations."""
+"""`kafka-health dashboards push`: send the dashboards, and incidents as annotations, to a Grafana."""
 
 from __future__ import annotations
 

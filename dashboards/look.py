@@ -63,7 +63,7 @@ def unknown(words: str) -> list[model.ValueMapping]:
 
 
 def status_words() -> list[model.ValueMapping]:
-    """Return mappings that show a position in STATUS_ORDER as the name of the verdict status."""
+    """Return mappings that show a position in STATUS_ORDER as the verdict status."""
     return words(dict(enumerate(zip(STATUS_ORDER, (BAND, *STATUS_COLOURS[1:]), strict=True))))
 
 

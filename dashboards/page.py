@@ -111,7 +111,7 @@ def _check_ids(name: str, document: Mapping[str, Any]) -> None:
 
 
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
-    """Return the dashboard as JSON values, without the fields `placement` and `auto*`, which Grafana's SDK adds."""
+    """Return the dashboard as JSON values, without fields that only Grafana's SDK adds."""
     document: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
     # Grafana hides a link with the field `placement` in a menu.
     for item in [*document["links"], *document["annotations"]["list"]]:

@@ -31,12 +31,12 @@ def matchers(labels: Sequence[str]) -> str:
 
 
 def of_series(labels: Sequence[str]) -> str:
-    """Return URL parameters that set a dashboard's variables to the labels of the series that a user clicks."""
+    """Return URL parameters that select the labels of the series that a user clicks."""
     return "&".join(f"var-{label}=${{__field.labels.{label}:percentencode}}" for label in labels)
 
 
 def of_row(labels: Sequence[str]) -> str:
-    """Return URL parameters that set a dashboard's variables to the labels of the table row that a user clicks."""
+    """Return URL parameters that select the labels of the table row that a user clicks."""
     return "&".join(f"var-{label}=${{__data.fields.{label}:percentencode}}" for label in labels)
 
 
@@ -148,7 +148,7 @@ def worst(
 
 
 def ever(series: str) -> str:
-    """Return a query for all series that existed at any time in the time range of the dashboard."""
+    """Return a query for all series that existed in the time range of the dashboard."""
     return f"max_over_time({series}[$__range:$__interval] @ end())"
 
 
@@ -204,12 +204,12 @@ def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[mod
 
 
 def to_runbook(runbooks: str) -> list[Builder[model.DashboardLink]]:
-    """Return a link from a table row to the runbook of the row's failure mode."""
+    """Return a link from a table row to the runbook of its failure mode."""
     return [_link("Runbook", f"{runbooks}/${{__data.fields.mode}}")]
 
 
 def to_group() -> list[Builder[model.DashboardLink]]:
-    """Return a link from a group's series to the dashboard on consumers, limited to the group."""
+    """Return a link from a group's series to the dashboard on consumers."""
     return [_link("This group alone", _narrowed(dashboard_uid("consumers"), "__field.labels", ("group",)))]
 
 

@@ -1,4 +1,4 @@
-"""Start Prometheus and Alertmanager on this machine, with the rules and routes of the folder `alerts`."""
+"""Start Prometheus and Alertmanager on this machine, with our rules and routes."""
 
 from __future__ import annotations
 

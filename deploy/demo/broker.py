@@ -1,4 +1,4 @@
-"""Run a real Kafka broker on this machine: one node in KRaft mode on loopback, with jars from Maven Central."""
+"""Run a real Kafka broker on this machine: one KRaft node on loopback."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def new_cluster_id() -> str:
 
 
 def plugin_properties(servers: str) -> dict[str, str]:
-    """Return the broker properties that load our plugin; the plugin writes to the brokers `servers`."""
+    """Return the broker properties that load our plugin, which writes to the brokers `servers`."""
     return {
         # This setting replaces the default of brokers 4.x, which is JmxReporter.
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
@@ -198,6 +198,6 @@ def plugin_properties(servers: str) -> dict[str, str]:
 
 
 def java_command(jar_set: str, heap_mb: int, program: str, *arguments: str, also: Iterable[Path] = ()) -> list[str]:
-    """Return the command that runs the main class `program` with a set of jars and the jars in `also`."""
+    """Return the command that runs the main class `program` with these jars."""
     path = os.pathsep.join(map(str, [*jars.classpath(jar_set), *also]))
     return [java(), f"-Xmx{heap_mb}m", *JVM, "-cp", path, program, *arguments]

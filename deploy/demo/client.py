@@ -1,4 +1,4 @@
-"""Define and start a demo client: a program with options, and the faults of its broker, network or process."""
+"""Define and start a demo client, and cause faults of its broker, network or process."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Cluster(Protocol):
 
 
 class Context(Protocol):
-    """What the demo provides for a client: a folder for files, single brokers, an old broker and a cluster."""
+    """What the demo provides for a client: a folder, single brokers, an old broker, a cluster."""
 
     @property
     def run_folder(self) -> Path: ...
@@ -135,7 +135,7 @@ class DemoClient:
 
     @property
     def client_ids(self) -> Sequence[str]:
-        """The ids of the program's clients, from `options`; a glob such as `x-*` for ids with a common prefix."""
+        """The client ids in `options`; a glob such as `x-*` for ids with a common prefix."""
         named = [self.options[name] for name in ("p.client.id", "c.client.id") if name in self.options]
         streams = [f"{self.options[name]}-*" for name in ("s.client.id",) if name in self.options]
         return [*(name.replace("{}", "*") for name in named), *streams]

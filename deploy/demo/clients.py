@@ -1,4 +1,4 @@
-"""The demo's clients: programs that really fail, and healthy programs that look like them (controls)."""
+"""The demo's clients: programs that really fail, and healthy controls that look like them."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ _LOOP = DemoClient(
     classpath="legacy",
     broker="legacy",
     topics=("events",),
-    # The ZooKeeper session needs a long timeout, because its end would end the endless loop.
+    # The end of the ZooKeeper session would also end the endless loop.
     options={"end": "loop", "topic": "events", "seconds": "25", "c.zookeeper.session.timeout.ms": "30000"},
     nice=19,
 )
@@ -313,7 +313,7 @@ _GROUPS = DemoClient(
 
 
 def _of_kafka_4(name: str, help: str, kind: str, **options: str) -> DemoClient:
-    """Return a client that stalls in a group of the type `kind`, such as `share`."""
+    """Return a client that stalls in a group of type `kind`, such as `share`."""
     return replace(_control(_GROUPS, name, help, kinds=kind, **options), help=help, mode="consumer-stalled")
 
 

@@ -1,4 +1,4 @@
-"""Run a cluster of three real Kafka brokers, each of which is also a controller."""
+"""Run a cluster of three real Kafka brokers, which are also controllers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from deploy.demo.processes import free_port
 
 NODES = 3
 SYNC_SECONDS = 300.0
-#: Duration (s) of a node's outage: less than delivery.timeout.ms (120 s), so no record fails.
+#: A node's outage must be shorter than delivery.timeout.ms (120 s), so that no record fails.
 AWAY_SECONDS = 40.0
 FATES = ("restarted", "lost", "frozen")
 _NEWEST = "broker"
@@ -199,7 +199,7 @@ class Cluster:
         self.kill()
 
     def _out_of_sync(self) -> list[str]:
-        """Return the partitions (`topic-partition`) with replicas out of sync; if no broker answers, an error text."""
+        """Return the partitions (`topic-partition`) with replicas out of sync, or an error text."""
         try:
             client = admin(Settings(kafka=self.kafka), bootstrap_timeout_ms=2000, request_timeout_ms=5000)
         except (ServiceError, KafkaError) as error:

@@ -1,4 +1,4 @@
-"""The commands `demo` (run the whole system on this machine) and `replay` (send recordings to the input topics)."""
+"""The commands `demo` (run the whole system here) and `replay` (send recordings to Kafka)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that each failure stays suspected or confirmed until the end of the demo, and causes exactly one page."""
+"""Check that each failure stays visible to the end, and causes exactly one page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BEGIN_SECONDS = 900.0
 
 
 def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return a line for each failure that has begun, with the times of its pages and verdicts."""
+    """Return a line for each failure so far, with the times of its pages and verdicts."""
     lines = []
     for course in courses:
         if course.client.mode is None or course.running.onset_ms is None:

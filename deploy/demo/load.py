@@ -15,7 +15,7 @@ PAUSE_SECONDS = 0.2
 
 
 def create_legacy(bootstrap_servers: str, topics: Sequence[str]) -> None:
-    """Create topics on a broker of version 0.8.2, which creates a topic when a client asks for its metadata."""
+    """Create topics by asking a broker of version 0.8.2 for their metadata."""
     producer = _producer(bootstrap_servers)
     try:
         for topic in topics:

@@ -1,4 +1,4 @@
-"""Record when each demo client failed, when its verdicts changed, and when its alerts came."""
+"""Record when each demo client failed, and when its verdicts and alerts came."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Course:
 
     @property
     def accused(self) -> set[str]:
-        """The modes that were ever suspected or confirmed, except the mode in which this client is meant to fail."""
+        """The modes that were ever suspected or confirmed, except `client.mode`."""
         return {mode for mode, status in self.first if _RANK[status] >= _RANK["suspected"]} - {self.client.mode}
 
     @property
@@ -66,7 +66,7 @@ class Course:
         return convicted if self.client.outage else self.accused
 
     def take_states(self, states: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Process the newest states of all clients, and return a text for each changed status."""
+        """Process the newest states of all clients. Return a text for each changed status."""
         now = int(time.time() * 1000)
         before, self.now = self.now, {}
         for state in states:
@@ -151,7 +151,7 @@ class Course:
 
 
 def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:
-    """Return a sentence for each alert that lacks a link to a runbook, or that no client explains."""
+    """Return a sentence for each alert without a runbook link, or without an explanation."""
     sentences = []
     for page in pages:
         labels = page.labels

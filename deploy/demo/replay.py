@@ -1,4 +1,4 @@
-"""Send recordings to the input topics, and shift the times in the records (in any format) to the present."""
+"""Send recordings to the input topics, with their times shifted to the present."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
 #: A sample in Prometheus' text format (`name{labels} value time`) or InfluxDB's (`name,tag=value… field=value… time`).
 SAMPLE = re.compile(rb"^[A-Za-z_:][\w:]*(?:(?:\{[^\n]*\})? \S+|,[^\n]*=[^\n]*) (?P<time>%s)\s*$" % EPOCH, re.MULTILINE)
 PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
-#: A number or date this close to the record's own time is taken for a time.
+#: A number or date this close to the record's own time is a time, too.
 NEAR_MS = 86_400_000
 
 
@@ -111,7 +111,7 @@ def moved(value: bytes, shift_ms: int) -> bytes:
 
 
 def _millis(text: bytes) -> int | None:
-    """Return an epoch number or a date as epoch ms, None for a date that does not exist (2026-02-30)."""
+    """Return a number or date as epoch ms, None for an impossible date (2026-02-30)."""
     if b"-" not in text:
         return int(Decimal(text.decode()).scaleb(13 - _digits(text)))
     try:

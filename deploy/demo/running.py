@@ -1,4 +1,4 @@
-"""A running demo client: its process, functions that act on it while it runs, and the lines that it prints."""
+"""A running demo client: its process, its output, and functions that act on it."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Running:
             thread.join(STOP_SECONDS)
 
     def check(self) -> None:
-        """Raise an error if one of the `actions` has failed, or if a line of the output could not be parsed."""
+        """Raise an error if an action failed, or if the output could not be parsed."""
         if self._failure is not None:
             raise self._failure
 

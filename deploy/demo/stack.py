@@ -1,4 +1,4 @@
-"""Run the whole product on this machine: broker, topics, monitor, exporters, Prometheus, Alertmanager and clients."""
+"""Run the whole product and the demo's clients on this machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from deploy.demo.webhook import Webhook
 MONITOR_SECONDS = 600.0
 STOP_SECONDS = 20.0
 INTERVAL_SECONDS = 5.0
-#: Without bytecode verification, a start of Spark takes 18 s of CPU time instead of 20 s.
+#: Without bytecode verification, Spark starts in 18 s of CPU time instead of 20 s.
 QUICK_START = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -39,7 +39,7 @@ QUICK_START = {
 
 
 class Stack:
-    """The processes of the product (started by `start`) and of the clients (started by `start_clients`)."""
+    """The processes of the product and of the demo's clients."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         self.run_folder = folder
@@ -60,7 +60,7 @@ class Stack:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address of the broker of the monitor, and of every client without a broker of its own."""
+        """The address of the monitor's broker, which clients without their own broker use."""
         return self.broker.bootstrap_servers
 
     @property
@@ -123,7 +123,7 @@ class Stack:
         return self._legacy
 
     def cluster(self) -> Cluster:
-        """Return a cluster of three brokers of an old version, which the demo upgrades later."""
+        """Return a cluster of three brokers of an old version, upgraded later."""
         if self._cluster is None:
             cluster = Cluster(self.run_folder / "cluster", self.bootstrap_servers, "broker-3.9")
             self._cluster = self._open.enter_context(cluster)
@@ -136,7 +136,7 @@ class Stack:
         return states
 
     def check(self) -> None:
-        """Raise the error of a demo client (`Running.check`), or ServiceError if another process has ended."""
+        """Raise an error if a demo client or another process has failed."""
         for running in self.running.values():
             running.check()
         for process in self._processes:

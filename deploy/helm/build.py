@@ -1,4 +1,4 @@
-"""Generate the Helm chart's derived files: version, values schema, and alert routing for the Prometheus Operator."""
+"""Generate the Helm chart's version, values schema, and alert routing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `generate`: write the committed files that are generated from code, or check that they are current."""
+"""`kafka-health generate`: write the committed files that are generated from code, or check them."""
 
 from __future__ import annotations
 

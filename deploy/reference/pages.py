@@ -25,7 +25,7 @@ from clienthealth.spark.self_monitoring import SelfMetrics
 from deploy.reference import rooms
 
 PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", "jobs/clienthealth/read/formats/README.md")
-#: Type of a metric → the suffix that Prometheus' client library adds to the metric's name.
+#: Type of a metric → the suffix that Prometheus' client library adds.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 RULES: Mapping[str, metric_names.Rule] = {
     "MBean attribute (Jolokia, Telegraf, jmxtrans, kafka-python)": metric_names.attribute,

@@ -20,7 +20,7 @@ FOLDERS = ("jobs/clienthealth", "exporters/clienthealth_exporters", "dashboards"
 
 @cache
 def modules() -> Mapping[str, Path]:
-    """Return the file of every module of the product, the demo and the generators, by dotted name."""
+    """Return the file of every module of the product, demo and generators, by dotted name."""
     by_name = {}
     for path in (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -67,7 +67,7 @@ def _statements(node: ast.AST, at_start: bool) -> Iterator[ast.AST]:
 
 
 def room(module: str) -> str:
-    """Return the name of the package (*room*) in which a module is, such as `read` or `exporters.jvm`."""
+    """Return the name of the package (*room*) of a module, such as `exporters.jvm`."""
     package, _, rest = module.partition(".")
     first = rest.partition(".")[0]
     return first if package == "clienthealth" else f"exporters.{first}"
@@ -99,7 +99,7 @@ def floors() -> list[list[str]]:
 
 
 def rows() -> Iterator[str]:
-    """Yield a row of a Markdown table for each package: name, content, and the packages that it imports."""
+    """Yield a Markdown table row for each package: name, content, imported packages."""
     order = [name for floor in floors() for name in floor]
     for name in order:
         package = "clienthealth" if "." not in name else "clienthealth_exporters"

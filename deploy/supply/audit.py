@@ -1,6 +1,6 @@
 """`make audit`: list known vulnerabilities of the product's dependencies.
 
-Jars are compared with the list known_cves.toml, which gives a reason for each vulnerability that is accepted.
+known_cves.toml gives the reason for each accepted vulnerability of a jar.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`make dist`: build the wheel and the source distribution of a release; install and try each in a new environment.
+"""`make dist`: build a release's wheel and source distribution, and try each in a new environment.
 
 python -m deploy.supply.dist [FOLDER]      (default: dist/)
 """
@@ -26,7 +26,7 @@ RECORDING = "tests/recordings/deadlock-3.9"
 
 
 def main() -> int:
-    """Build the source distribution and the wheel, install and try each in two new environments, and return 0."""
+    """Build source distribution and wheel, and try each in a new environment. Return 0."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     for built in build(out):
         with tempfile.TemporaryDirectory() as folder:
@@ -77,12 +77,12 @@ def install(distribution: Path, venv: Path, extras: str = "") -> Path:
 
 
 def megabytes(venv: Path) -> float:
-    """Return the size of an environment's files in MB (10^6 bytes); symbolic links do not count."""
+    """Return the size of an environment's files in MB (10^6 bytes), without symbolic links."""
     return sum(path.stat().st_size for path in venv.rglob("*") if path.is_file() and not path.is_symlink()) / 1e6
 
 
 def reports(programs: Path) -> None:
-    """Check that without extras `python_client` can be imported, and `diagnose` fails with exit code 2."""
+    """Check that without extras `python_client` can be imported, and `diagnose` exits with 2."""
     output([str(programs / "python"), "-c", "import clienthealth_exporters.python_client"])
     missing_extra = output([str(programs / "kafka-health"), "diagnose", "."], 2)
     if missing_extra:

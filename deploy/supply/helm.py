@@ -24,7 +24,7 @@ MISSING = "Helm is missing: `make test` fetches it on Linux (x86-64), elsewhere 
 
 
 def installed() -> Path | None:
-    """Return the path of Helm, None if it is neither on the PATH nor in .cache/helm."""
+    """Return the path of Helm on the PATH or in .cache/helm, else None."""
     on_path = shutil.which("helm")
     if on_path is not None:
         return Path(on_path)

@@ -1,4 +1,4 @@
-"""`make image`: run the Dockerfile's steps in a Debian root file system without a container engine, and try the image.
+"""`make image`: run the Dockerfile's steps without a container engine, and try the image.
 
 python -m deploy.supply.image FOLDER      (as root; FOLDER is created, needs 3 GB, and is removed after the run)
 """
@@ -58,7 +58,7 @@ class Stage:
 
 
 def main() -> int:
-    """Build the image, and run the monitor in it until the monitor confirms a failure; return 0."""
+    """Build the image, and run its monitor until it confirms a failure. Return 0."""
     folder = Path(sys.argv[1]).resolve()
     folder.mkdir(parents=True)
     try:
@@ -112,7 +112,7 @@ def instructions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def judged(image: Stage, folder: Path) -> float:
-    """Return the seconds from the monitor's start in the image to its first confirmed failure."""
+    """Return the seconds from the start of the image's monitor to its first confirmed failure."""
     with Broker(folder / "broker") as broker:
         settings = Settings(kafka=broker.kafka)
         create_ours(settings)

@@ -1,4 +1,4 @@
-"""List the jars that Kafka Client Health uses, and the known vulnerabilities in these jars."""
+"""List the jars that Kafka Client Health uses, and their known vulnerabilities."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Jar:
 
 
 def installed(sets: Iterable[str] = jars.SETS) -> Iterator[Jar]:
-    """Yield all jars of `sets` (downloads missing ones), and the jars of the installed PySpark."""
+    """Yield the jars of `sets` (downloads missing ones) and of the installed PySpark."""
     for used_by in sets:
         for path in jars.classpath(used_by):
             yield from _jar(used_by, path.parents[2].name, path)
@@ -55,7 +55,7 @@ def _jar(used_by: str, group: str, path: Path) -> Iterator[Jar]:
 
 
 def _group(path: Path) -> str:
-    """Return the Maven group id from the pom.properties in the jar. '' if the jar has none or several."""
+    """Return the Maven group id in the jar's pom.properties; '' if there is none or several."""
     with zipfile.ZipFile(path) as jar:
         entries = (_ENTRY.fullmatch(name) for name in jar.namelist())
         groups = [entry["group"] for entry in entries if entry and path.name.startswith(f"{entry['name']}-")]

@@ -37,7 +37,7 @@ def advisories(present: Iterable[Jar], url: str = URL) -> list[tuple[Jar, Adviso
 
 
 def unlisted(found: Iterable[tuple[Jar, Advisory]], cves: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each (jar, advisory) in `found`, unless `cves` (known_cves.toml) lists this advisory."""
+    """Return a line for each (jar, advisory) in `found` that `cves` (known_cves.toml) does not list."""
     listed: dict[str, set[str]] = {}
     for cve in cves:
         listed.setdefault(cve["jar"], set()).update((cve["id"], *cve.get("also", ())))

@@ -1,4 +1,4 @@
-"""`make release VERSION=x.y.z`: commit, build and tag a release, and print the commands that publish it.
+"""`make release VERSION=x.y.z`: commit, build and tag a release, and print how to publish it.
 
 python -m deploy.supply.release VERSION [FOLDER]      (default: dist/)
 """
@@ -102,7 +102,7 @@ def build(version: str, out: Path, epoch: int) -> list[Path]:
 
 
 def settled(archive: bytes, epoch: int) -> bytes:
-    """Return `archive` (.tar.gz) with sorted file names, without owners, and with the modification time `epoch`."""
+    """Return `archive` (.tar.gz) with sorted names, without owners, and with the modification time `epoch`."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as before,

@@ -1,4 +1,4 @@
-"""`make sbom`: write a CycloneDX file with the Python packages of uv.lock and the jars of the monitor and of PySpark.
+"""`make sbom`: write a CycloneDX file with all Python packages and jars.
 
 python -m deploy.supply.sbom [FILE]      (default: dist/sbom.cdx.json)
 """

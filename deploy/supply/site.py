@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def build(out: Path, root: Path | None = None) -> int:
-    """Build the site of the checkout `root` in the folder `out`, which is emptied first. Return the number of pages.
+    """Build the site of the checkout `root` in the emptied folder `out`. Return the number of pages.
 
     Raises InputError with a list of all mistakes that Sphinx finds.
     """
@@ -86,7 +86,7 @@ def build(out: Path, root: Path | None = None) -> int:
 
 
 def gather(root: Path, source: Path) -> list[str]:
-    """Copy README.md, the runbooks, and all pages and files that they link to, into the folder `source`."""
+    """Copy README.md, the runbooks, and all pages and files that they link to, into `source`."""
     todo, pages = [START, *(f"{RUNBOOKS}/{page.name}" for page in (root / RUNBOOKS).glob("*.md"))], set[str]()
     while todo:
         path = todo.pop()

@@ -1,6 +1,6 @@
 """Publish records to Kafka without silent loss: send undelivered records again, within bounded memory.
 
-kafka-python's own producer has an unlimited buffer, and drops records that it cannot deliver in time.
+kafka-python's producer has an unlimited buffer, and drops records that are late.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Publisher:
         return self._under_way
 
     def send(self, topic: str, key: str, value: Mapping[str, Any]) -> None:
-        """Send a record, but first wait while the maximum number of records is in flight. NaN becomes null."""
+        """Send a record, once fewer than `capacity` records are in flight. NaN becomes null."""
         try:
             encoded = _json(value)
         except UnicodeEncodeError:

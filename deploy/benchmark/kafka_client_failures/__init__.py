@@ -69,7 +69,7 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """Return the share (0 to 1) of the tool's accusations that are right; 1 if there are no accusations."""
+        """Return the share (0 to 1) of the tool's accusations that are right; 1 without accusations."""
         right = sum(found for found, _ in self.by_mode.values())
         return right / (right + len(self.wrong)) if right or self.wrong else 1.0
 

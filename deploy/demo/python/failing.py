@@ -45,7 +45,7 @@ def shop() -> None:
 
 
 def callback_deadlock() -> None:
-    """Hold a lock that the delivery callback needs, while the producer's queue is full: a deadlock."""
+    """Hold a lock that the delivery callback needs while the producer's queue is full."""
     settings = {"bootstrap.servers": SERVERS, "client.id": "billing-events", "queue.buffering.max.messages": 500}
     producer, lock, delivered = report(confluent_kafka.Producer)(settings), threading.Lock(), [0]
 
@@ -88,7 +88,7 @@ def consumer_stalled() -> None:
 
 
 def send_blocked() -> None:
-    """Send to a topic with a misspelt name, so that each call waits for the topic's metadata."""
+    """Send to a misspelt topic, so that each call waits for metadata."""
     producer = KafkaProducer(bootstrap_servers=SERVERS, client_id="checkout", max_block_ms=20_000)
     report(producer)
     begun = time.monotonic()

@@ -44,7 +44,7 @@ FLUSH_SECONDS = 20
 
 
 class Shipper(logging.Handler):
-    """A logging handler that sends each log line as JSON to the topic for logs."""
+    """A logging handler that sends log lines as JSON to the topic for logs."""
 
     def __init__(self, send: Callable[[str, str], None]) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Application:
         }
 
     def tell(self, topic: str, text: str) -> None:
-        """Send a report to the monitor's brokers, or drop the report if the producer's queue is full."""
+        """Send a report to the monitor's brokers, or drop it if the producer's queue is full."""
         try:
             self._reports.produce(topic, text, headers=self._identity)
         except BufferError:

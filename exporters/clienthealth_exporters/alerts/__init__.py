@@ -1,1 +1,1 @@
-"""`kafka-health alerts`: write rules for Prometheus (with the URLs in `[links]`) and routes for Alertmanager."""
+"""`kafka-health alerts`: write rules for Prometheus and routes for Alertmanager."""

@@ -21,13 +21,13 @@ FILES = Path(__file__).with_name("files")
 GRAFANA_PLACEHOLDER = "http://127.0.0.1:3000"
 PAGING = "10s"
 COUNTING = "1m"
-#: Pattern for the names of log topics, used while `[topics] logs` has its default value.
+#: Pattern for the names of log topics while `[topics] logs` has its default.
 LOG_TOPICS = "(.+[._-])?logs?([._-].+)?"
 _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 
 
 def routes_of(owners: Owners, text: str) -> str:
-    """Return `text` (alertmanager.yml) with the example owner's routes and receivers replaced by those of `owners`."""
+    """Return `text` (alertmanager.yml) with the routes and receivers of `owners` instead of the example's."""
     pagers = [owner.pager for owner in owners.teams() if owner.pager]
     names = {"pager": pagers, "team": [owner.team for owner in owners.teams()]}
 

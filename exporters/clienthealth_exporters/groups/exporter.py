@@ -1,4 +1,4 @@
-"""`kafka-health export groups`: publish all groups' committed offsets, and begin and end offsets of their partitions.
+"""`kafka-health export groups`: publish the offsets of all groups and of their partitions.
 
 A *reading* is one pass over the groups of a cluster that are due (see `reader.Pace`).
 """
@@ -169,13 +169,13 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 def next_reading(now: float, interval: float, lead: float) -> float:
     """Return when the next reading begins (epoch s).
 
-    It begins `lead` seconds before a multiple of `interval`, because the monitor's batches begin at such multiples.
+    It is `lead` seconds before a multiple of `interval`, at which the monitor's batches begin.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 
 
 class GroupExporter:
-    """Read the groups of a cluster continuously, and publish their snapshots to the metrics topic in `settings`."""
+    """Read the groups of a cluster continuously, and publish their snapshots."""
 
     def __init__(self, settings: Settings, cluster: Cluster) -> None:
         self._settings = settings
@@ -233,7 +233,7 @@ class GroupExporter:
 
 
 def table(reading: GroupsReading) -> Iterator[str]:
-    """Yield the lines of a table of groups: one per partition of a group, then one per member without partitions."""
+    """Yield the lines of a table: one per partition of a group, one per member without partitions."""
     layout = "{:<32} {:<9} {:<19} {:<28} {:>9} {:>12} {:>12} {:>10}  {}\n"
     yield layout.format("GROUP", "TYPE", "STATE", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER")
     for group in reading.groups:
@@ -259,7 +259,7 @@ class _Commit(NamedTuple):
 
 @dataclass
 class Snapshots:
-    """Turn readings of one cluster into snapshots of groups, and add the time of each offset commit.
+    """Turn readings of one cluster into snapshots of groups with commit times.
 
     Brokers report no commit times. So `commit-timestamp-ms` is the time of the first reading with the present offset.
     """
@@ -277,7 +277,7 @@ class Snapshots:
             commits = self._commits[group.name] = {}
             topics = []
             for tp, (offset, end, start) in group.offsets.items():
-                # At the first reading of a partition, the time of its last commit is unknown.
+                # At a partition's first reading, its last commit time is unknown.
                 known = before.get(tp, _Commit(offset, None))
                 commits[tp] = commit = known if known.offset == offset else _Commit(offset, reading.ts_ms)
                 owner = group.owners.get(tp)

@@ -1,4 +1,4 @@
-"""Read the groups of a cluster: committed offsets, begin and end offsets of their partitions, and members.
+"""Read the groups of a cluster: committed offsets, members, and the offsets of their partitions.
 
 For a share group, the share-partition start offset (KIP-932) counts as the committed offset. Committed offsets are read
 before end offsets, so that no lag is negative.
@@ -45,7 +45,7 @@ _MESSAGES: list[Any] = []
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 MEMBERLESS = ("Empty", "Dead")
-#: An empty or unreadable group is read again after this share of the time since its last change.
+#: Empty or unreadable groups are read again after this share of their unchanged time.
 SHARE = 0.1
 
 
@@ -282,7 +282,7 @@ class GroupReader:
     def _asked(
         self, ask: Callable[[Sequence[str]], Mapping[str, _Value]], names: Set[str], attempt: _Attempt, failed: _Reasons
     ) -> dict[str, _Value]:
-        """Return the results of `ask` by group; add groups that cannot be read to `failed`, with the reason."""
+        """Return the results of `ask` by group; add unreadable groups with the reason to `failed`."""
         by_request: dict[tuple[int, str], list[str]] = defaultdict(list)
         for name in sorted(names):
             by_request[attempt.listed[name][:2]].append(name)
@@ -319,7 +319,7 @@ def _raised(row: Any) -> bool:
 
 
 def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
-    """Yield each member with its partitions; for Streams, with the partitions of the member's active tasks."""
+    """Yield each member with its partitions (for Streams, those of its active tasks)."""
     topics = {
         part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
         for part in getattr(getattr(group, "topology", None), "subtopologies", None) or ()
@@ -381,7 +381,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return {group: reason} of the groups in `waiting` (not due yet) that could not be read the last time."""
+        """Return {group: reason} of the groups in `waiting` (not due) that could not be read last time."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

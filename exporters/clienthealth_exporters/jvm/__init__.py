@@ -1,1 +1,1 @@
-"""`kafka-health export jvm`: read metrics and thread dumps of JVMs through Jolokia, and publish them to Kafka."""
+"""`kafka-health export jvm`: publish metrics and thread dumps of JVMs to Kafka."""

@@ -1,7 +1,7 @@
-"""Thread dumps of JVMs: the reasons to take a dump, when to take it, and the log record that contains it.
+"""Decide why and when to take thread dumps of JVMs, and make log records of them.
 
-A reason is *weak* if it can also hold for an idle client, otherwise it is *strong*. While a JVM has only weak reasons,
-at most three dumps are taken.
+A reason is *weak* if it can also hold for an idle client, else *strong*. While a JVM has only weak reasons, at most
+three dumps are taken.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Reason:
 
 
 class Suspicion:
-    """Find reasons to take a thread dump of a JVM, by comparing each sample with the one before."""
+    """Compare each sample with the one before, to find reasons for a thread dump."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, str], Snapshot] = {}
@@ -94,8 +94,8 @@ class DumpBudget:
 class DumpPlan:
     """Decides when to take dumps of one JVM.
 
-    The pauses between dumps are at least `min_seconds`, and become longer while a reason persists. The plan asks
-    `budget` for two dumps at a time, because only two together show a stuck thread.
+    `min_seconds`: minimum pause between dumps, which becomes longer while a reason persists. The plan asks `budget` for
+    two dumps, because only two together show a stuck thread.
     """
 
     def __init__(self, min_seconds: float, budget: DumpBudget) -> None:
@@ -126,7 +126,7 @@ def _reading(snapshot: Snapshot) -> Reading:
 
 
 def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> dict[str, Any]:
-    """Return a thread dump as one log record in the Elastic Common Schema, with keys such as `host.name`."""
+    """Return a thread dump as one log record in the Elastic Common Schema."""
     record = {
         "@timestamp": datetime.fromtimestamp(ts_ms / 1000, UTC).isoformat(timespec="milliseconds"),
         "log.level": "INFO",

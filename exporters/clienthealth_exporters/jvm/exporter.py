@@ -2,7 +2,7 @@
 
 A target is `[SERVICE=]URL`, followed by client options, which JMX does not show. An example is
 `orders=http://10.0.0.7:8778/jolokia/ max.block.ms=10000 group.id=billing`. The option `metrics=pushed` says that the
-JVM's clients push their metrics through the broker plugin.
+clients push metrics through the broker plugin.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ TICK_SECONDS = 0.2
 READS_WITHOUT_CLIENTS = 6
 #: Client options that may follow a target's URL, because JMX does not show them.
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
-#: Option after a target's URL: the target's clients push their metrics through the broker plugin.
+#: Option after a target's URL: its clients push metrics through the broker plugin.
 PUSHED = "metrics=pushed"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A JVM to read: its service, the URL of its Jolokia agent, and options of its Kafka clients (`config`).
+    """A JVM to read: service, URL of the Jolokia agent, and options of its clients (`config`).
 
     `pushed`: True if the clients push their metrics through the broker plugin.
     """
@@ -108,7 +108,7 @@ class Targets:
             self._in_file = Reread(f"targets of {file}", [file], lambda: _targets(file), former=())
 
     def now(self) -> tuple[Target, ...]:
-        """Return all targets. If the targets file cannot be read, return the targets that were read from it last."""
+        """Return all targets. If the targets file cannot be read, its last targets count."""
         return (*self._given, *(self._in_file.current() if self._in_file else ()))
 
 
@@ -204,7 +204,7 @@ class Watch:
     def publish(self) -> None:
         """Read the JVM once; publish its clients' snapshots and, if one is due, a thread dump.
 
-        Raises JolokiaError if the agent does not answer, refuses the request, or does not report the process's name.
+        Raises JolokiaError if the agent gives no answer, an error, or no process name.
         """
         mbeans = self._agent.read(PATTERNS)
         found = process_of(self.target.service, mbeans, self.target.config)

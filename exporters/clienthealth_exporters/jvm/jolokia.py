@@ -1,4 +1,4 @@
-"""A client of Jolokia agents: reads many MBeans with one request, and takes thread dumps."""
+"""Read MBeans and thread dumps through Jolokia agents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class JolokiaError(ServiceError):
 class Jolokia:
     """The Jolokia agent at `url`.
 
-    `timeout`: maximum time (s) for each of three steps: to connect, to wait for data, to read the whole answer.
+    `timeout`: maximum time (s) to connect, to wait for data, and to read the answer, each.
     """
 
     def __init__(self, url: str, timeout: float, user: str = "", password: str = "") -> None:

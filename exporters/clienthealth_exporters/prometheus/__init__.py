@@ -1,1 +1,1 @@
-"""`kafka-health export prometheus`: serve the topic `client-health` as metrics, as JSON and as a status page."""
+"""`kafka-health export prometheus`: serve client health as metrics, JSON and a status page."""

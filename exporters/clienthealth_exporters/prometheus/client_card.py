@@ -1,4 +1,4 @@
-"""Prepare one client's data for the HTML templates: texts, table rows, and measurements of buffer, callback and lag."""
+"""Prepare one client's data for the HTML templates."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def page(template: str, **values: Any) -> str:
 
 
 def address(client: Client) -> str:
-    """Return the relative address of a client's page, because a proxy may change the path."""
+    """Return a client's address, relative because a proxy may change the path."""
     query = {"service": client.service, "instance": client.instance, "client_id": client.client_id}
     return f"client?{urlencode(query, errors='replace')}"
 
@@ -64,7 +64,7 @@ def owner_of(owners: Owners, client: Client) -> Owner | None:
 
 
 def identity_parts(record: HealthRecord) -> list[str]:
-    """Return the client's kind, library with version, host and instance, and group; unknown parts are left out."""
+    """Return kind, library with version, host, instance and group, if known."""
     client = record.client
     library = " ".join(part for part in (client.library, client.version) if part)
     host = client.host if client.instance.startswith(client.host) and client.host else ""
@@ -85,14 +85,14 @@ def blindness(view: View) -> list[str]:
 
 
 def since(view: View, verdict: Verdict) -> str:
-    """Return the time at which a failure began, and its duration so far, as text."""
+    """Return the beginning of a failure and its duration so far, as text."""
     if (begun := amount(verdict.since_ms)) is None:
         return "since an unknown time"
     return f"since {wording.moment(begun / 1000, view.now)}, for {wording.duration(view.now - begun / 1000)}"
 
 
 def onset(view: View, record: HealthRecord) -> str:
-    """Return the time at which the client's oldest open failure began, as text; '' if unknown."""
+    """Return the beginning of the oldest open failure as text; '' if unknown."""
     begun = [at for verdict in record.verdicts if verdict.unhealthy and (at := amount(verdict.since_ms)) is not None]
     return wording.moment(min(begun) / 1000, view.now) if begun else ""
 
@@ -125,20 +125,20 @@ def reasons(record: HealthRecord) -> list[str]:
 
 
 def judged(record: HealthRecord) -> str:
-    """Return a text on the failure modes: how many of them are ok, and which were not judged."""
+    """Return as text how many failure modes are ok, and which were not judged."""
     fine, blind = others(record)
     return f"nothing found in {len(fine)} of {len(fine) + len(blind)} failure modes; not judged: {', '.join(blind)}"
 
 
 def others(record: HealthRecord) -> tuple[list[str], list[str]]:
-    """Return (ids of the failure modes that are ok, ids of the unknown modes with their reasons in parentheses)."""
+    """Return (ids of modes that are ok, ids of unknown modes with reasons in parentheses)."""
     fine = [v.mode for v in record.verdicts if v.status == "ok"]
     blind = [f"{v.mode} ({v.reason})" if v.reason else v.mode for v in record.verdicts if v.status == "unknown"]
     return fine, blind
 
 
 def runbook_url(settings: Settings, name: str) -> str:
-    """Return the URL of a mode's runbook: under the URL in `[links] runbooks` if that is set, else on this server."""
+    """Return the URL of a mode's runbook: below `[links] runbooks` if set, else on this server."""
     return f"{runbooks(settings.links, status_page='.')}/{quote(name)}"
 
 
@@ -157,9 +157,9 @@ def level(ratio: float) -> str:
 
 
 def partition_rows(record: HealthRecord) -> list[tuple[str, str, str, str, str]]:
-    """Return (topic-partition, lag state, lag, age of the oldest unread record, member's client id) for each partition.
+    """Return (topic-partition, lag state, lag, age of the oldest unread record, member) per partition.
 
-    Partitions with the lag state WARN or worse come first, then those with the largest lag.
+    Lag states of WARN or worse come first, then the largest lags.
     """
 
     def order(row: Mapping[str, Any]) -> tuple[bool, float]:

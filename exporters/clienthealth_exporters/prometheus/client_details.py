@@ -1,4 +1,4 @@
-"""Prepare the data of a client's own page: plots of the last hour, incidents, thread dumps, options, evidence."""
+"""Prepare the data that only a client's own page shows, such as plots."""
 
 from __future__ import annotations
 

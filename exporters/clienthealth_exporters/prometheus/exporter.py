@@ -1,4 +1,4 @@
-"""`kafka-health export prometheus`: client health as Prometheus metrics, as a status page and as JSON.
+"""`kafka-health export prometheus`: serve metrics, JSON and a status page.
 
 /                     status page for people
 /client               one client (service, instance, client_id)
@@ -142,18 +142,18 @@ class Exporter:
     def metrics(self) -> Iterator[bytes]:
         """Return the content of /metrics as an iterator of blocks.
 
-        Until the whole health topic has been read once, /metrics has only the exporter's own metrics.
+        Until the topic has been read once, /metrics has only the exporter's own metrics.
         """
         trouble = self.trouble()
         self._complete = self._complete or trouble is None
         return (text.encode("utf-8", "replace") for text in self._page(trouble, whole=self._complete))
 
     def prepare(self) -> None:
-        """Make all clients' lines before the first scrape: 20,000 clients take 4 s of CPU time."""
+        """Make all lines before the first scrape, because 20,000 clients take 4 s of CPU."""
         self.states.shown(self.states.live(), self.settings.prometheus.max_series_per_metric, {})
 
     def _page(self, trouble: str | None, whole: bool) -> Iterator[str]:
-        """Yield the text of all metrics, or only of the exporter's own metrics if `whole` is False."""
+        """Yield the text of all metrics, or of the exporter's own if `whole` is False."""
         lacking = dict[str, int]()
         if whole:
             states, cap = self.states.live(), self.settings.prometheus.max_series_per_metric
@@ -193,7 +193,7 @@ class Exporter:
         return self._facets[2]
 
     def _client(self, request: Request) -> Response:
-        """Return the client's page, or a redirect if another exporter with a known URL serves the client."""
+        """Return the client's page, or a redirect to the exporter that serves the client."""
         service, instance, client_id = (request.query.get(name, "") for name in ("service", "instance", "client_id"))
         names = service, instance, client_id
         for state in self.states.live():

@@ -1,6 +1,6 @@
 """The page /metrics in Prometheus' text format (0.0.4).
 
-A client's lines are made when its health record arrives: making all at each scrape takes seconds.
+Lines are made when a record arrives, because making all at each scrape takes seconds.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Shown(NamedTuple):
 
 
 def group_of(client: Client) -> str:
-    """Return the name of a client's consumer group, or of a client that is a group; '' for none."""
+    """Return the name of the client's group, or of the group itself; '' for none."""
     return client.group or (client.client_id if client.kind == "group" else "")
 
 
@@ -85,7 +85,7 @@ def lines(record: HealthRecord, cluster: str, begin: str = "") -> Lines:
     if client.kind == "group":
         cluster = client.instance
     ends = list(_NOTHING)
-    # An empty list or mapping is an unknown indicator, but 0 is a known value.
+    # An empty list or mapping means unknown, but 0 is a value.
     known = [name for name, value in record.indicators.items() if value or type(value) not in (list, dict)]
     for name in ("", *known):
         for position, family in _BY_INDICATOR.get(name, ()):
@@ -118,7 +118,7 @@ def page(shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]) ->
 def _each(
     index: int, family: Family, shown: Sequence[Shown], cap: int, dropped: MutableMapping[str, int]
 ) -> Iterator[str]:
-    """Yield at most `cap` lines of a metric, and add the number of lines left out to `dropped`."""
+    """Yield at most `cap` lines of a metric. Add the number of other lines to `dropped`."""
     block: list[str] = []
     for one in shown:
         of_record = one.lines

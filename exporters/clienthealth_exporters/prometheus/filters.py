@@ -1,4 +1,4 @@
-"""The filters in the status page's URL: values of fields, a search text, and the page number."""
+"""The filters in the status page's URL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clienthealth_exporters.prometheus.states import State
 
 FIELDS = ("cluster", "team", "service", "mode", "cause", "status", "library", "version")
 PAGE_SIZE = 60
-#: Maximum number of a field's values in a list, and of suggestions in a text box.
+#: Maximum number of values in a list, and of suggestions in a text box.
 MAX_LISTED = 40
 MAX_PROPOSED = 500
 Facets = Mapping[str, Counter[str]]

@@ -1,4 +1,4 @@
-"""Read the compacted topic `client-health` from its beginning, and report why records may be missing."""
+"""Read the topic `client-health` from its beginning, and report why records may be missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exporter remembers of the past: clients' newest samples and status changes, services' health per hour."""
+"""What the exporter remembers of the past of clients and services."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Track:
 
 
 class History:
-    """Clients' samples and status changes, and for each service the share of unhealthy records in each hour.
+    """Clients' samples and status changes, and services' share of unhealthy records per hour.
 
     Thread-safe. `begun`: the earliest event time of all states so far (epoch seconds); None before the first state.
     """
@@ -96,7 +96,7 @@ class History:
         self.begun: float | None = None
 
     def note(self, state: State) -> None:
-        """Add a state to the client's samples and to the hourly counts of its service."""
+        """Add a state to its client's samples and its service's hourly counts."""
         at = state.seen
         with self._lock:
             self.begun = at if self.begun is None else min(self.begun, at)
@@ -160,7 +160,7 @@ class NamedRecord(msgspec.Struct):
 
     @property
     def names(self) -> Names:
-        """Service, instance and client id, which identify the client in the address of its page."""
+        """Service, instance and client id, as in the address of the client's page."""
         return self.service, self.instance, self.client_id
 
 

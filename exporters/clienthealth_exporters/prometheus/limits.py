@@ -1,4 +1,4 @@
-"""The thresholds above which measurements need attention, shared by alerts, dashboards and the status page."""
+"""Thresholds for measurements, shared by alerts, dashboards and the status page."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
 
     @property
     def needs(self) -> str:
-        """Name of the indicator that a record needs for samples of this metric; '' if none is needed."""
+        """The indicator that a record needs for samples of this metric; '' for none."""
         return "lag" if self.lag else "" if self.onset else self.indicator.partition(".")[0]
 
     @cached_property

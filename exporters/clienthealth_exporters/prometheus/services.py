@@ -1,4 +1,4 @@
-"""Metrics of each service: number of clients in each state, and the worst client's value of each measurement."""
+"""Metrics of each service: clients by state, and the worst client's measurements."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ WORST = [family for family in ALL_FAMILIES if family.largest]
 
 
 def standing(record: HealthRecord) -> str:
-    """Return the state (one of STANDINGS) as which a client counts in its service's metrics.
+    """Return the state (one of STANDINGS) of a client in its service's metrics.
 
-    A group counts as `unknown`: with `ok`, it would lower the share of failing clients.
+    A group counts as `unknown`, because `ok` would lower the share of failing clients.
     """
     if record.departed:
         return "gone"
@@ -84,7 +84,7 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
 
 
 def _versions(clients: Iterable[State]) -> list[Sample]:
-    """Return the number of clients by service, kind, library, version and state; rare versions count as "other"."""
+    """Return the clients by service, kind, library, version and state; rare versions are "other"."""
     running: Counter[tuple[str, ...]] = Counter()
     by_service: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
     for state in clients:

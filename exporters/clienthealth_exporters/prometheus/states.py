@@ -96,7 +96,7 @@ class State:
 
     @property
     def worth(self) -> tuple[bool, bool]:
-        """Sort key for eviction: first healthy clients that have gone, then other healthy ones, then failing ones."""
+        """Sort key for eviction: healthy clients that have gone, other healthy ones, failing ones."""
         return self.urgency >= _URGENCY["suspected"], not self.departed
 
     @property
@@ -155,7 +155,7 @@ class States:
         self.left_out = 0
         self._complained = -inf
         self.history = History()
-        #: Called by `put` with a client's states before and after a change (None: no state).
+        #: Called with a client's states before and after a change (None: no state).
         self.changed: Callable[[State | None, State | None], None] = lambda before, after: None
         self._recall = Recall()
 
@@ -218,7 +218,7 @@ class States:
         """
         now = self._clock()
         with self._lock:
-            # A stopped monitor must not drop clients, so time without any records does not count.
+            # A stopped monitor must not drop clients: time without records does not count.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             old = [key for key, state in self._states.items() if state.written < oldest]
             for key in old:
@@ -253,14 +253,14 @@ class States:
         return self._state(key, raw, round(1000 * written))
 
     def _forgotten(self, state: State) -> None:
-        """Keep the record of a dropped client that fails or failed: an alert may link to it."""
+        """Keep the record of a dropped client that failed: an alert may link to it."""
         names = state.client.service, state.client.instance, state.client.client_id
         track = self.history.track(state.key)
         if state.urgency >= _URGENCY["suspected"] or self._recall.get(names) or (track and track.unhealthy_at):
             self._recall.keep(names, state.key, state.raw, state.written)
 
     def shown(self, states: Sequence[State], most: int, dropped: MutableMapping[str, int]) -> list[Shown]:
-        """Return the `Shown` of each state that has series on the page /metrics, in the order of `states`.
+        """Return the `Shown` of each state with series on /metrics, in the order of `states`.
 
         At most `most` clients and `most` groups have series. `dropped` counts those that this limit leaves out.
         """
@@ -309,7 +309,7 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Process another exporter's record: keep it if the client fails; keep a consumer group's name."""
+        """Keep another exporter's record if its client fails. Keep a group's name."""
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
@@ -365,7 +365,7 @@ class States:
 
 
 def _compared(states: Sequence[State]) -> set[str]:
-    """Return the keys of failing clients, and of up to PEERS healthy ones per affected service and kind."""
+    """Return the keys of failing clients, and of PEERS healthy ones per service and kind."""
     ill = [state for state in states if state.failures]
     wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
     keys = {state.key for state in ill}

@@ -1,4 +1,4 @@
-"""The status page: a summary of failures and the services that have them, then every client, the worst first."""
+"""The status page: a summary of failures, then every client, the worst first."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def client(view: View, state: State, track: Track | None, note: str = "") -> str
 
 
 def fleet(view: View, states: list[State], history: History) -> str:
-    """Return the page /fleet as HTML: services' health per hour, versions in use, clients that are stale or gone."""
+    """Return the page /fleet as HTML: services' health per hour, versions, stale or gone clients."""
     this = int(view.now // HOUR_SECONDS)
     hours = range(this - HOURS + 1, this + 1)
     rows = list(history.services())
@@ -160,7 +160,7 @@ def missing(view: View, name: str, shard: str) -> str:
 
 
 def _causes(ill: Iterable[State]) -> Iterator[Cause]:
-    """Yield each combination of failure mode and cause, the one with the most confirmed failures first."""
+    """Yield each pair of failure mode and cause, the most confirmed first."""
     found: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     where: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for state in ill:
@@ -194,7 +194,7 @@ def _by_status(states: list[State]) -> dict[str, list[State]]:
 
 
 def _cell(share: float | None) -> tuple[str, str, str]:
-    """Return (colour, sign, text) for a service's share of unhealthy records in an hour (0 to 1, None if unknown)."""
+    """Return (colour, sign, text) for an hour's share of unhealthy records (0 to 1; None: unknown)."""
     if share is None:
         return "none", "", ""
     _, level, mark = [row for row in LEVELS if share >= row[0]][-1]

@@ -1,4 +1,4 @@
-"""Send incidents to a webhook: when a client's failure begins, changes or ends, a CloudEvent is sent.
+"""Send a CloudEvent to a webhook when a client's failure begins, changes or ends.
 
 If several exporters send the same change, their events have the same id.
 """
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 #: Maximum numbers: events in the queue, facts in an event, characters in a fact.
 MAX_WAITING, MAX_FACTS, MAX_TEXT = 1_000, 5, 500
-#: Pauses (s) after failed attempts, and the age (s) above which an event is dropped.
+#: Pauses (s) after failed attempts, and the maximum age (s) of an event.
 PAUSES, GIVE_UP_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0), 3_600.0
 ANSWER_SECONDS = 10.0
 #: HTTP statuses below 500 after which the event is sent again.
@@ -40,7 +40,7 @@ TYPES = {(False, True): "opened", (True, True): "changed", (True, False): "close
 
 
 class Webhook:
-    """Sends events about clients' failures from a thread of its own, until `close` is called.
+    """Sends events about clients' failures from its own thread, until `close` is called.
 
     `trouble`: returns why records of `client-health` may be missing, or None if all have been read. `note` ignores all
     changes until `trouble` first returns None.
@@ -69,7 +69,7 @@ class Webhook:
         self._thread.start()
 
     def note(self, before: State | None, after: State | None) -> None:
-        """Queue the events for a client's change from state `before` to `after` (None: no state)."""
+        """Queue the events for a change from state `before` to `after` (None: no state)."""
         self._begun = self._begun or self._trouble() is None
         if not self._begun:
             return
@@ -92,7 +92,7 @@ class Webhook:
         self._thread.join(max(0.0, until - time.monotonic()))
 
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
-        """Yield an event for each failure that begins, changes, or ends (for example, its status becomes `unknown`)."""
+        """Yield an event for each failure that begins, changes or ends (even as `unknown`)."""
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before
         changed = [mode for mode in sorted(was | now) if was.get(mode) != now.get(mode)]

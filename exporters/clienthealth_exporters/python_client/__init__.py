@@ -43,14 +43,14 @@ from clienthealth_exporters.python_client.probes import Sender, Watched
 
 log = logging.getLogger(__name__)
 
-#: Maps the top-level package of a client's class to the supporting module in this folder.
+#: Top-level package of a client's class → the module here that supports it.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
 MAX_LINES = 1000
 #: Pause of log lines after the brokers refuse all lines of a report.
 PAUSE_SECONDS = 60.0
 
-#: Instance and client id of each reported client: no two clients may share a name.
+#: Instance and client id of each reported client, which must differ.
 _TAKEN: set[tuple[str, str]] = set()
 _LOCK = threading.RLock()
 
@@ -170,7 +170,7 @@ class Reporter:
     def on_line(self, logger: str, *line: Any) -> None:
         """Keep a log line (level, text) if there is a topic for log lines.
 
-        A call without a line wakes the reporter's thread, because the library has new statistics.
+        A call without a line means that the library has new statistics.
         """
         if not line:
             self._wake.set()

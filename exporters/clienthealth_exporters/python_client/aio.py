@@ -1,4 +1,4 @@
-"""aiokafka: measure the calls of a producer or consumer, and send the snapshots that `report()` makes."""
+"""aiokafka: measure the calls of a client, and send the reporter's snapshots."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _watched_consumer(base: Any) -> type:
 
 
 class Sender:
-    """Sends records with a small producer of its own, on an event loop of its own."""
+    """Sends records with its own small producer and event loop."""
 
     def __init__(self, client_id: str, options: Mapping[str, Any]) -> None:
         self._options = {"client_id": client_id, "acks": 1, "request_timeout_ms": 4000, **options}

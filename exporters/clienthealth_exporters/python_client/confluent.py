@@ -1,6 +1,6 @@
-"""confluent-kafka (librdkafka): make a subclass of the library's Producer or Consumer that reports on its instances.
+"""confluent-kafka (librdkafka): subclass Producer or Consumer to report on its instances.
 
-A wrapper around each callback in the client's configuration first gives the data to the reporter.
+Each callback in the client's configuration is wrapped, so that the reporter gets its data.
 """
 
 from __future__ import annotations

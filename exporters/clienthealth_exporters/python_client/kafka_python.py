@@ -1,4 +1,4 @@
-"""kafka-python 3: measure the calls of a producer or consumer, and send the snapshots that `report()` makes.
+"""kafka-python 3: measure the calls of a client, and send the reporter's snapshots.
 
 The client's class is replaced by a subclass. Arguments, results and exceptions stay the same.
 """
@@ -113,7 +113,7 @@ def _watched_consumer(base: Any) -> type:
 
 
 def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[[Any], object]]) -> type:
-    """Return a subclass of `base` (a class of futures) that wraps each added callback with `timed`."""
+    """Return a subclass of `base` (futures) that wraps each added callback with `timed`."""
 
     def timing(add: Callable[[Any, Callable[..., object]], Any]) -> Callable[..., Any]:
         def added(self: Any, f: Callable[..., object], *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Probes: objects that measure a producer's or consumer's calls, for any library, in a limited amount of memory."""
+"""Probes measure the calls of a producer or consumer of any library, in bounded memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def named_like(made: type, base: type) -> type:
 
 
 def closing(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that runs `method` and then calls the probe's `closed`, even if `method` raises."""
+    """Return a method that runs `method`, and then always calls the probe's `closed`."""
 
     @functools.wraps(method)
     def close(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -123,7 +123,7 @@ class Durations:
         self._buckets[min(position, BUCKETS - 1)] += 1
 
     def drain(self) -> Summary | None:
-        """Return a summary of the durations since the previous call, None if there were none."""
+        """Return a summary of the durations since the previous call, None without any."""
         if not self._count:
             return None
         rank, seen = math.ceil(0.99 * self._count), 0
@@ -165,8 +165,8 @@ class _Topic:
 class ProducerProbe:
     """Counts a producer's records, and measures latencies and the application's callbacks.
 
-    The latency from `send()` to the acknowledgement is measured for at most one record per millisecond. `closed`:
-    called after the client was closed.
+    The latency up to the acknowledgement is measured for at most one record per millisecond. `closed`: called after the
+    client was closed.
     """
 
     kind: Kind = "producer"
@@ -196,7 +196,7 @@ class ProducerProbe:
         return counts
 
     def sampled(self, began: float) -> float | None:
-        """Return `began` (when a record was sent) if the record's latency must be measured, else None."""
+        """Return `began` (the time of sending) if this latency must be measured, else None."""
         if began < self._next_sample:
             return None
         self._next_sample = began + SAMPLING_SECONDS
@@ -252,7 +252,7 @@ class ProducerProbe:
         return values
 
     def topics(self) -> list[dict[str, Any]]:
-        """Return each topic's numbers of sent and failed records, as entries for the field `topics` of a snapshot."""
+        """Return each topic's sent and failed records, as entries for a snapshot's `topics`."""
         with self._lock:
             counts = {name: (topic.sent, topic.failed) for name, topic in self._topics.items()}
         return [
@@ -270,7 +270,7 @@ class Polled:
 
 
 class ConsumerProbe:
-    """Measures a consumer: share of time in poll(), time between two starts of poll(), consumed records, and lag."""
+    """Measures a consumer: its time in and between polls, consumed records, and lag."""
 
     kind: Kind = "consumer"
 
@@ -354,7 +354,7 @@ class ConsumerProbe:
         return values
 
     def topics(self) -> list[dict[str, Any]]:
-        """Return each partition's consumed records, position and lag, as entries for a snapshot's field `topics`."""
+        """Return each partition's consumed records, position and lag, as entries for `topics`."""
         with self._lock:
             by_partition = {(tp.topic, tp.partition): tuple(values) for tp, values in self._partitions.items()}
         return [

@@ -41,8 +41,7 @@ public class Legacy {
         Control.await();
         WORKERS.get(0).interrupt();
         if (INTERRUPTED.equals("commits")) {
-            // Shut down only after the first commit has failed. If it failed after the shutdown, the client would retry
-            // it, and the interrupt above would end the retries.
+            // If the first commit failed after the shutdown, the interrupt above would end its retries.
             LOOKING.await();
             Method looks = Class.forName("LegacyShutdown").getDeclaredMethod("looksForCoordinator", Thread.class);
             looks.setAccessible(true);
