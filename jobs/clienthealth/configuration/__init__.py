@@ -1,8 +1,7 @@
 """Load the settings from a TOML file and from environment variables, and format them without secrets.
 
-The file is `--config` or $KAFKA_HEALTH_CONFIG. The environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides the file. An
-unknown key is an error in both. No error message contains a rejected text, because the text may be a secret. Relative
-paths start at the current folder; after loading they are absolute.
+The environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides the file. No error message contains a rejected text, which
+may be a secret. Relative paths start at the current folder; after loading they are absolute.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ NOT_SETTINGS = frozenset(f"{PREFIX}{name}" for name in ("CONFIG", "CACHE", "MAVE
 def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
     """Load the settings from a file and from environment variables.
 
-    `path`: the settings file; by default the file that $KAFKA_HEALTH_CONFIG names, if it is set. Raises SettingsError
-    if the file or a value is wrong.
+    `path`: the settings file; by default the file in $KAFKA_HEALTH_CONFIG. Raises SettingsError if the file or a value
+    is wrong.
     """
     chosen = path or environ.get(f"{PREFIX}CONFIG")
     values = _tables(chosen) if chosen else {}
@@ -66,7 +65,7 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
 def placed(settings: Settings, folder: str = "") -> Settings:
     """Return the settings with all locations of files and folders made absolute; empty locations stay empty.
 
-    A relative location is relative to `folder`, by default to the current folder.
+    Locations are relative to `folder`, by default the current folder.
     """
 
     def there(value: Any) -> Any:
@@ -90,8 +89,8 @@ _SECTIONS = {name: kind for name, kind in typing.get_type_hints(Settings).items(
 def _tables(path: str) -> dict[str, dict[str, Any]]:
     try:
         tables = tomllib.loads(written(path))
-    except (ValueError, RecursionError) as error:  # A number with thousands of digits raises ValueError.
-        # The rest of the error's text may quote a value that is a secret.
+    except (ValueError, RecursionError) as error:  # a number with thousands of digits
+        # The rest of the error's text may quote a secret.
         at = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
         raise SettingsError(f"{path}: not valid TOML{f' {at[0]}' if at else ''}") from None
     for name, table in tables.items():
@@ -119,7 +118,7 @@ def _parse(section: str, name: str, text: str, variable: str) -> Any:
 
 
 def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable[[str, str], str]) -> dict[str, Any]:
-    """Convert a section's values to the types of their keys; raise SettingsError for an unknown key or wrong value."""
+    """Convert a section's values to the types of their keys. Raises SettingsError if one is wrong."""
     fields = keys(section)
     for key in values:
         if key not in fields:
@@ -171,7 +170,7 @@ def toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        # JSON does not escape this character, but TOML does.
+        # TOML escapes this character, but JSON does not.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple):
         return f"[{', '.join(toml(item) for item in value)}]"

@@ -13,7 +13,7 @@ from clienthealth.model.errors import SettingsError
 from clienthealth.settings import LinkSettings, PrometheusSettings, Settings
 
 UID_PREFIX = "kafka-client-health"
-#: Grafana's limit on the length of a dashboard's uid (characters).
+#: Grafana's limit on the length of a dashboard's uid.
 UID_LENGTH = 40
 RUNBOOKS = "/runbooks"
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -74,8 +74,7 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
     """Return a function that tells whether a client has series of its own even while it is healthy.
 
-    With `client_series` = "all" every client has such series. With "unhealthy", a client has them only if a glob in
-    `named_clients` matches its `service/client_id`.
+    With `client_series` = "unhealthy", a glob in `named_clients` must match its `service/client_id`.
     """
     if settings.client_series == "all":
         return lambda client: True
@@ -86,8 +85,8 @@ def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
 def own_page(settings: Settings, shard: str = "1") -> str:
     """Return the URL of a shard's status page in this installation, without a trailing slash.
 
-    In `[links] status_page`, the value of a label replaces the label's name in braces, and `shard` replaces `{shard}`.
-    Returns '' if no status page is configured.
+    Values of labels, and `shard`, replace names in braces in `[links] status_page`. Returns '' if no status page is
+    configured.
     """
     labels = {**fixed_labels(settings), "shard": shard}
     return filled(settings.links.status_page.rstrip("/"), lambda name: quote(labels.get(name, ""), safe=""))
@@ -109,5 +108,5 @@ def listed(labels: Sequence[str]) -> str:
     return ", ".join(labels)
 
 
-#: KEPT: labels by which templates of rules, routes and panels distinguish installations; settings may replace them.
+#: KEPT: labels by which templates distinguish installations; settings may replace them.
 KEPT = kept_labels(Settings())

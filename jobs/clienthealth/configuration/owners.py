@@ -1,8 +1,7 @@
 """Find the owner of a service (team, tier, pager, SLO target) in the files that `[owners] files` lists.
 
-The files may be our own TOML (`[[owner]]`), Backstage's `catalog-info.yaml`, or CODEOWNERS. The files are searched in
-order, and the first entry that matches the service names its owner. In a CODEOWNERS file, the last matching line names
-the owner, as that format defines.
+The files may be our own TOML (`[[owner]]`), Backstage's `catalog-info.yaml`, or CODEOWNERS. The first entry that
+matches the service names its owner; in a CODEOWNERS file, the last line.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from clienthealth.model.errors import DependencyError, SettingsError
 from clienthealth.platform.locations import written
 
 OWNER_LABELS = ("team", "tier", "pager")
-#: Maximum number of names in the cache of owners. Applications may use a new group name at every start.
+#: Maximum number of cached names: applications may use a new group name at every start.
 _REMEMBERED = 50_000
-#: An owner's team, tier and pager become values of alerts' labels, so each must be a single line.
+#: An owner's team, tier and pager become values of labels: a single line each.
 _Word = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -126,7 +125,7 @@ def _toml(file: str, text: str) -> Iterator[Row]:
     tables = document.pop("owner", [])
     if document or not isinstance(tables, list):
         raise SettingsError(f"{file}: '{next(iter(document), 'owner')}' is not valid: only [[owner]] tables may occur")
-    # Owners in an inline list (`owner = [{…}]`) have no heading `[[owner]]`. Messages then name line 1.
+    # Owners in an inline list have no heading `[[owner]]`.
     for number, table in zip(chain(headings, repeat(1)), tables, strict=False):
         try:
             row = msgspec.convert(table, _OwnerTable)
@@ -139,7 +138,7 @@ def _toml(file: str, text: str) -> Iterator[Row]:
 
 
 def _plain(error: str) -> tuple[str, str]:
-    """Return (key, reason) from msgspec's message on a wrong `[[owner]]` table; the key '' means the whole table."""
+    """Return (key, reason) from msgspec's message; the key '' means the whole table."""
     why, _, path = error.partition(" - at `$.")
     key = re.split(r"\W", path)[0]
     if unknown := re.search(r"unknown field `(.*)`", why):
@@ -150,7 +149,7 @@ def _plain(error: str) -> tuple[str, str]:
 
 
 def _backstage(file: str, text: str) -> Iterator[Row]:
-    """Yield one row per Component. The row's team is `spec.owner` without kind and namespace.
+    """Yield one row per Component. The team is `spec.owner` without kind and namespace.
 
     https://backstage.io/docs/features/software-catalog/descriptor-format
     """
@@ -186,7 +185,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _codeowners(file: str, text: str) -> Iterator[Row]:
-    """Yield the rows of a CODEOWNERS file. A row's glob is the last part of a path (`/services/orders-*/`)."""
+    """Yield the rows of a CODEOWNERS file. A row's glob is a path's last part."""
     for number, line in enumerate(text.splitlines(), 1):
         path, *owners = line.partition("#")[0].split()[:2] or [""]
         if not path:

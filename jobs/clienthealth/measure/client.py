@@ -1,7 +1,6 @@
 """Compute clients' measurements for records of the topic `client-health` and for the history's table `minutes`.
 
-A measurement is left out if its value is unknown. A rate is computed over the window from a counter. The rate is
-unknown if the counter fell, as it does when a client restarts.
+Unknown measurements are left out. A rate is unknown if its counter fell, as after a client's restart.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from clienthealth.measure.records_lag import lag_entries, lags
 from clienthealth.measure.view import Windows
 from clienthealth.settings import LagSettings
 
-#: (values, flags): one value per window, and True for each known value. `flags` is None if all values are known.
+#: (one value per window, True for each known value). The flags are None if all values are known.
 Column: TypeAlias = tuple[Sequence[Any], Bools | None]
 
 
-#: Maps a kind of client to the counters that are published unchanged, in the field `totals`.
+#: The counters that are published unchanged, in the field `totals`, by kind of client.
 COUNTERS: Mapping[str, Sequence[str]] = {
     "producer": ("record-send-total", "record-error-total", "record-retry-total", "failed-authentication-total"),
     "consumer": ("records-consumed-total", "rebalance-total", "failed-authentication-total"),
@@ -38,7 +37,7 @@ COUNTERS: Mapping[str, Sequence[str]] = {
 
 
 def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
-    """Return the measurements of each window as a JSON object. Braces list the keys of an object inside this object.
+    """Return the measurements of each window as a JSON object. Braces list the keys of an inner object.
 
     Producers
       buffer {see `producer.buffer`}, buffer_used_ratio {last, max}, undelivered_seconds (0 if no record waits),
@@ -68,7 +67,7 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
             columns[f"{total[:-6].replace('-', '_')}_rate"] = _numbers(per_second(w, total))
         columns["batch_size_bytes"] = _numbers(_positive(w.last("batch-size-avg")))
         columns["compression_ratio"] = _numbers(_positive(w.last("compression-rate-avg")))
-        # Java clients before 1.0 report no select-total, so take the rate that they compute themselves.
+        # Java clients before 1.0 report no select-total, but a rate.
         selects = per_second(w, "select-total")
         columns["select_rate"] = _numbers(np.where(np.isnan(selects), w.last("select-rate"), selects))
         columns["undelivered_seconds"] = _numbers(np.where(stalls(w).since < 0, np.nan, stalls(w).seconds))
@@ -123,9 +122,9 @@ def minute_figures(w: Windows) -> list[dict[str, Any]]:
 
 
 def per_second(w: Windows, total: str) -> Floats:
-    """Return the rate (per second) of the counter `total` between its first and last known value in each window.
+    """Return the rate (per second) of the counter `total` in each window.
 
-    The rate is NaN with fewer than two known values, or after a reset (last value below the first).
+    It is NaN with fewer than two known values, or after a reset (last value below the first).
     """
     column, grown = w.column(total), w.grown(total)
     first, last = column.first_row(w.lo, w.hi), column.last_row(w.lo, w.hi)
@@ -135,14 +134,14 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return each window's last counters; unknown if the client reports only increments since its previous report."""
+    """Return each window's last counters; unknown if the client reports only increments."""
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})
 
 
 def _positive(values: Floats) -> Floats:
-    """Replace values ≤ 0 by NaN. Before the first batch, Java clients older than 1.0 report averages of 0."""
+    """Replace values ≤ 0 by NaN: old Java clients report averages of 0 before the first batch."""
     return np.where(values > 0, values, np.nan)
 
 
@@ -179,7 +178,7 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
 
 
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
-    """Return each window's greatest value (NaN without values), and the name of that value's topic."""
+    """Return each window's greatest value (NaN without values), and its topic's name."""
     number, name = unknown(len(w)), np.full(len(w), np.nan, np.object_)
     if len(window):
         order = np.lexsort((ranks(w.names)[topic], np.nan_to_num(values, nan=-1.0), window))

@@ -14,7 +14,7 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: The rules also see the LEAD_MS ms before a window, where causes of the window's events may be.
+#: The rules also see the LEAD_MS ms before a window, which may contain causes.
 LEAD_MS = 30_000
 
 
@@ -22,8 +22,8 @@ LEAD_MS = 30_000
 class ClientWindow:
     """All data of one client in one window of event time [start_ms, end_ms). Times are in epoch milliseconds.
 
-    Samples (`readings`), log events and dumps are in order of time. Events and dumps without a client id belong to each
-    client of their process. If `departed_ms` is set, the window covers the last samples and the log lines after them.
+    Samples (`readings`), log events and dumps are in order of time. If `departed_ms` is set, the window covers the last
+    samples and the log lines after them.
 
     earlier_readings  samples before the window, from a time as long as the window, or from 30 s if that is longer
     earlier_logs      events within 30 s before the window
@@ -31,10 +31,10 @@ class ClientWindow:
     has_log_data      True if a log line or dump of the process was ever read
     departed_ms       None while the client reports; then the time of its last sample, else of its last log line
     spoke_ms          time of the newest log line or dump that the process wrote after the client's last sample, or None
-    outlived          False if the data of `diagnose` end so soon after the last sample that the client may still run
+    outlived          False if the data of `diagnose` end so early that the client may still run
     alive             evidence that the process ran while samples were overdue; at most one `Sign` of each kind
     ends_ms           in `diagnose`, which reads all data first: time of the client's last sample; in the monitor: None
-    rows              returns the table from which the samples were made; None if there is no such table
+    rows              returns the table from which the samples were made, or is None
     """
 
     client: Client
@@ -56,18 +56,17 @@ class ClientWindow:
     rows: InitVar[Callable[[], Windows] | None] = None
 
     def __post_init__(self, rows: Callable[[], Windows] | None) -> None:
-        # `_rows` is no dataclass field, so `dataclasses.replace` does not copy it: a copy with other samples needs
-        # another table.
+        # `dataclasses.replace` must not copy the table: other samples need another one.
         object.__setattr__(self, "_rows", rows)
 
     @property
     def known_readings(self) -> tuple[Reading, ...]:
-        """The samples before the window (`earlier_readings`), then the samples of the window."""
+        """The samples before the window, then the samples of the window."""
         return (*self.earlier_readings, *self.readings)
 
     @property
     def known_logs(self) -> tuple[LogEvent, ...]:
-        """The log events before the window (`earlier_logs`), then the log events of the window."""
+        """The log events before the window, then the log events of the window."""
         return (*self.earlier_logs, *self.logs)
 
     @property
@@ -99,7 +98,6 @@ class ClientWindow:
 
 
 def about(window: ClientWindow) -> About:
-    """Return the client's options and group, and whether a log line or dump of its process was ever read."""
     has_log_data = window.has_log_data or bool(window.logs or window.dumps or window.earlier_dumps)
     return About(window.config, window.client.group or window.client.client_id, has_log_data)
 

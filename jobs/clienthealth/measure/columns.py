@@ -97,7 +97,7 @@ class Column:
     """One number per row (NaN: unknown), with queries over spans [lo, hi) of rows."""
 
     def __init__(self, values: Floats, whole: bool | None = None) -> None:
-        """`whole`: True if every row has a value, False if not, None if unknown (computed when needed)."""
+        """`whole`: True if every row has a value; None to compute this when needed."""
         self._source, self._is_whole = values, whole
 
     @cached_property
@@ -152,7 +152,7 @@ class Column:
         return np.where(a < b, a, -1)
 
     def _last(self, lo: Ints, hi: Ints, back: int = 0) -> Ints:
-        """Return each span's last index in `_known`, minus `back`; -1 if the span has at most `back` known values."""
+        """Return each span's last index in `_known`, minus `back`; -1 if there is none."""
         a, b = self.bounds(lo, hi)
         return np.where(b - a > back, b - 1 - back, -1)
 
@@ -188,7 +188,7 @@ class Column:
         a, b = self.bounds(lo, hi)
         return cumulative[b - 1] - cumulative[np.minimum(a, b - 1)]
 
-    # `_known` ends with NaN, so the last known value adds no rise and no fall.
+    # `_known` ends with NaN, so the last known value adds no change.
     @cached_property
     def _risen(self) -> Ints:
         return counted(self._known[1:] > self._known[:-1])
@@ -201,7 +201,7 @@ class Column:
     def still(self) -> tuple[Ints, Ints]:
         """All runs of two or more equal known values: (starts, exclusive ends) as indices in `_known`.
 
-        A run may go on into the next client's rows. Callers must cut the run where a client's rows end.
+        A run may go on into the next client's rows: callers must cut it.
         """
         same = np.append(False, self._known[1:] == self._known[:-1])
         change = np.flatnonzero(same[1:] != same[:-1])

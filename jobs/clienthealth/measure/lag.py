@@ -1,14 +1,11 @@
 """Compute the lag of consumer groups in records and seconds, and the states of groups and partitions.
 
-The input is one window of samples, each with a committed and an end offset. The committed offset is read before the end
-offset. So a commit between the two reads makes the lag too great, never negative. A lower end offset than before shows
-that the topic was created again. Earlier samples are then ignored. Every number in a result is finite and ≥ 0, or None.
+The input is one window of samples, each with a committed and an end offset. If the end offset falls, the topic was
+created again, and earlier samples are ignored. Every number in a result is finite and ≥ 0, or None.
 
-Lag in seconds is the time since the first unread record was produced. This lag is derived from samples of the end
-offset. An end offset of 200 at noon means that record 199 existed at noon and record 200 did not. Between two samples,
-the time of production is interpolated. For a record from before the oldest sample, the time is extrapolated with the
-average production rate over all samples. This method comes from kafka-lag-exporter; the limit of extrapolation,
-`max_extrapolation_seconds`, comes from Datadog's agent.
+Lag in seconds is the time since the first unread record was produced. This time is interpolated between samples of the
+end offset, and extrapolated before the oldest one with the average rate. The method comes from kafka-lag-exporter, its
+limit `max_extrapolation_seconds` from Datadog's agent.
 """
 
 from __future__ import annotations
@@ -44,8 +41,7 @@ def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
 def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] | None:
     """Return (time, quality): when the record at `offset` was produced (epoch ms), and how that was found.
 
-    `history`: end offsets in order of time; they never fall. Returns None if the end offset never moved, because the
-    rate of production is then unknown.
+    `history`: end offsets in order of time; they never fall. Returns None if the end offset never moved.
     """
     if not history or history[0].offset == history[-1].offset:
         return None
@@ -63,11 +59,10 @@ def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] 
 def seconds_behind(
     history: Sequence[Point], offset: int, now_ms: float, max_extrapolation_seconds: float
 ) -> tuple[float | None, Quality]:
-    """Return (age, quality): the age (s) of the first unread record, None if unknown, and how it was found.
+    """Return (age, quality): the age (s) of the first unread record or None, and how it was found.
 
-    `offset`: offset of the first unread record. `history`: end offsets in order of time (epoch ms); they never fall. An
-    extrapolated time of production is at most `max_extrapolation_seconds` before the first point. If every record is
-    read, the result is (0, exact).
+    `offset`: offset of the first unread record. `history`: end offsets in order of time (epoch ms); they never fall. If
+    every record is read, the result is (0, exact).
     """
     if history and offset >= history[-1].offset:
         return 0.0, "exact"
@@ -80,7 +75,7 @@ def seconds_behind(
 
 Partition = tuple[str, int]
 
-#: (time in epoch ms, committed offset, end offset, start offset, time of the commit in epoch ms); None means unknown.
+#: (epoch ms, committed offset, end offset, start offset, epoch ms of the commit); None means unknown.
 Observation = tuple[int, int | None, int | None, int | None, int | None]
 
 
@@ -145,7 +140,7 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """Return the lag at the end of `history`. `known`: the input of `state`, still without `lag` and `idle`."""
+    """Return the lag at the end of `history`. `known`: input of `state`, without `lag` and `idle`."""
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)
@@ -177,8 +172,8 @@ def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
 def commits_of(history: Iterable[Observation]) -> list[Commit]:
     """Return the newest commits, at most COMMITS (10), in order of time.
 
-    A commit shows as a change of the offset or of the commit time. A commit without a commit time gets the time of the
-    first observation with its offset.
+    A commit is a change of the offset or of the commit time. Without a commit time, it gets the time of the first
+    observation with its offset.
     """
     committed_at = [seen for seen in history if seen[1] is not None]
     changed = [
@@ -208,7 +203,7 @@ def silent_seconds(history: Sequence[Observation]) -> float:
 
 
 def stands_still(ends: Sequence[Point], least_seconds: float) -> bool:
-    """True if the points show that the end offset did not change for `least_seconds`; False for a single point."""
+    """True if the end offset did not change for `least_seconds`; False for a single point."""
     return len(ends) > 1 and ends[0].offset == ends[-1].offset and ends[-1].time - ends[0].time >= least_seconds * 1000
 
 

@@ -6,12 +6,10 @@ only while the lag exceeds the tolerated lag. Where Burrow judged wrongly in tes
 - With fewer than three commits (`min_commits`), the state is UNKNOWN until no commit has come for half of
   `window_seconds` (section `[lag]` of the settings). Burrow reports STOP a millisecond after a single commit.
 - If the end offset does not move, the state is IDLE, never STOP.
-- STOP needs three usual commit intervals (`stop_gaps`) without a commit. This time is at least 60 s
-  (`stop_min_seconds`) and at most half of `window_seconds`. Only time with unread records counts. So a consumer that
-  commits only when data comes does not look stopped on a slow topic.
+- STOP needs three usual commit intervals (`stop_gaps`) without a commit, at least 60 s (`stop_min_seconds`) and at most
+  half of `window_seconds`. Only time with unread records counts, because some consumers commit only when data comes.
 - WARN uses a robust slope of the lag (Theil–Sen), so that one lower sample does not hide a climb.
-- If commits stop while a member of the group owns the partition, the state is STALL. This member is present, but makes
-  no progress.
+- If commits stop while a member of the group owns the partition, the state is STALL.
 """
 
 from __future__ import annotations
@@ -32,8 +30,7 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: A lag climbs if the later commit has the greater lag in all pairs of commits, except for FALLING_SHARE of the pairs.
-#: This share tolerates one outlier among ten commits, because the outlier is in 9 of the 45 pairs.
+#: A climb may have this share of pairs of commits without a rise: one outlier among ten commits.
 FALLING_SHARE = 0.2
 
 
@@ -46,14 +43,7 @@ class Commit(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the function `state` needs to judge a partition. `commits`: oldest first. `lag`: the present lag in records.
-
-    silent_seconds  time without a commit while records were unread
-    idle            True if the end offset has not moved for `stop_min_seconds`
-    allowed         the lag in records that is tolerated
-    owned           True if the partition is assigned to a member of the group
-    gap_seconds     the group's median time between two commits on one partition; None if unknown
-    """
+    """What the function `state` needs. `commits`: oldest first. `lag`: the present lag in records."""
 
     commits: Sequence[Commit]
     lag: int
@@ -88,9 +78,9 @@ def state(known: Known, limits: LagSettings) -> State:
 def stop_seconds(commits: Sequence[Commit], gap_seconds: float | None, limits: LagSettings) -> float:
     """Return the seconds without a commit after which a consumer counts as stopped.
 
-    The result is `limits.stop_gaps` times the usual gap between commits. The minimum is `stop_min_seconds`, the maximum
-    half of `window_seconds`. With fewer than `min_commits` commits, the result is half of `window_seconds`.
-    `gap_seconds`: the usual gap; None to compute it from `commits`.
+    The result is `stop_gaps` times the usual gap between commits, from `stop_min_seconds` to half of `window_seconds`.
+    With fewer than `min_commits` commits, it is half of `window_seconds`. `gap_seconds`: the usual gap; None to compute
+    it from `commits`.
     """
     longest = limits.window_seconds / 2
     if len(commits) < limits.min_commits:
@@ -120,8 +110,8 @@ def rewound(commits: Sequence[Commit]) -> bool:
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
     """True if values rise steadily and by more than `dead_band` per second (Theil–Sen slope).
 
-    Steadily: the later value is greater in all pairs of points, except for at most a fifth (FALLING_SHARE) of them.
-    `points`: (time in s, value), in order of time.
+    Steadily: the later value is greater in all but a fifth (FALLING_SHARE) of the pairs of points. `points`: (time in
+    s, value), in order of time.
     """
     apart = ((earlier, later) for earlier, later in combinations(points, 2) if later[0] > earlier[0])
     slopes = sorted((later[1] - earlier[1]) / (later[0] - earlier[0]) for earlier, later in apart)

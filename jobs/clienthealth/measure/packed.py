@@ -1,7 +1,6 @@
 """Pack decoded data into tables. Spark tasks send the tables to the streaming step, and the step keeps them as state.
 
-A bucket is a set of processes for which the step keeps one state. A hash of service and host assigns each process to
-one of `[monitor] buckets` buckets.
+A bucket is a set of processes with one state. A hash of service and host assigns a process to its bucket.
 """
 
 from __future__ import annotations
@@ -82,9 +81,8 @@ def process_of(identity: Identity) -> tuple[str, str, str | None]:
 class LogEntry(msgspec.Struct, array_like=True, gc=False):
     """A log event or a thread dump of a process; exactly one of `event` and `dump` is set.
 
-    `host`: the host of the process, or the instance of the process if the host is unknown. `instance`: None if the
-    record names no instance. `repeats`: number of similar events of a burst that were merged into this entry
-    (`read/logs/bursts.py`).
+    `host`: the host of the process, or its instance if the host is unknown. `repeats`: number of similar events that
+    were merged into this entry.
     """
 
     service: str
@@ -135,7 +133,7 @@ class GroupPartition(msgspec.Struct, array_like=True, gc=False):
 
 
 class GroupReading(msgspec.Struct, array_like=True):
-    """A sample of a consumer group at one moment (`ts_ms`: epoch ms). The field `client` describes the group.
+    """A sample of a consumer group (`client`) at one moment (`ts_ms`: epoch ms).
 
     `members`: number of members, None if unknown. `source`: where the input record with the sample is.
     """
@@ -151,11 +149,10 @@ class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket (set of processes).
 
     `configs`: the clients' options (name → value), equal ones only once. `rows`, `parts`: the tables `readings` and
-    `topic_parts` as bytes. `last_seen`: for each of `all_clients`, the time (epoch ms) of its newest sample. If the
-    client's own clock is wrong, this time is taken from neighbouring records. `names`: names of topics and threads, to
-    which `rows` and `parts` refer by position. `clocks`: the task's watermark (epoch ms), and the number of clients
-    from which it was computed. Only one chunk of a task has `clocks`. `left_out`: number of events that the task
-    dropped because of `[monitor] max_events_per_process`.
+    `topic_parts` as bytes. `last_seen`: for each of `all_clients`, the time (epoch ms) of its newest sample, by
+    neighbouring records if its clock is wrong. `names`: names of topics and threads, to which `rows` and `parts` refer
+    by position. `clocks`: the task's watermark (epoch ms) and its number of clients, in one chunk of the task.
+    `left_out`: number of events beyond `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []
@@ -185,7 +182,7 @@ decode = msgspec.msgpack.Decoder(Chunk).decode
 
 
 def bucket_of(client: Client, buckets: int) -> int:
-    """Return the bucket (0 to `buckets` − 1) of a client or consumer group. A client's process has the same bucket."""
+    """Return the bucket (0 to `buckets` − 1) of a client or consumer group."""
     return bucket_of_process(*client.home, buckets)
 
 

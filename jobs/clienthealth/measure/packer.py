@@ -1,7 +1,6 @@
 """Pack decoded data into one chunk per bucket (`packed.py`), with the time at which each client last reported.
 
-A client's clock may be wrong. So its times are compared with those of neighbouring records in the topic
-(`topic_clock`).
+Times are compared with those of neighbouring records (`topic_clock`), because a client's clock may be wrong.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: A client's clock counts as wrong if its record's time differs from the block's time by more than SKEW_MS (ms).
-#: A block has NEIGHBOURS records; `topic_clock` computes its time.
+#: A record's time is wrong if it is further than SKEW_MS (ms) from its block's time. NEIGHBOURS: records per block.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
@@ -42,10 +40,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     """Divide records into blocks. Return two arrays: time (epoch ms) and duration (ms) of each record's block.
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
-    least NEIGHBOURS (64) consecutive records; if there are fewer records, they are one block. The time of a block is
-    the median of its clients' newest times, but at least the previous block's time. The duration is measured up to the
-    block's time, from the moment at which a third of the block's clients had sent a record. A record counts as late
-    only if it precedes its block's time by more than the duration.
+    least NEIGHBOURS (64) consecutive records, and as time the median of its clients' newest times. Its duration begins
+    when a third of its clients had sent a record: earlier records are late.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -54,15 +50,14 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # Of an even number of times, take the lower median. The higher one could move the watermark so far ahead that a
-    # client that still reports counts as departed.
+    # The higher median could make a client that still reports look departed.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
 
 
 NAN = float("nan")
-#: Metrics of a group's partition, in the order of the fields of `GroupPartition`.
+#: Metrics of a group's partition, in the order of `GroupPartition`.
 _OFFSETS = ("committed-offset", "end-offset", "start-offset", "commit-timestamp-ms")
 
 
@@ -74,10 +69,10 @@ def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """Where a client, its options and its last topic are in the chunk that is being filled.
+    """The place of a client, its options and its last topic in the open chunk.
 
-    pack, pad  `pack` packs a sample into bytes; the bytes `pad` then make rows equally long for all kinds of clients
-    round      how often `Packer.chunks` was called before the indices below were set; its next call makes them invalid
+    pack, pad  packs a sample into bytes; bytes that make rows equally long for all kinds of clients
+    round      number of calls of `Packer.chunks` before the indices below were set; the next call makes them invalid
     at         index of the client in the chunk's `all_clients`
     config     the client's newest options; their index in the chunk's `configs` is `config_at`, -1 without options
     topic      the topic of the client's last record; its index in the chunk's `names` is `topic_at`
@@ -99,9 +94,8 @@ class Slot:
 class Packer:
     """Collects decoded data in one chunk per bucket.
 
-    `log_times`: maps a process (service, host) to the time of its newest log line or dump (epoch ms). `clock`:
-    (watermark of this packer's data in epoch ms, number of clients that determine it). The clock is None until `chunks`
-    was called with data.
+    `log_times`: (service, host) → time of the newest log line or dump (epoch ms). `clock`: (watermark in epoch ms,
+    number of clients that determine it); None until `chunks` was called with data.
     """
 
     def __init__(self, buckets: int, max_events: int = 1_000_000) -> None:
@@ -115,7 +109,7 @@ class Packer:
         self.clock: tuple[int, int] | None = None
 
     def slot(self, client: Client) -> Slot:
-        """Return the client's `Slot` (its place in the open chunk). The first call creates the slot."""
+        """Return the client's `Slot`, its place in the open chunk; create it if necessary."""
         if (slot := self._slots.get(client)) is None:
             slot = self._slots[client] = Slot(client, bucket_of(client, self._buckets), *_packing(client.kind))
         return slot
@@ -144,7 +138,7 @@ class Packer:
             slot.config, slot.config_at, slot.topic, slot.topic_at = None, -1, "", -1
             chunk.all_clients.append(slot.client)
         chunk = slot.chunk
-        # Equal options and equal topics are the same object, so a comparison by `is` is enough.
+        # Equal options and topics are the same object.
         if config is not slot.config:
             slot.config, slot.config_at = config, chunk.config(config) if config else -1
         if topic is not slot.topic:
@@ -207,7 +201,7 @@ class Packer:
         return sum(len(chunk.rows) + len(chunk.log_entries) for chunk in self._open.values())
 
     def chunks(self) -> dict[int, Chunk]:
-        """Return the chunks (bucket → chunk) of all buckets that have data. Set `clock`, and empty the packer."""
+        """Return the chunk of each bucket with data. Set `clock`, and empty the packer."""
         chunks = {bucket: chunk.closed(self._max_events) for bucket, chunk in self._open.items()}
         self._open.clear()
         self._samples.clear()
@@ -216,7 +210,7 @@ class Packer:
         return chunks
 
     def _time(self, chunks: Iterable[Chunk]) -> None:
-        """Set `last_seen` in each chunk (when each of its clients last reported), and `clock` (the watermark)."""
+        """Set `last_seen` in each chunk, and `clock` (the watermark)."""
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):
             tables = [chunk.readings for chunk in whole]

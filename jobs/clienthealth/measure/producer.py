@@ -1,18 +1,13 @@
 """Measure how full producers' buffers are, and how long producers' callbacks take.
 
-librdkafka limits the bytes and the records in the buffer. Its buffer's used share is that of the bytes or that of the
-records, whichever is greater. kafka-python 3 has no limit, so its buffer is never full.
+librdkafka limits bytes and records, and the greater used share counts. kafka-python 3 has no limit.
 
-Callback latency is the time for which a producer's callbacks hold its I/O thread. An instrumented client measures and
-reports this time (metrics `callback-time-*`). For other Java clients, callback latency is derived from the time that
-the I/O thread spends outside Kafka's `Selector`. Callbacks run in this time. A stretch is the time from one sample to
-the next. In the two formulas, each Δ is summed over all stretches in which `select-total` grew:
+Callback latency is the time for which callbacks hold the I/O thread. Instrumented clients report it
+(`callback-time-*`). For other Java clients, it is derived from the time outside Kafka's `Selector`, in which callbacks
+run. Each Δ is summed over the times between samples in which `select-total` grew:
 
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
-
-Over a window, the errors of single stretches cancel out. In a test, the formulas gave 0.1035 s for a callback
-that sleeps 0.100 s.
 """
 
 from __future__ import annotations
@@ -26,7 +21,7 @@ from numpy.typing import NDArray
 from clienthealth.measure.columns import Bools, Column, Floats, Ints, counted, unknown
 from clienthealth.measure.view import MIN_READINGS, Windows, per_rows, per_windows
 
-#: The buffer counts as filling if its used share (0 to 1) rises by more than LEAST_SLOPE per second.
+#: The buffer is filling if its used share (0 to 1) rises by more than LEAST_SLOPE per second.
 LEAST_SLOPE = 1e-6
 
 
@@ -69,14 +64,14 @@ def seconds_to_full(w: Windows) -> Floats:
     The buffer's used share is extrapolated with its least-squares slope over the window.
     """
     used, seconds = used_ratios(w), unknown(len(w))
-    # The slope can be positive only if the used share rose between two samples.
+    # The slope can be positive only if the used share rose.
     rising = np.flatnonzero((w.count(used) >= MIN_READINGS) & w.rose(used))
     if len(rising):
         w = w.at(rising)
         u = used.values[w.rows]
         reported = ~np.isnan(u)
         u = np.where(reported, u, 0.0)
-        # Subtract the time of the window's first known value, because squares of epoch times would lose precision.
+        # Squares of epoch times would lose precision.
         since, origin = w.ts / 1000, used.first_row(w.lo, w.hi)
         t = np.where(reported, since[w.rows] - since[origin][w.window_of_row], 0.0)
         n = w.count(used)
@@ -92,8 +87,8 @@ def seconds_to_full(w: Windows) -> Floats:
 class _Stretches(NamedTuple):
     """Changes of time and counters since the previous row of `Windows.table`, one element per row.
 
-    A change is 0 if a counter is unknown or was reset, or if `select-total` did not grow. `counted`: for each row, the
-    number of earlier rows at which the changes of the selector's counters are known.
+    A change is 0 if a counter is unknown or was reset, or if `select-total` did not grow. `counted`: number of earlier
+    rows with known changes of the selector's counters.
     """
 
     elapsed_ms: Floats
@@ -116,8 +111,7 @@ class Busy(NamedTuple):
 def io_thread_busy_ratio(w: Windows) -> Floats:
     """Return, for each window, the share of time (0 to 1) that the I/O thread spent outside Kafka's `Selector`.
 
-    The share is 1 if records waited and the I/O thread never returned to the selector in the window. An unknown share
-    is NaN.
+    It is 1 if records waited and the thread never returned to the selector, and NaN if unknown.
     """
     return _busy(w).ratio
 
@@ -181,14 +175,14 @@ class Stalls(NamedTuple):
     seconds: Floats
 
     def alone(self, at: int, lo: int) -> Stalls:
-        """Return the result for window `at` only, with rows numbered from 0 at the window's first row (`lo`)."""
+        """Return the result for window `at`, with rows numbered from its first row (`lo`)."""
         since = self.since[at : at + 1]
         return Stalls(np.where(since < 0, since, since - lo), self.seconds[at : at + 1])
 
 
 @per_rows
 def delivered(w: Windows) -> Column:
-    """Return the delivered records at each sample: acknowledged records or, if unknown, sent records minus retries."""
+    """Return the delivered records at each sample: acknowledged, or sent minus retries."""
     acknowledged, sent, retried = map(w.col, ("record-ack-total", "record-send-total", "record-retry-total"))
     went = np.where(np.isnan(retried), sent, sent - retried)
     return Column(np.where(np.isnan(acknowledged), went, acknowledged))
@@ -204,10 +198,9 @@ def waiting(w: Windows) -> Bools:
 
 @per_rows
 def answers(w: Windows) -> Column:
-    """Return, for each sample, how often the average request latency has changed since the first sample of the table.
+    """Return, for each sample, how often the average request latency has changed since the first sample.
 
-    A change proves that a broker has answered. A latency that is a multiple of 0.001 ms may be rounded, and rounding
-    can hide a change. So a latency that may be rounded always counts as changed.
+    A change proves that a broker has answered. Multiples of 0.001 ms may be rounded, so they count as changes.
     """
     rows = w.column("request-latency-avg").reported_rows
     latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))
@@ -224,11 +217,11 @@ def failed_since(w: Windows, since: Ints) -> Bools:
 
 @per_windows
 def stalls(w: Windows) -> Stalls:
-    """Return, for each window, the row (sample) of the latest delivery, and for how many seconds records waited since.
+    """Return, for each window, the row of the latest delivery, and for how many seconds records waited since.
 
-    The seconds are 0 unless records waited at every sample after that row. The seconds are also 0 with fewer than
-    MIN_READINGS samples from that row on. For clients without a counter of deliveries (kafka-python, Java before 1.0),
-    a broker's answer counts as a delivery (`answers`), and a record that fails after that row also counts as waiting.
+    The seconds are 0 unless records waited at every later sample, and at least MIN_READINGS samples exist from that row
+    on. Without a counter of deliveries (kafka-python, Java before 1.0), a broker's answer counts as a delivery, and
+    failed records count as waiting.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))
@@ -236,15 +229,13 @@ def stalls(w: Windows) -> Stalls:
     if not counts.all():
         answered = np.where(w.reported("request-latency-avg")[w.window_of_row], answers(w).values[w.rows], np.nan)
         progress = np.where(counts[w.window_of_row], progress, answered)
-    # A comparison with NaN yields False, so rows without a value never count as the window's maximum.
+    # Comparisons with NaN yield False.
     highest = w.reduced(np.fmax, progress)[w.window_of_row]
     reached = np.where(progress >= highest, w.rows.astype(np.float64), np.nan)
     first = w.reduced(np.fmin, reached)
     counted = ~np.isnan(first)
     since = np.where(counted, first, -1).astype(np.int64)
     calm = Column(np.where(waiting(w), np.nan, 1.0))
-    # Records stay undelivered if each sample after row `since` shows waiting records, or if a record failed after that
-    # row.
     undelivered = (calm.count(np.minimum(since + 1, w.hi), w.hi) == 0) | (~counts & failed_since(w, since))
     stands_still = counted & undelivered & (w.hi - since > MIN_READINGS - 1)
     return Stalls(since, np.where(stands_still, (w.ts[w.last_row] - w.ts[since]) / 1000, 0.0))

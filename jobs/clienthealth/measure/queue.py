@@ -82,7 +82,7 @@ def queues(w: Windows) -> Queues:
 def limits(w: Windows, option: str, windows: Ints) -> Floats:
     """Return, for each window, the value of a client option that limits a queue. `option`: CHUNKS, RECORDS or KBYTES.
 
-    The option's default replaces a missing value, or one that is not an integer.
+    The option's default replaces a missing or invalid value.
     """
     configured = w.option(option, windows)
     return np.where(np.isnan(configured), QUEUE_DEFAULTS[option], configured)
@@ -111,8 +111,7 @@ def queue_entries(w: Windows) -> list[list[dict[str, Any]]]:
 def topic_rate_entries(w: Windows) -> list[list[dict[str, Any]]]:
     """Return, for each window, a list of JSON objects with `topic` and `consumed_rate` (records per second).
 
-    The list is empty unless the client consumes several topics. A rate is the growth of a topic's counter from the
-    window's first to its last sample, per second.
+    The list is empty unless the client consumes several topics. A rate is the growth of a topic's counter, per second.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     if w.kind == "producer" or not len(w.ts):

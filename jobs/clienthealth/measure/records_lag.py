@@ -1,7 +1,6 @@
 """Judge the lag that a consumer itself reports (`records-lag`), even if the consumer never commits.
 
-A consumer that no longer fetches does not know its lag. For example, an old Scala consumer with a full queue keeps
-reporting 0. The first rule that applies gives a partition's state:
+A consumer that no longer fetches does not know its lag. The first rule that applies gives a partition's state:
 
 1. UNKNOWN if the consumer does not fetch
 2. OK if the lag is tolerated
@@ -24,7 +23,7 @@ from clienthealth.measure.lag_state import COMMITS, climbs
 from clienthealth.measure.view import MIN_READINGS, Windows, per_rows, per_windows
 from clienthealth.settings import LagSettings
 
-#: A lag that the consumer works off within BACKLOG_SECONDS (s) at its present rate is no backlog.
+#: A lag that the consumer works off within this time (s) is no backlog.
 BACKLOG_SECONDS = 10.0
 
 

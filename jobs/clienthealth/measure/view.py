@@ -1,7 +1,6 @@
 """Windows of samples as arrays. One call evaluates an indicator or a failure mode for thousands of windows.
 
-All samples are in one table. A window is a span [lo, hi) of the table's rows. A result is an array with one element per
-window.
+A window is a span [lo, hi) of the rows of one table. A result is an array with one element per window.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class Runs:
         return len(self.window)
 
     def alone(self, at: int, lo: int) -> Runs:
-        """Return the runs of window `at` only. In the result, the window and its first row (`lo`) have the number 0."""
+        """Return the runs of window `at` only, with this window and its first row (`lo`) as 0."""
         runs = self.at(self.window == at)
         return Runs(runs.window - at, runs.first - lo, runs.last - lo, runs.seconds)
 
@@ -128,7 +127,7 @@ class Windows:
         return single
 
     def once_for_rows(self, name: str, make: Callable[[], T]) -> T:
-        """Return the result of `make`, cached under `name`. All `Windows` objects with this table share the cache."""
+        """Return the result of `make`, cached under `name` for all `Windows` objects with this table."""
         if name not in self._of_rows:
             self._of_rows[name] = make()
         return cast(T, self._of_rows[name])
@@ -149,7 +148,7 @@ class Windows:
         whole, at = self._whole
         known = whole._of_windows.get(name)
         if isinstance(known, np.ndarray):
-            # Do not take over integers: they may be row numbers, and this window's own table numbers its rows from 0.
+            # Integers may be row numbers, which begin at 0 in this window's own table.
             return None if known.dtype == np.int64 else known[at : at + 1]
         return known.alone(at, int(whole.lo[at])) if hasattr(known, "alone") else None
 
@@ -160,7 +159,7 @@ class Windows:
             if at is None:
                 column = Column(unknown(len(self.ts)))
             else:
-                # Summing checks all columns at once: the sum of a column is NaN if any value is.
+                # The sum of a column is NaN if any value is.
                 whole = self.once_for_rows("whole", lambda: ~np.isnan(self.values.sum(axis=0)))
                 column = Column(self.values[:, at], bool(whole[at]))
             self._columns[name] = column
@@ -202,8 +201,7 @@ class Windows:
     def total(self, values: Floats, skip_first: bool = False) -> Floats:
         """Return, for each window, the sum of the `values` of its samples; 0 for an empty window.
 
-        `values`: one number per sample of the table, never NaN. `skip_first`: True to leave out each window's first
-        sample.
+        `values`: one number per sample of the table, never NaN. `skip_first`: True to leave out first samples.
         """
         differences = values[self.rows]
         if skip_first:

@@ -35,8 +35,8 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A Kafka client or a consumer group. Each field has its newest known value.
 
     `host`: the host of the client's process; if unknown, the instance. `instance`: the name of the process (host:pid,
-    pod uid). `client_id`: '' if only the process is known. For a consumer group, `library` is the word `broker`,
-    because brokers report its data, and `version` is the type of the group (classic, …).
+    pod uid). `client_id`: '' if only the process is known. For a consumer group, `library` is `broker`, and `version`
+    is the group's type (classic, …).
     """
 
     service: str

@@ -20,7 +20,7 @@ from clienthealth.model.errors import RecordError
 from clienthealth.model.readings import Source
 from clienthealth.model.verdicts import STATUS_ORDER, Evidence, Seen, Standing, Status, Verdict, standing
 
-#: The schema number rises when old readers would misread new records, but not for an added field.
+#: The schema number rises when old readers would misread new records.
 SCHEMA = 1
 _CLIENT_FIELDS = Client.__struct_fields__
 _NEVER_NONE = ("service", "host", "client_id")
@@ -230,7 +230,7 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
             raise TypeError("indicators is not a JSON object, or window_end is not a time")
         worst = row.get("worst")
         if worst == "ok" and any(verdict.status == "unknown" for verdict in verdicts):
-            # Records of releases up to 0.2 have a wrong `worst`, which ignored failure modes that were not judged.
+            # Releases up to 0.2 ignored failure modes that were not judged.
             worst = "unknown"
         at_latest = min(int(window_end), written_ms) if written_ms > 0 else int(window_end)
         return HealthRecord(
@@ -279,8 +279,7 @@ def strict(value: bytes) -> bytes:
 def aged(value: bytes, reason: str) -> bytes:
     """Return the last record of a silent client without the statements that may no longer be true.
 
-    Verdicts that are `ok` become `unknown`, with `reason` as their reason. The indicators are removed. Failures stay,
-    because only evidence ends them.
+    Verdicts `ok` become `unknown` with this reason, and indicators are removed. Failures stay.
     """
     row = document(value)
     verdicts = [
@@ -297,7 +296,7 @@ def _client(row: Mapping[str, Any]) -> Client:
         if value is None:
             fields[name] = "" if name in _NEVER_NONE else None
         elif type(value) is str:
-            # Many clients share a service, host, library and version, so keep each text only once.
+            # Many clients share these texts: keep each only once.
             fields[name] = intern(value)
         else:
             raise TypeError(f"client: {name} is not a string")

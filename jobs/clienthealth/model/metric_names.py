@@ -1,7 +1,6 @@
 """Translate the names of metrics in other tools and libraries to the Java client's names, which the monitor uses.
 
-Most tools derive their names by a rule from the Java client's MBean group and attribute. Functions of this module apply
-these rules. `metrics.toml` lists all other names.
+Functions derive most names from the Java client's MBean group and attribute. `metrics.toml` lists the others.
 """
 
 from __future__ import annotations
@@ -11,16 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from clienthealth.model.metrics import SPELLINGS
 
-#: Maps each MBean group of the Java client (key property `type`) to the attributes that are read.
+#: The attributes that are read from each MBean group (`type`) of the Java client.
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
-#: Maps our name of a metric to its names in older Java clients. Meaning and unit are the same.
+#: Our name of a metric → its names in older Java clients, with the same unit.
 FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
-#: Maps our name of a metric to (path in librdkafka's statistics, factor to our unit).
+#: Our name of a metric → (path in librdkafka's statistics, factor to our unit).
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
-#: Maps our name of a metric to the path in librdkafka's statistics of a partition (`topics.*.partitions.*`).
+#: Our name of a metric → path in librdkafka's statistics of a partition.
 LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 
@@ -97,8 +96,8 @@ _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")
 def separated(labels: Mapping[str, str]) -> dict[str, str]:
     """Move MBean properties out of another label's value, into labels of their own.
 
-    A greedy pattern of the JMX exporter, `client-id=(.+)><>`, also captures the properties after the client id:
-    `orders, node-id=node-1`. The value becomes `orders`, and a new label `node_id` gets the value `node-1`.
+    A greedy pattern of the JMX exporter, `client-id=(.+)><>`, gives `orders, node-id=node-1`. The value becomes
+    `orders`, and a new label `node_id` gets the value `node-1`.
     """
     apart = dict(labels)
     for name, value in labels.items():

@@ -17,35 +17,35 @@ from clienthealth.model.values import LATEST_MS, MAX_INT
 TERMINATING = "terminating"
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
-#: Maps each kind of client to its metrics, and each metric to its unit. All other metrics are dropped on reading.
+#: kind of client → metric → unit. Other metrics are dropped on reading.
 CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
-#: Some libraries report these metrics only per topic or partition; a client's value is the sum over its topics.
+#: Metrics that may be reported only per topic; a client's value is their sum.
 SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
-#: Metrics that show a producer's undelivered records. The monitor keeps their newest values longer than samples.
+#: Metrics of a producer's undelivered records, which are kept longer than samples.
 UNDELIVERED: tuple[str, ...] = tuple(_TABLES["of_producers"]["undelivered"])
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 
 #: A float holds every integer up to _EXACT exactly.
 _EXACT = 2.0**53
-#: The largest plausible value of each unit. A larger value is a mistake or an attack.
+#: The largest plausible value of each unit.
 LARGEST: Mapping[str, float] = {
     **dict.fromkeys(("1", "1/s", "records", "records/s", "bytes", "offset"), _EXACT),
     **dict.fromkeys(("chunks", "threads", "id of a broker"), MAX_INT),
-    # A ratio can exceed 1: `bufferpool-wait-ratio` adds up the waiting times of several threads.
+    # `bufferpool-wait-ratio` adds up the waiting times of several threads.
     "ratio": 1e6,
     "s": LATEST_MS / 1000,
     "ms": LATEST_MS,
-    # 2⁶³ ns, the limit of a signed 64-bit counter, are 292 years.
+    # the limit of a signed 64-bit counter
     "ns": 2.0**63,
 }
-#: A value below LEAST counts as 0, in any unit. Decaying meters reach 5e-324, and a division by 5e-324 overflows.
+#: A value below LEAST counts as 0: decaying meters reach 5e-324, and divisions overflow.
 LEAST = 1e-9
 MOST: Mapping[str, float] = {
     name: LARGEST[unit] for metrics in (*CLIENT_METRICS.values(), TOPIC_METRICS) for name, unit in metrics.items()
 }
 
-#: The client options that the failure modes read. Each is an integer from 0 to 2³¹ − 1.
+#: The client options that the failure modes read: integers from 0 to 2³¹ − 1.
 CONFIG_OPTIONS: tuple[str, ...] = tuple(_TABLES["options"]["judged"])
-#: Defaults of the client options that limit a consumer's queue of fetched records, by the option's name.
+#: Defaults of the options that limit a consumer's queue of fetched records.
 QUEUE_DEFAULTS: Mapping[str, float] = _TABLES["options"]["queue_defaults"]

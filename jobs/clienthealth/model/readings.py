@@ -8,7 +8,7 @@ from typing import Literal
 
 from clienthealth.model.clients import Kind
 
-#: A thread is inside a consumer's poll() if one of its frames ends with one of these texts.
+#: Ends of frames of a thread inside a consumer's poll().
 POLL_FRAMES = ("KafkaConsumer.poll", "KafkaShareConsumer.poll", "kafka.consumer.group.poll")
 
 
@@ -52,12 +52,11 @@ class LogEvent:
     """A log line that matches a log pattern. `signature`: the pattern's id; `captures`: the pattern's named groups.
 
     `ts_ms`: time of the line (epoch ms). `client_id`: None if the line names no client. `text`: the line in which the
-    match begins, cut to 500 characters; it may be a line of a logged stack trace. `repeats`: the number of similar
-    lines merged into this event. `kind`: the kind of client, if a field of the record names the kind.
+    match begins, cut to 500 characters. `repeats`: the number of similar lines merged into this event. `kind`: the kind
+    of client, if a field of the record names it.
 
-    `own`: True if the line certainly comes from a client in the program that wrote the log. `own` is False if, for
-    example, another log message quotes the line. `copied`: True if an application's words stand before the client's
-    name in the line: a sign that the application copied the line.
+    `own`: False if the line may come from a client of another program, for example in a quotation. `copied`: True if
+    other words stand before the client's name, as in copied lines.
     """
 
     ts_ms: int
@@ -102,10 +101,9 @@ class Thread:
 class ThreadDump:
     """A thread dump of one moment (`ts_ms`: epoch ms), reduced to the threads that the failure modes need.
 
-    `threads`: the threads of Kafka clients, the threads that an earlier dump shows in poll(), and the thread
-    `DestroyJavaVM`. `others`: threads in native code, if a client of the process uses librdkafka. One of them may call
-    librdkafka's poll() without a frame that shows it. `complete`: True if the dump is known to be complete.
-    `deadlocked`: names of the threads that the JVM reports as deadlocked.
+    `threads`: threads of Kafka clients, threads that an earlier dump shows in poll(), and `DestroyJavaVM`. `others`:
+    other threads, which may call librdkafka's poll() without a frame that shows it. `complete`: True if the dump is
+    known to be complete. `deadlocked`: names of the threads that the JVM reports as deadlocked.
     """
 
     ts_ms: int

@@ -12,9 +12,9 @@ from clienthealth.model.metrics import CLIENT_METRICS, SUMMED, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import MAX_INT, all_known, integer, number
 
-#: The node number of a bootstrap address: the client does not know yet which broker is behind the address.
+#: The node number of a bootstrap address, which may be any broker's.
 UNNAMED = -1
-#: A node number above 2³⁰ is a coordinator's. Clients compute it as 2³¹ − 1 minus the broker's id.
+#: Larger node numbers are coordinators': 2³¹ − 1 minus the broker's id.
 _COORDINATORS = 2**30
 
 
@@ -43,13 +43,13 @@ def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     return {"slowest-node": float(slowest), "slowest-node-latency-avg": of_broker[slowest]}
 
 
-#: Maps a client's metric to metrics of its topics. The largest value of all these metrics is the client's.
+#: A client's metric → metrics of its topics, of which the largest value counts.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
 OF_NODES = ("request-latency-avg", "request-latency-max")
 
 _CLIENT_METRICS = frozenset(name for names in CLIENT_METRICS.values() for name in names)
 
-#: What a metric of a topic is about: (topic, None, None), (topic, partition, None), or (topic, None, consuming thread).
+#: What a topic's metric is about: (topic, partition or None, consuming thread or None).
 Part = tuple[str, int | None, str | None]
 
 
@@ -142,7 +142,7 @@ class Samples:
         result = []
         for ref, client in self._clients.items():
             parts = client.parts
-            # Since 4.1, Java consumers report a topic `a.b` a second time, as `a_b` (KIP-1109): drop this copy.
+            # Since 4.1, Java consumers report a topic `a.b` again as `a_b` (KIP-1109).
             if older := {part[0].replace(".", "_") for part, values in parts.items() if values and "." in part[0]}:
                 parts = {part: values for part, values in parts.items() if part[0] not in older}
             metrics = _of_clients(client.own)
@@ -174,7 +174,7 @@ class Processes:
         self.broken = 0
 
     def at(self, ts_ms: int | None, process: Identity) -> Samples:
-        """Return the samples of a process at a moment (epoch ms, None if unknown). The first call creates them."""
+        """Return the samples of a process at a moment (epoch ms, None if unknown); create them if necessary."""
         if (samples := self._samples.get((ts_ms, process))) is None:
             samples = self._samples[ts_ms, process] = Samples(ts_ms, process)
         return samples
@@ -222,7 +222,7 @@ def _topics(parts: Mapping[Part, Mapping[str, float]]) -> list[TopicMetrics]:
 
 
 def _order(part: Part) -> tuple[str, bool, int, str]:
-    """Return a sort key: by topic; within a topic first the whole topic, then its threads, then its partitions."""
+    """Return a sort key: by topic, then the whole topic, its threads, its partitions."""
     topic, partition, thread = part
     return topic, partition is not None, partition or 0, thread or ""
 

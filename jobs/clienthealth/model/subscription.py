@@ -1,14 +1,11 @@
 """The subscription with which brokers request metrics from their clients (KIP-714).
 
-Java clients since 3.7 and librdkafka since 2.5 push metrics to their brokers under two conditions. The brokers (since
-3.7, in KRaft mode) need a plugin that takes the metrics, such as ours. A subscription must name the metrics and the
-interval.
+Java clients since 3.7 and librdkafka since 2.5 push metrics if brokers (since 3.7, in KRaft mode) have a plugin that
+takes them, such as ours, and a subscription that names them.
 
-librdkafka gets a subscription of its own, because librdkafka has few of the Java client's metrics. This subscription
-excludes versions before 2.10.1. A bug makes these versions send empty pushes, and brokers then close the connection.
+librdkafka's subscription excludes versions before 2.10.1, which send empty pushes: brokers then close the connection.
 
-In a push, only data points of counters contain the time at which the push's interval began. Every librdkafka client
-has counters of connections, so librdkafka's subscription includes these counters.
+It includes counters of connections, because only counters contain the time at which a push's interval began.
 """
 
 from __future__ import annotations
@@ -28,16 +25,16 @@ from clienthealth.model.metric_names import JAVA, kip714, spellings
 from clienthealth.model.metrics import SPELLINGS
 
 NAME = "kafka-client-health"
-#: A filter is a list of conditions `key=regular expression`; a client must match all of them.
+#: A filter is a list of conditions `key=regular expression`, which must all match.
 MATCH = "client_software_name=apache-kafka-java"
 NAME_LIBRDKAFKA = f"{NAME}-librdkafka"
 MATCH_LIBRDKAFKA = (
     "client_software_name=.*rdkafka.*|confluent-kafka-.*,"
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
-#: Prefixes of the metrics in librdkafka's subscription. Some are counters, which show when a push's interval began.
+#: Prefixes of the metrics in librdkafka's subscription.
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
-#: Clients push at this interval. An interval of 60 s would halve the load, but could delay a verdict by 30 s.
+#: Clients push at this interval. 60 s could delay a verdict by 30 s.
 INTERVAL_SECONDS = 30
 REPORTERS = "metric.reporters"
 PLUGIN = "clienthealth.ClientTelemetryToTopic"
@@ -56,7 +53,7 @@ class Subscription:
     def ours(cls, seconds: float = INTERVAL_SECONDS) -> tuple[Subscription, Subscription]:
         """Return the subscription for Java clients and the one for librdkafka. `seconds`: the push interval."""
         every = round(seconds * 1000)
-        # Names are prefixes: a name that begins with a shorter name of the list is already covered, so leave it out.
+        # Leave out names that begin with another name: names are prefixes.
         names = sorted({kip714(group, name) for group, of in JAVA.items() for name in of} | {*spellings(kip714)})
         prefixes = [name for name in names if not any(name != other and name.startswith(other) for other in names)]
         return (cls(tuple(prefixes), every, MATCH), cls(OF_LIBRDKAFKA, every, MATCH_LIBRDKAFKA, NAME_LIBRDKAFKA))
@@ -64,8 +61,7 @@ class Subscription:
     def covers(self, other: Subscription) -> bool:
         """True if this subscription makes the clients that `other` selects push all metrics that `other` names.
 
-        In `metrics`, `*` and an empty prefix mean all metrics. A subscription with a filter covers only subscriptions
-        with an equal filter.
+        In `metrics`, `*` and an empty prefix mean all metrics. A filter covers only an equal filter.
         """
         asked = not self.match or self.match == other.match
         metrics = (
@@ -131,7 +127,7 @@ def takes_pushes(client: KafkaAdminClient, node: int) -> bool:
 
     Raises KafkaError if the broker does not answer.
     """
-    # The admin client assumes that all brokers support the same requests, so ask this broker directly.
+    # The admin client assumes that all brokers support the same requests.
     answer = client._manager.run(client._manager.send, ApiVersionsRequest(version=0), node)
     return any(offered.api_key == ApiKey.PushTelemetry for offered in answer.api_keys)
 

@@ -12,29 +12,28 @@ from typing import Any, TypeVar
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: 2010-01-01, before Kafka existed. An earlier time has a wrong unit, or comes from a clock that was not set.
+#: 2010-01-01, before Kafka existed. Earlier times have a wrong unit or an unset clock.
 EARLIEST_MS = 1_262_304_000_000
-#: The largest time that Spark's timestamps and JavaScript's dates can both hold (year 9999).
+#: The largest time that Spark's timestamps and JavaScript's dates can hold (year 9999).
 LATEST_MS = 253_402_300_799_999
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 3_600_000
-#: A value of _LARGEST or more means unknown: older Java clients report _LARGEST as the minimum of no values.
+#: Older Java clients report _LARGEST as the minimum of no values.
 _LARGEST = sys.float_info.max
 _NUMBERS = frozenset({float, int})
-#: Maximum length of a name in characters: four times the longest topic name that Kafka allows.
+#: Maximum length of a name in characters: four times Kafka's longest topic name.
 MAX_NAME = 1_000
-#: Range of signed 32-bit integers, which Kafka's protocol uses for partition numbers.
+#: Range of Kafka's partition numbers (signed 32-bit integers).
 MIN_INT, MAX_INT = -(2**31), 2**31 - 1
 
 _NOTHING: Mapping[str, Any] = {}
 
 
 def measurement(value: Any) -> float | None:
-    """Return a measured value as float; None if `value` is not a JSON number, or is a number that means "unknown".
+    """Return a measured value as float; None if it is not a JSON number, or means "unknown".
 
-    NaN and infinity (averages of no values) mean unknown. Negative numbers also mean unknown: -1 (never polled), -1001
-    (no offset).
+    NaN, infinity and negative numbers, such as -1001 (no offset), mean unknown.
     """
-    # The check of the type excludes bool; the upper bound excludes infinity, and integers too large for a float.
+    # The type excludes bool; the bound excludes infinity and too large integers.
     if type(value) is float:
         return value if 0 <= value < _LARGEST else None
     return float(value) if type(value) is int and 0 <= value < _LARGEST else None
@@ -63,7 +62,7 @@ def all_known(values: Sequence[Any]) -> bool:
     if not _NUMBERS.issuperset(map(type, values)):
         return False
     try:
-        # A NaN makes the sum NaN and the comparison false. `min` alone could miss a NaN.
+        # A NaN makes the sum NaN; `min` alone could miss it.
         return sum(values) < _LARGEST and min(values, default=0) >= 0
     except OverflowError:
         return False
@@ -129,7 +128,7 @@ def interval(reported_ms: float | None, usual: int) -> int:
     return int(reported_ms) if reported_ms is not None and MIN_INTERVAL_MS <= reported_ms <= MAX_INTERVAL_MS else usual
 
 
-#: _URL_HOST matches a URL's host, unless the host is a loopback address.
+#: _URL_HOST matches a URL's host, except loopback addresses.
 _URL_HOST = re.compile(r"^(?:[a-z]+://)?+(?:[^/@]*@)?+(?!localhost\b|127\.|0\.0\.0\.0|\[::1\])(\[[^\]]*\]|[^/:?\[]+)")
 _URL_PORT = re.compile(r"^(?:[a-z]+://)?[^/]*?:(\d+)(?:[/?]|$)")
 

@@ -15,7 +15,7 @@ EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
 #: `partial`: no failure was found, but some modes could not be judged.
 Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
-#: All statuses in ascending rank. If verdicts differ, the status of the highest rank is shown.
+#: All statuses in ascending rank: of several, the highest is shown.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 
@@ -107,9 +107,9 @@ class Verdict:
     """The verdict of one failure mode on one client. `since_ms`: onset (epoch ms).
 
     `reason`: why the status is `unknown`. `counts`: numbers of effects by half minute, summed in `detail`. `adjusted`:
-    names of the adjustments (`monitor/adjust.py`) that changed this verdict, in order. `ruled_out`: the innocent
-    explanations that data refutes, each with the refutation. `not_ruled_out`: the innocent explanations that may be
-    true, each with the data that would show whether it is. `proofs`: what each piece of evidence proves.
+    names of the adjustments (`monitor/adjust.py`) that changed this verdict, in order. `ruled_out`: innocent
+    explanations that data refutes, with the refutation. `not_ruled_out`: innocent explanations that may be true, with
+    the data that would decide. `proofs`: what each piece of evidence proves.
     """
 
     mode: str

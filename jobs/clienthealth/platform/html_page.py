@@ -1,10 +1,9 @@
 """Render HTML pages from jinja2 templates. Pages share one frame and inline style, and load nothing from other servers.
 
-A page that refreshes itself has one script, which comes from the page's own server. Templates escape all text from
-outside, such as client ids.
+Templates escape all text from outside, such as client ids.
 
-Plots are inline SVG. Their widths are in per cent and their heights in pixels, so that text keeps its size at any width
-of the page. Nothing is shown by colour alone.
+Plots are inline SVG, with widths in per cent and heights in pixels, so that text keeps its size. Nothing is shown by
+colour alone.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from markupsafe import Markup, escape
 from clienthealth.model.wording import by_reason
 
 SCRIPT_PATH = "/page.js"
-#: The x coordinates of a curve run from 0 (left edge of the plot) to _ACROSS (right edge).
+#: The x coordinates of a curve run from 0 to _ACROSS.
 _ACROSS = 1000
-#: If a mark is beyond _LATE per cent of the width, its name is left of it: a narrow plot has no room on the right.
+#: The name of a mark beyond _LATE per cent is left of it, for lack of room.
 _LATE = 88
 
 
@@ -42,8 +41,7 @@ def style() -> Markup:
 def templates(package: str) -> Environment:
     """Return the jinja2 environment with a package's templates.
 
-    The templates may extend `page.html.j2` and import `parts.html.j2`. Values are escaped, except in templates of plain
-    text (`.txt.j2`).
+    The templates may extend `page.html.j2` and import `parts.html.j2`. Values are escaped, except in `.txt.j2`.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader("clienthealth.platform", "")]),
@@ -64,8 +62,9 @@ def rendered(package: str, template: str, **values: Any) -> str:
 
 
 def element(tag: str, *content: object, **attributes: object) -> Markup:
-    """Return an element of HTML or SVG. Content that is not Markup is escaped. The keyword `class_` sets the
-    attribute `class`, and `data_x` sets `data-x`.
+    """Return an element of HTML or SVG. Content that is not Markup is escaped.
+
+    `class_` sets the attribute `class`, and `data_x` sets `data-x`.
     """
     pairs = Markup("").join(
         Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), value)

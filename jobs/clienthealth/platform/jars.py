@@ -1,7 +1,6 @@
 """Find Java on this machine, and download jars from Maven Central with Ivy, which is part of PySpark.
 
-Each jar must have its SHA-256 in `jars.sha256`. A checksum from the server of the jar would prove only that the
-download is complete. $KAFKA_HEALTH_MAVEN_URL names a mirror.
+Each jar must have its SHA-256 in `jars.sha256`. $KAFKA_HEALTH_MAVEN_URL names a mirror.
 
 python -m clienthealth.platform.jars [SET…]      downloads the named sets; without a name, all sets
 """
@@ -33,7 +32,6 @@ from clienthealth.platform import locations
 CENTRAL = "https://repo1.maven.org/maven2"
 RESOLVE_SECONDS = 1200
 DOWNLOAD_SECONDS = 60
-#: _SETTINGS: Ivy's settings, with a repository and a folder for downloads. _MODULE: Ivy's list of modules to download.
 _SETTINGS = (
     '<ivysettings><settings defaultResolver="central"/><property name="ivy.checksums" value="sha1"/>'
     "<caches defaultCacheDir={cache}/>"
@@ -54,7 +52,7 @@ _HOW = f"install Java {OLDEST} (Debian: apt-get install openjdk-17-jdk-headless,
 class JarSet:
     """Modules to download, as `group:name:version`, with all their dependencies except `without` (`group:name`).
 
-    If `without` is `*:*`, no dependencies are downloaded. Only such modules may have a classifier
+    If `without` is `*:*`, no dependencies are downloaded, and modules may have a classifier
     (`group:name:version:classifier`).
     """
 
@@ -63,7 +61,7 @@ class JarSet:
 
 
 SETS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, JarSet], "jars.toml")
-#: Maps each set to a file in the format of `sha256sum` that has the SHA-256 of each jar in the set.
+#: Maps each set to the file with the SHA-256 of its jars.
 PINNED = dict.fromkeys(SETS, Path(__file__).with_suffix(".sha256"))
 
 
@@ -97,7 +95,7 @@ def classpath(name: str) -> list[Path]:
 def local_files() -> Path | None:
     """Return the jar with the compiled LocalFiles.java; None if the compilation fails.
 
-    Raises DependencyError if Java is missing. Janino, one of PySpark's jars, compiles the file: a JRE has no compiler.
+    Raises DependencyError if Java is missing. PySpark's Janino compiles the file, because a JRE has no compiler.
     """
     source = Path(__file__).with_name("LocalFiles.java")
     jar = cache() / "classpath" / f"LocalFiles-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.jar"
@@ -112,15 +110,15 @@ def local_files() -> Path | None:
 def class_archive(paths: str) -> Path | None:
     """Return the class archive (AppCDS) for this Java and class path; None if there is no archive.
 
-    A JVM starts faster with a class archive. `paths`: the class path, as for `java -cp`. An archive must have the size
-    that its file name states: the JVM crashes on a truncated archive.
+    `paths`: the class path, as for `java -cp`. An archive must have the size in its file name: the JVM crashes on a
+    truncated one.
     """
     found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
     return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)
 
 
 def keep_archive(draft: Path, paths: str) -> None:
-    """Move a finished archive of classes (`draft`) into the cache, so that `class_archive` finds it for `paths`."""
+    """Move a finished archive of classes into the cache, for `class_archive`."""
     folder = cache() / "classes"
     folder.mkdir(exist_ok=True)
     for former in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)[:-1]:
@@ -131,22 +129,22 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a hash of Java, class path and PySpark's version: a class archive (AppCDS) is valid only for these."""
+    """Return a hash of all that makes a class archive (AppCDS) valid."""
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
-    # Skip lib/modules if it is missing: on macOS, /usr/bin/java is a launcher outside the folder of the JDK.
+    # On macOS, /usr/bin/java is a launcher outside the folder of the JDK.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]
     stamps.append(importlib.metadata.version("pyspark"))
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:12]
 
 
 def start_archiver() -> object:
-    """Start a process that makes a class archive (AppCDS) for `class_archive`. Return the process (a Popen)."""
+    """Start a process that makes a class archive (AppCDS), and return it (a Popen)."""
     program, null = (sys.executable, "-m", "clienthealth.spark.program"), subprocess.DEVNULL
     return subprocess.Popen(program, stdin=null, stdout=null, stderr=null)
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """Return a new temporary folder on the cache's file system, so that a rename can move its files into the cache."""
+    """Return a new temporary folder on the cache's file system, for renames into the cache."""
     return tempfile.TemporaryDirectory(dir=cache())
 
 
@@ -234,7 +232,6 @@ def _read(listing: Path) -> list[Path] | None:
 
 
 def _downloaded(module: str, folder: Path) -> Path:
-    """Download a module's jar, but not its dependencies."""
     group, artifact, version, *classifier = module.split(":")
     name = "-".join((artifact, version, *classifier)) + ".jar"
     url = f"{repository()}{group.replace('.', '/')}/{artifact}/{version}/{name}"

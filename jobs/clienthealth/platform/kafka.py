@@ -31,16 +31,16 @@ _Client = TypeVar("_Client")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-#: After these errors the caller needs a new client, because a kafka-python client looks up a coordinator only once.
+#: After these errors the caller needs a new client: kafka-python looks up a coordinator once.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
-#: While a partition of this topic has no leader, brokers do not list the groups that this partition holds.
+#: Brokers do not list the groups of a partition of this topic without a leader.
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
-#: Errors with these texts show no reason. A broker gives a reason only for the first connection that it refuses.
+#: Errors without a reason, which a broker gives only for the first connection that it refuses.
 _VAGUE = ("socket disconnected", "Connection reset", "timed out")
-#: Maps parts of kafka-python's error messages to the reasons that are shown in their place.
+#: Parts of kafka-python's error messages → the reasons that are shown.
 _WORDS: Mapping[str, str] = table(Path(__file__).with_suffix(".toml"))
 
 
@@ -192,7 +192,7 @@ def _built(client: Callable[..., _Client], settings: Settings, options: Mapping[
 
 @contextmanager
 def _attempts() -> Iterator[list[str]]:
-    """Yield a list, and add to it the reason of each failed connection, which kafka-python only logs."""
+    """Yield a list, and add to it the reasons of failed connections, which kafka-python only logs."""
     failures: list[str] = []
     log = logging.getLogger("kafka.net.manager")
 

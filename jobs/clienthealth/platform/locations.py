@@ -58,9 +58,9 @@ def written(file: str) -> str:
 class Reread(Generic[_T]):
     """Content from files, which is read again after a file has changed. Thread-safe.
 
-    `read`: reads and returns the content. If `read` fails after a change, the previous content stays in force.
-    `former`: content to use if the first call of `read` fails. Without `former`, the error of this call is raised.
-    `readable`: False if the last call of `read` failed. `what`: name of the content in the log.
+    `read`: reads and returns the content; if it fails after a change, the previous content stays in force. `former`:
+    content to use if the first call fails; without it, the error is raised. `readable`: False if the last call of
+    `read` failed. `what`: name of the content in the log.
     """
 
     def __init__(
@@ -89,7 +89,6 @@ class Reread(Generic[_T]):
             return self._content
 
     def _stamps(self) -> list[object]:
-        """Return (path, inode, size, time of last change) of each file that exists."""
         stamps: list[object] = []
         for file in self._files:
             with suppress(OSError):

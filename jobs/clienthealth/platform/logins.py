@@ -1,7 +1,7 @@
 """Translate the options of [kafka] for Spark's Java client and for kafka-python.
 
-The settings use the names of the Java client's options (`security.protocol`), so that one section serves both clients.
-No error message contains an option's value, because a value may be a secret.
+The settings use the Java client's names (`security.protocol`). No error message contains an option's value, which may
+be a secret.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from clienthealth.model.tables import converted, table
 from clienthealth.platform.jars import java
 from clienthealth.platform.secrecy import basic_auth, redacted
 
-#: The options that all clients of kafka-python share (option → default). The Java names have `.` in place of `_`.
+#: The options that all clients of kafka-python share (option → default).
 _SAME = {
     name: default
     for name, default in KafkaAdminClient.DEFAULT_CONFIG.items()
@@ -64,7 +64,7 @@ class Login:
 LOGINS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, Login], "logins.toml")
 _JAAS = "sasl.jaas.config"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
-#: A token is renewed this many seconds before it expires.
+#: Time (s) before its expiry at which a token is renewed.
 _TOKEN_SPARE_SECONDS = 60
 _JKS = bytes.fromhex("feedfeed")
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
@@ -94,7 +94,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
     translated |= _tls(options)
     if login is None:
         return translated
-    # kafka-python lacks AWS_MSK_IAM. Amazon MSK also accepts OAUTHBEARER with a token from Amazon's library.
+    # kafka-python lacks AWS_MSK_IAM, but Amazon MSK also accepts OAUTHBEARER.
     if mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"):
         fetch = partial(_token, options[_TOKEN_URL], jaas) if mechanism == "OAUTHBEARER" else _aws(jaas)
         return translated | {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": _Tokens(fetch, jaas)}
@@ -186,7 +186,7 @@ def _typed(name: str, value: str) -> bool | int | str:
 
 
 def _tls(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return kafka-python's TLS options, with Java key stores converted to PEM, which kafka-python reads."""
+    """Return kafka-python's TLS options, with Java key stores converted to PEM."""
     checked = options.get("ssl.endpoint.identification.algorithm")
     translated: dict[str, Any] = {} if checked is None else {"ssl_check_hostname": checked != ""}
     kinds = {
@@ -225,7 +225,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
                         file.name, password=options.get("ssl.key.password") if kind == "PEM" else ""
                     )
             except (OSError, ValueError, subprocess.SubprocessError) as error:
-                # Messages of libraries and of Java's keytool may contain a secret.
+                # Messages of libraries and of keytool may contain a secret.
                 problem = f"cannot be read as {kind} with its password ({type(error).__name__})"
                 raise OptionError(f"ssl.{store}.location {problem}") from None
             except DependencyError as error:
@@ -234,7 +234,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
 
 
 def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
-    """Return a key store as PEM. As in Java, a JKS store may be configured as PKCS12, and a PKCS12 store as JKS."""
+    """Return a key store as PEM. As in Java, its type may name JKS for PKCS12, and PKCS12 for JKS."""
     data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
     if kind == "PEM":
         return data
@@ -260,7 +260,7 @@ def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """Token provider for OAUTHBEARER; `fetch` returns (token, epoch second at which the token must be renewed)."""
+    """Token provider for OAUTHBEARER; `fetch` returns (token, epoch second of its renewal)."""
 
     def __init__(self, fetch: Callable[[], tuple[str, float]], jaas: Mapping[str, str]) -> None:
         self._fetch, self._lock, self._token, self._until = fetch, threading.Lock(), "", 0.0
@@ -274,7 +274,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
             if time.time() >= self._until:
                 try:
                     self._token, self._until = self._fetch()
-                except Exception as error:  # Catch all, because Amazon's libraries raise many types.
+                except Exception as error:  # Amazon's libraries raise many types.
                     why = redacted(f"{type(error).__name__}: {error}")
                     raise ServiceError(f"no token: {why}") from error
             return self._token
@@ -284,13 +284,13 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
-    """Return (token, epoch second of its renewal). The second is 0 for a token in a file: each login reads the file."""
+    """Return (token, epoch second of its renewal); 0 for a file, which each login reads."""
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})
     login = basic_auth(jaas["clientId"], jaas["clientSecret"])
     request = urllib.request.Request(url, urllib.parse.urlencode(asked).encode(), login)
-    # As in Java, the login module's options (`jaas`) include the TLS options for the token endpoint.
+    # As in Java, the login module's options include those of TLS.
     context = _tls(jaas).get("ssl_context") or ssl.create_default_context(cafile=_tls(jaas).get("ssl_cafile"))
     with urllib.request.urlopen(request, timeout=10, context=context) as response:
         answer = json.load(response)

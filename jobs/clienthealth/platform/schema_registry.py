@@ -1,8 +1,7 @@
 """Get schemas from a schema registry, and decode records with the schema to which they refer by id.
 
-This module uses Confluent's REST API (`GET /schemas/ids/{id}`), which Apicurio and Redpanda also offer. Schemas never
-change, so each process requests a schema only once. If the registry does not answer, a request is repeated for at most
-`[registry] patience_seconds` and then fails. While the registry is down, records are delayed but not lost.
+Confluent's REST API (`GET /schemas/ids/{id}`) is used, which Apicurio and Redpanda also offer. A request without an
+answer is repeated for at most `[registry] patience_seconds` and then fails.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)
 
-#: Time (s) until the registry is asked again for a schema that the registry did not have.
+#: Time (s) until the registry is asked again for a missing schema.
 UNKNOWN_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _SUBJECT_NOT_FOUND = 404
@@ -65,9 +64,8 @@ class Schema:
 def schema(settings: RegistrySettings, number: int) -> Schema:
     """Return the schema with this number (its id in the registry).
 
-    Raises UnknownSchemaError if the registry has no such schema. Raises ServiceError if the registry does not answer or
-    rejects the login. Raises DependencyError if fastavro is missing. Raises SettingsError if a file named in [registry]
-    cannot be read.
+    Raises UnknownSchemaError if the registry has no such schema, and ServiceError if it does not answer or rejects the
+    login. Raises DependencyError without fastavro, and SettingsError if a file in [registry] cannot be read.
     """
     try:
         client = _clients(settings)
@@ -157,7 +155,7 @@ _clients = cache(_Client)
 
 
 def _plain(schema: Any) -> Any:
-    """Return the schema without logical types. With logical types, fastavro would return dates and decimals."""
+    """Return the schema without logical types, which would give dates and decimals."""
     if isinstance(schema, dict):
         return {name: _plain(value) for name, value in schema.items() if name != "logicalType"}
     return [_plain(one) for one in schema] if isinstance(schema, list) else schema

@@ -13,11 +13,11 @@ from pathlib import Path
 from clienthealth.model.errors import SettingsError
 
 HIDDEN = "(hidden)"
-#: Pattern of the names of options with secret values. Spark uses it, too, so its syntax must be valid in Java.
+#: Names of options with secret values. Spark uses this pattern, too: it must be valid in Java.
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 
 _SECRET = re.compile(SECRET)
-#: Patterns of secrets. Group 1 of _USER and _GIVEN is the text before the secret, which `redacted` keeps.
+#: Group 1 of _USER and _GIVEN is the text that `redacted` keeps.
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 _USER = re.compile(r"(://)[^/?#\s'\"]*@")
 _NAME = r"(?:passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key)[\w.-]{0,80}"

@@ -18,7 +18,6 @@ def stop_event() -> threading.Event:
 def set_by_signal(event: threading.Event) -> None:
     """Set an event from a signal handler, in a new thread.
 
-    `Event.set` takes a lock. If a second signal interrupted `Event.set`, the second call would wait for the interrupted
-    call for ever.
+    `Event.set` takes a lock, for which the handler of a second signal would wait for ever.
     """
     _thread.start_new_thread(event.set, ())

@@ -1,8 +1,7 @@
 """The web server of the exporter and the monitor, with TLS, basic authentication, and limits on peers.
 
-A peer may be slow, silent, or hostile. The server answers at most MAX_ANSWERS requests at the same time; a further
-request gets a 503. A peer must send its request within REQUEST_SECONDS, and read the response within ANSWER_SECONDS.
-Beyond MAX_CONNECTIONS connections, the server closes the connection that has waited longest without a request.
+A peer may be slow, silent, or hostile. Beyond MAX_ANSWERS requests at a time, a request gets a 503. Beyond
+MAX_CONNECTIONS connections, the one that has waited longest without a request is closed.
 
 A large body is made in pieces while it is sent, and is never in memory as a whole.
 """
@@ -30,7 +29,7 @@ from clienthealth.platform.web_config import access
 from clienthealth.settings import PrometheusSettings
 
 log = logging.getLogger(__name__)
-#: Pages run only this server's script file and load nothing from other servers, because a log line may contain HTML.
+#: Pages run only this server's script, because a log line may contain HTML.
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -38,11 +37,11 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-#: MAX_ANSWERS: maximum number of requests that are answered at one time. Probes do not count.
+#: MAX_ANSWERS: maximum number of requests at a time, without probes.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
-#: REQUEST_SECONDS: time limit for a peer to send a request. ANSWER_SECONDS: time limit for reading the response.
+#: Time limits for a peer to send a request, and to read the response.
 REQUEST_SECONDS = 15.0
 ANSWER_SECONDS = 60.0
 MAX_HEADER_BYTES = 32_768
@@ -90,8 +89,8 @@ class Server(ThreadingHTTPServer):
     """Answer GET and HEAD requests with the function `answer`, each connection in its own thread.
 
     `open_paths`: the paths of probes, which need no password and do not count towards MAX_ANSWERS. `chosen_by`: the
-    setting or option that error messages name for the port. Raises ServiceError if the server cannot listen on the
-    port. Raises SettingsError if `web_config_file` is wrong, and DependencyError if that file needs a missing package.
+    setting that error messages name for the port. Raises ServiceError if the server cannot listen, SettingsError if
+    `web_config_file` is wrong, and DependencyError if it needs a missing package.
     """
 
     daemon_threads = True
@@ -109,7 +108,7 @@ class Server(ThreadingHTTPServer):
         self.access = access(settings.web_config_file)
         self.places = threading.BoundedSemaphore(MAX_ANSWERS)
         self._deadlines: dict[socket.socket, float] = {}
-        #: Connections that have not sent a complete request yet; the connection that has waited longest is first.
+        #: Connections without a complete request; the longest wait is first.
         self._waiting: dict[socket.socket, None] = {}
         try:
             super().__init__((settings.host, settings.port), _Handler)
@@ -127,7 +126,7 @@ class Server(ThreadingHTTPServer):
     def get_request(self) -> tuple[Any, Any]:
         """Accept a connection and return (connection, address of the peer).
 
-        The connection's own thread does the TLS handshake, so that a slow peer does not delay other peers.
+        The connection's own thread does the TLS handshake: a slow peer delays no other.
         """
         connection, address = super().get_request()
         if self.access.tls is not None:
@@ -137,7 +136,7 @@ class Server(ThreadingHTTPServer):
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """True if the new connection is accepted.
 
-        If MAX_CONNECTIONS (128) connections are open, the connection that has waited longest for a request is closed.
+        Beyond MAX_CONNECTIONS, the one that has waited longest for a request is closed.
         """
         if len(self._deadlines) < MAX_CONNECTIONS:
             return True
@@ -174,19 +173,19 @@ class Server(ThreadingHTTPServer):
         self._deadlines[connection] = time.monotonic() + seconds
 
     def service_actions(self) -> None:
-        """Close overdue connections. A thread that reads from or writes to a closed connection gets an error."""
+        """Close overdue connections. Their threads get an error."""
         now = time.monotonic()
         for connection in [overdue for overdue, end in list(self._deadlines.items()) if end < now]:
             self._deadlines[connection] = now + ANSWER_SECONDS
             _end(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log a failed connection at level DEBUG only, because peers may break connections at any time."""
+        """Log a failed connection only at level DEBUG: peers may break connections at any time."""
         log.debug("request of %s failed", client_address, exc_info=True)
 
 
 def _end(connection: socket.socket) -> None:
-    # Closing the TLS connection would wait for the peer, so shut down the plain socket below it.
+    # Closing the TLS connection would wait for the peer.
     with suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
@@ -212,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return False
         if parsed and (self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers):
-            # The server would read this request's body as the next request, so close the connection after the response.
+            # The server would read this request's body as the next request.
             self.close_connection = True
         return parsed
 
@@ -255,7 +254,7 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Send a short error response that repeats nothing from the request."""
         self.close_connection = True
-        # If the request's version is unknown, the standard library sends no status line, so set a version.
+        # Without a version, the standard library sends no status line.
         self.request_version = "HTTP/1.1"
         status = HTTPStatus(code)
         self._send(Response(f"{status.phrase.lower()}\n", "text/plain", status, {"Connection": "close"}))
@@ -296,7 +295,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Bounded:
-    """Reads the first line and the headers of a request, line by line, up to MAX_HEADER_BYTES in total."""
+    """Reads the head of a request by lines, up to MAX_HEADER_BYTES in total."""
 
     def __init__(self, lines: io.BufferedIOBase) -> None:
         self._lines = lines
@@ -320,7 +319,7 @@ def _gzipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def _packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Join `pieces` into packets of 64 to 128 KiB, and yield the packets (the last may be smaller).
 
-    The peer that receives the packets must read each one within the timeout of its connection.
+    The peer must read each packet within its connection's timeout.
     """
     gathered = bytearray()
     for piece in pieces:

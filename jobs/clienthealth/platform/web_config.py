@@ -1,8 +1,7 @@
 """Read the web server's TLS options and users from a file in the format of Prometheus, Alertmanager and exporters.
 
-https://prometheus.io/docs/prometheus/latest/configuration/https/ describes the file's format. The sections
-`tls_server_config` and `basic_auth_users` are read. File names in the file are relative to its folder. Options that
-Python cannot fulfil, and unsafe options such as TLS below 1.2, are refused.
+https://prometheus.io/docs/prometheus/latest/configuration/https/ describes the format. The sections `tls_server_config`
+and `basic_auth_users` are read. Options that Python cannot fulfil, and unsafe ones, are refused.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ import msgspec
 from clienthealth.model.errors import DependencyError, SettingsError
 
 _HASH = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
-#: Maximum length of a password in bytes: bcrypt ignores all bytes after the first 72.
+#: Maximum length of a password in bytes: bcrypt ignores the rest.
 _MOST_BYTES = 72
-#: Maximum number of cached correct logins. Checking a password takes 0.1 s, too long for a scrape every 5 s.
+#: Maximum number of cached correct logins: checking a password takes 0.1 s.
 _REMEMBERED = 1000
 
 
@@ -84,7 +83,7 @@ class Access:
             return False
         if kind.lower() != "basic" or not colon or len(password) > _MOST_BYTES or b"\0" in password:
             return False
-        # Check a password even for an unknown user, because otherwise the response time would reveal which users exist.
+        # Check unknown users, too: otherwise the response time would reveal which users exist.
         user = named.decode("utf-8", "replace")
         stored = self._users.get(user) or next(iter(self._users.values()))
         if not bcrypt.checkpw(password, stored.encode()) or user not in self._users:

@@ -218,11 +218,10 @@ class Settings:
     links: LinkSettings = field(default_factory=LinkSettings)
     owners: OwnerSettings = field(default_factory=OwnerSettings)
     review: ReviewSettings = field(default_factory=ReviewSettings)
-    #: modes: the thresholds that the user has set, as failure mode → name of the threshold → value.
+    #: modes: changed thresholds, as failure mode → name of the threshold → value.
     modes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # These checks compare values of different sections.
         for section, interval in (("jvm", self.jvm.interval_seconds), ("groups", self.groups.interval_seconds)):
             if self.prometheus.ttl_seconds <= interval + self.monitor.publish_seconds:
                 raise SettingsError(

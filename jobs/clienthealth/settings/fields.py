@@ -22,7 +22,7 @@ from msgspec import Meta
 from clienthealth.model.errors import CatalogueError, SettingsError
 from clienthealth.model.tables import converted
 
-#: Upper bound of all numbers: each must fit an integer of the JVM.
+#: Upper bound of all numbers: an integer of the JVM.
 LARGEST = 2**31 - 1
 
 
@@ -96,7 +96,7 @@ class Section:
                 raise CatalogueError(f"{self.where}.{name}: unknown form {setting.form}; known are {', '.join(FORMS)}")
 
 
-#: DEFAULT: placeholder for the default of a field. `Checked` replaces it with the default from the class's TOML table.
+#: DEFAULT: placeholder that `Checked` replaces with the default from the class's TOML table.
 DEFAULT: Any = None
 
 
@@ -113,7 +113,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @property
     def _inner(self) -> Any:
-        # The last argument of dict[str, int] and of tuple[int, ...] is the type of the values.
+        # the type of the values in dict[str, int] and tuple[int, ...]
         arguments = [one for one in typing.get_args(self.kind) if one is not Ellipsis]
         return arguments[-1] if arguments else self.kind
 
@@ -238,7 +238,7 @@ def _shown(number: float | str | None) -> str:
 
 
 def _but(key: Key, value: Any) -> str:
-    """Return ", not VALUE" for an error message if `key` takes numbers and `value` is a number below 1e15, else ''."""
+    """Return ", not VALUE" for an error message on a number; else ''."""
     return f", not {_shown(value)}" if key.number and type(value) in (int, float) and abs(value) < 1e15 else ""
 
 
@@ -258,7 +258,7 @@ def _compiles(expression: str) -> None:
 
 
 FORMS: Mapping[str, Form] = {
-    # A relative path starts at the current folder; `configuration` makes it absolute.
+    # A relative path starts at the current folder.
     "place": Form("a folder or URL"),
     "file": Form("a file"),
     "url": Form("http(s)://host[:port]", _URL, _parses),
