@@ -97,7 +97,7 @@ class _Tally:
 def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input] | None = None) -> Diagnosis:
     """Judge all clients in the records.
 
-    `inputs`: the list of inputs, which is filled while `records` is read; None to make one Input per file.
+    `inputs`: a list that is filled while `records` is read; None to make one Input per file.
     """
     packer, tally = Packer(1), _Tally(inputs)
     recognised, rejected = Counter[str](), Counter[str]()
@@ -265,7 +265,7 @@ def _adds_failure(
 
 
 def raw_record(record: Recorded) -> RawRecord:
-    """Return a record of a file as if it came from a topic: its Kafka headers name the record's process."""
+    """Return a file's record as if it came from a topic; its headers name the process."""
     process = record.instance.encode()
     source = Source(f"{record.instance}/{record.file}", 0, record.offset)
     headers = {"service": record.service.encode(), "host": process, "instance": process}
@@ -273,7 +273,7 @@ def raw_record(record: Recorded) -> RawRecord:
 
 
 class _Before(NamedTuple):
-    """The client ('' if none) and the time (epoch ms, 0 if unknown) of the previous log line."""
+    """The client and time (epoch ms) of the previous log line; '' and 0 if unknown."""
 
     client_id: str
     kind: str
@@ -289,10 +289,10 @@ Place = tuple[str, str]
 
 
 def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, before: _Before = NO_LINE) -> _Before:
-    """Add a record's content to a packer, and return the client that the record's last line names.
+    """Add a record's content to a packer, and return the client of the record's last line.
 
-    `repeats`: number of equal records, including this one. `before`: the client that the line before this record names;
-    it is returned if the record contains no line.
+    `repeats`: number of equal records, including this one. `before`: the client of the previous record's last line,
+    which is returned if this record contains no line.
     """
     for snapshot in decoded.snapshots:
         packer.snapshot(snapshot, client_of(snapshot.client), source)
@@ -404,7 +404,7 @@ def _outlived(bucket: Bucket, number: int) -> bool:
 
 
 def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
-    """Return verdicts on a client that stopped reporting long before the newest data; [] for every other client.
+    """Return verdicts on a client that stopped reporting long before the newest data; else [].
 
     `window`: the client's last window.
     """
@@ -414,5 +414,5 @@ def silence(bucket: Bucket, number: int, window: ClientWindow) -> list[Verdict]:
 
 
 def client_key(client: Client) -> str:
-    """Return `Client.key` with kind and host, because clients of several kinds or hosts may share a `Client.key`."""
+    """Return `Client.key` with kind and host, because several clients may share a `Client.key`."""
     return f"{client.kind}|{client.host}|{client.key}"

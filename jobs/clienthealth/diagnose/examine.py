@@ -68,7 +68,7 @@ def examine(
 
 
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
-    """Add a date to the times of day in the records of an attachment (`identified`), and yield the records.
+    """Yield an attachment's records with a date added to their times of day.
 
     The date comes from the file's name, or else from `dated` attachments of the same process.
     """

@@ -36,14 +36,14 @@ def threads_of(fact: Evidence, dumps: Mapping[Source, Sequence[DumpedThread]]) -
 
 
 def is_application(thread: DumpedThread) -> bool:
-    """True if a thread runs code of the application, directly or through a library that the application called."""
+    """True if a thread runs code of the application, directly or through a library."""
     if any(method.startswith(_AGENT) for method, _ in thread.frames):
         return False
     return any(not method.startswith((*_PLATFORM, *_KAFKA)) for method, _ in thread.frames)
 
 
 def decisive(frames: Sequence[Frame], fact: str = "") -> tuple[str, ...]:
-    """Return at most MOST (five) frames of Kafka and of the application, those nearest to the top of the stack.
+    """Return at most MOST (five) frames of Kafka and of the application, the innermost first.
 
     `fact`: the text of the evidence about the thread. The frame that this text names is always included.
     """

@@ -98,7 +98,7 @@ class _Report:
         return [replace(group[0], name=self._some([story.name for story in group])) for group in groups]
 
     def _inputs(self, inputs: Sequence[Input]) -> Iterator[str]:
-        """Yield a line on each input; in a short report, inputs of one kind share a line."""
+        """Yield a line on each input; a short report joins several inputs of one kind."""
 
         def alike(attached: Input) -> object:
             whole = attached.used and attached.timed and not attached.left_out and not attached.unread

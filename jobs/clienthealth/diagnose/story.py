@@ -76,7 +76,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Also:
-    """A known issue in the report: how often and when it occurred, its first log line with the file, and advice."""
+    """A known issue in the report: how often and when it occurred, its first log line, and advice."""
 
     known: Trouble
     count: str
@@ -266,7 +266,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def input_line(attached: Input) -> str:
-    """Return one line about an input: its kind, the lines that were used, their time range, and what was left out."""
+    """Return one line about an input: its kind, the used lines, their times, and what was left out."""
     parts = [attached.what or "not known"]
     if attached.used or attached.read:
         unit = "readings" if attached.what == "metrics.jsonl" else "records" if "JSON doc" in attached.what else "lines"
@@ -285,7 +285,7 @@ def input_line(attached: Input) -> str:
 
 
 def together(inputs: Sequence[Input]) -> str:
-    """Return one line about several inputs of one kind: their number, kind, lines used and time range."""
+    """Return one line about several inputs of one kind."""
     whole = replace(inputs[0], read=sum(i.read for i in inputs), used=sum(i.used for i in inputs))
     whole.span(*(i.start_ms for i in inputs), *(i.end_ms for i in inputs))
     return f"{len(inputs)} × {input_line(whole)}"

@@ -82,8 +82,6 @@ class Decoded(msgspec.Struct):
 
 
 class _Parsed(msgspec.Struct):
-    """A parsed record, before missing fields are filled in from its headers and key."""
-
     result: Decoded
     record: Record = Record(text="")
     content: list[Any] = []
@@ -105,9 +103,9 @@ def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
 
 
 def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Decode a record of any topic: into log lines if its format is a log format, else into snapshots.
+    """Decode a record of any topic into log lines or snapshots, as its format demands.
 
-    Formats of metrics are tried first. `now_ms`: the monitor's clock (epoch ms).
+    `now_ms`: the monitor's clock (epoch ms).
     """
     parsed = _parsed(record, STREAMS, settings)
     if any(isinstance(one, LogLine) for one in parsed.content):
@@ -116,7 +114,7 @@ def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
 
 
 def decode_parsed(content: LogLine | Snapshot, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Complete and check a snapshot or line that was parsed from a file, as if it came from a Kafka record.
+    """Complete and check a snapshot or line from a file, as if it came from Kafka.
 
     `record`: a record with the key and headers that name the process. `now_ms`: the monitor's clock (epoch ms).
     """

@@ -175,8 +175,7 @@ def _layout(path: str, attributes: tuple[str, ...]) -> _Layout:
 def add(samples: Samples, mbean: MBean, name: str | None, value: float | None) -> None:
     """Add one value of a client's MBean, and the client's group, to `samples`.
 
-    `name`: our name of the metric; None if the metric is not read and only shows that the client exists. `value`: None
-    if unknown.
+    `name`: our name of the metric; None if the metric only shows that the client exists. `value`: None if unknown.
     """
     samples.add(mbean.subject, name, value)
     if mbean.group and mbean.subject.kind and mbean.subject.client_id:

@@ -38,14 +38,14 @@ _BY_ENDING = {ending: what for what, endings in _FILES["endings"].items() for en
 
 
 def packing(head: bytes) -> Packing | None:
-    """Return how a file is packed, according to its first bytes; None if it is not packed."""
+    """Return how a file is packed, by its first bytes; None if it is not packed."""
     if (mail := _MAIL.match(head)) and b"\nmime-version:" in b"\n" + mail.group().lower():
         return "eml"
     return "tar" if head.startswith(_TAR_MAGIC, _TAR_AT) else cast(Packing | None, _begun(head, "packed"))
 
 
 def no_evidence(name: str, head: bytes) -> str | None:
-    """Return the type of a file that cannot be evidence, for example 'an image'; None for any other file."""
+    """Return the type of a file without evidence, such as 'an image'; None for any other file."""
     known = _FILES["names"].get(name.lower()) or _begun(head, "begins")
     return known or _BY_ENDING.get(name.lower().rpartition(".")[2] if "." in name else "")
 
@@ -60,7 +60,7 @@ def _begun(head: bytes, how: str) -> str | None:
 
 
 def document(members: list[str]) -> str | None:
-    """Return the type of a zip that is a document or a jar; None for any other zip."""
+    """Return the type of a zip that is a document or a jar; None for others."""
     if "META-INF/MANIFEST.MF" in members:
         return "a Java archive"
     return next((what for start, what in _FILES["inside"].items() if any(m.startswith(start) for m in members)), None)
@@ -88,7 +88,7 @@ class Readable(Protocol):
 class Unpacked:
     """The content of a packed stream. `limit`: maximum number of unpacked bytes.
 
-    Raises UnreadableError if the content is cut off, damaged or too large, or if it is zstd and zstandard is missing.
+    Raises UnreadableError if the content is cut off, damaged or too large, or if zstandard is missing.
     """
 
     def __init__(self, raw: Readable, packing: Packing, limit: int) -> None:
@@ -113,7 +113,7 @@ class Unpacked:
 
 
 class _Zstd:
-    """A reader of zstd that raises EOFError for data that is cut off, unlike zstandard's own reader."""
+    """A zstd reader that raises EOFError for data that is cut off; zstandard's reader does not."""
 
     #: Number of compressed bytes per call: a few bytes of a zip bomb unpack to a huge size.
     PIECE = 1024

@@ -133,7 +133,7 @@ class Splitter:
 
     @property
     def zone_ms(self) -> int | None:
-        """The time (ms) to add to the file's local times to get UTC; None unless exactly one zone is known."""
+        """Time (ms) to add to the file's local times to get UTC; None unless exactly one zone is known."""
         zones = set(self._zones.values())
         return zones.pop() if len(zones) == 1 else None
 
@@ -167,7 +167,7 @@ class Splitter:
     def close(self) -> Iterator[Entry]:
         """Yield the entries that a further line could have continued.
 
-        Must be called at the end of the file, and before each part of the file that is skipped.
+        Must be called at the end of the file, and before each part that is skipped.
         """
         for key, (part, time) in list(self._parts.items()):
             yield from self._line(part, key, time, self.lines, True)
@@ -334,7 +334,7 @@ _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 
 class Scanner:
-    """Finds many texts in a block of bytes, faster than one search per text or a regular expression.
+    """Finds many texts in a block of bytes, faster than a regular expression.
 
     Any seven bytes of a text contain four bytes that begin at a multiple of four. So numpy compares only every fourth
     position with the texts. Texts of less than seven bytes are slow, so there should be few of them.

@@ -48,7 +48,7 @@ DOCUMENT, LINES, TABLE, XML = "from a JSON export", "from JSON lines", "from a t
 
 
 def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes], bool]) -> tuple[bytes, str]:
-    """Return the rows of a downloaded search result as text, and the result's kind; (b'', '') for other content.
+    """Return the rows of a search result as text, and its kind; (b'', '') for other content.
 
     `lines`: the lines of `content`. `is_record`: takes JSON, and returns True if this is a record in a known format.
     """
@@ -66,7 +66,7 @@ def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes]
 def of_table(text: str) -> list[Row] | None:
     """Return the rows of a table with columns separated by commas, tabs or semicolons; None for other texts.
 
-    The first line must name a column of times, and also a column of messages, or else only columns of metrics.
+    The first line must name a column of times, and one of messages or only metrics.
     """
     text = re.sub("\r\n?", "\n", text.lstrip("\ufeff"))
     head = text.partition("\n")[0]
@@ -110,7 +110,7 @@ def _events(content: bytes) -> Iterator[Mapping[str, str]]:
 
 
 def of_documents(documents: Iterable[Any]) -> list[Row]:
-    """Return the log messages and samples in JSON documents as rows, down to MAX_DEPTH levels of nesting."""
+    """Return the log messages and samples in JSON documents, down to MAX_DEPTH levels."""
     rows = list[Row]()
     for document in documents:
         rows += _rows(document, None, 0)
@@ -192,7 +192,6 @@ def _text(fields: Mapping[str, object]) -> str | None:
 
 
 def _time_ms(text: str) -> int | None:
-    """Return a time (epoch ms) in any form that a tool writes; None if the text is not a time."""
     written = re.sub(r"\s+@\s+", " ", text.strip().strip('"'))
     stamp = Times.all().stamp(written.encode("utf-8", "replace")) if written[:1].isalnum() else None
     return stamp.ts_ms if stamp is not None else None

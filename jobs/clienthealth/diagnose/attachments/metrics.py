@@ -56,7 +56,7 @@ class Reading(NamedTuple):
 
 
 def kind_of(head: str) -> str | None:
-    """Return the format of metrics ("JmxTool (CSV)") that the first lines of a text show; None for other texts."""
+    """Return the format of metrics in a text's first lines, such as "JmxTool (CSV)"; else None."""
     rows = [line for line in head.splitlines()[:2_000] if line.strip()]
     if any(_is_csv(line) for line in rows[:20]):
         return "JmxTool (CSV)"
@@ -123,7 +123,7 @@ def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Itera
 
 
 class _Table:
-    """Reads JmxTool's CSV. The first line contains the MBean and attribute of each column."""
+    """Reads JmxTool's CSV; its first line has the MBean and attribute of each column."""
 
     def __init__(self, header: str) -> None:
         self.columns = [name.strip().rpartition(":") for name in next(csv.reader([header]))]
@@ -141,7 +141,7 @@ class _Table:
 
 
 class _Pile:
-    """Collects metrics line by line. A new sample begins where a metric occurs again, or at a line with a time."""
+    """Collects a sample's metrics; a repeated metric or a time begins a new sample."""
 
     def __init__(self, jvm: ClientProcess, file_ms: int) -> None:
         self.jvm, self.file_ms = jvm, file_ms
@@ -256,8 +256,7 @@ class Document(NamedTuple):
 def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Document]:
     """Yield the JSON objects and lists in a text.
 
-    Each begins at a match of `begins` (by default: at the start of a line), or after blanks and commas behind another.
-    `Document.lines` counts from 0.
+    Each begins at a match of `begins` (by default: a line's start), or follows another. `Document.lines` counts from 0.
     """
     decoder, line, counted, at, left = json.JSONDecoder(), 0, 0, 0, _ATTEMPTS * len(text)
     while left >= 0 and (opened := begins.search(text, at)):
@@ -286,7 +285,7 @@ def between(text: str, found: Iterable[Document]) -> str:
 
 
 def in_entry(text: str, ts_ms: int) -> list[bytes]:
-    """Return the metrics in an entry of a log, as JSON for the decoders of librdkafka, Jolokia or kafka-python.
+    """Return the metrics in a log entry, as JSON that the decoders read.
 
     `ts_ms`: the time that metrics of kafka-python get, because they contain no time.
     """
@@ -302,7 +301,7 @@ def in_entry(text: str, ts_ms: int) -> list[bytes]:
 
 
 def _is_reading(value: Any) -> bool:
-    """Return True if the JSON value is a sample: librdkafka's statistics or an answer of Jolokia."""
+    """Return True for librdkafka's statistics or an answer of Jolokia."""
     listed = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
     return any({"brokers", "topics"} <= one.keys() or {"request", "value"} <= one.keys() for one in listed)
 

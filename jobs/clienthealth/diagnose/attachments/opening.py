@@ -72,7 +72,7 @@ class Input:
 
     @property
     def clocked(self) -> bool:
-        """True if every used item has its own time with a date; also if no item was used."""
+        """True if every used item has its own time with a date; also without used items."""
         return self.timed and self.dated and (self.start_ms is not None or not self.used)
 
     @property
@@ -188,7 +188,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class _Parent:
-    """What a file inherits from its folder or archive; `depth`: number of folders and archives around it."""
+    """What a file inherits from its folder or archive; `depth`: how many surround the file."""
 
     service: str
     instance: str

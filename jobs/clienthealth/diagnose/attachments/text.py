@@ -34,7 +34,7 @@ Read = Callable[[int], bytes]
 
 
 def encoding_of(head: bytes) -> tuple[str, int] | None:
-    """Return (encoding, length of the byte order mark) by a file's first bytes; None if the file is no text."""
+    """Return (encoding, length of the byte order mark); None if the file is no text."""
     for mark, name in _BOMS:
         if head.startswith(mark):
             return name, len(mark)

@@ -44,7 +44,7 @@ class Stacks:
         self._plan = DumpPlan(settings.jvm.dump_min_seconds, budget)
 
     def publish(self) -> None:
-        """If a dump is due, read the process's stacks with py-spy and pass them to the session of `watch`.
+        """Read the process's stacks with py-spy and pass them to the session, if a dump is due.
 
         Raises ServiceError if py-spy has no permission, fails, or does not end in time.
         """

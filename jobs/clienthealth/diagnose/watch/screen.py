@@ -53,7 +53,7 @@ class Screen:
         self._stream.flush()
 
     def draw(self, session: Session, processes: Sequence[Watched]) -> None:
-        """Redraw the table: a line per client, then lines on processes that have ended or do not answer."""
+        """Redraw the table: a line per client, then processes that ended or do not answer."""
         records = session.newest.values()
         lines = [ROW.format("client", "kind", f"now ({time.monotonic() - self._began:.0f} s watched)")]
         lines += [ROW.format(_name(one.client), one.client.kind or "", _word(one.verdicts)) for one in records]
@@ -102,7 +102,7 @@ def _columns() -> int:
 
 
 def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> Iterator[str]:
-    """Yield lines on each process's application threads in its newest dump: name, top frames, and time spent in them.
+    """Yield lines on each process's application threads: name, top frames, and time spent in them.
 
     A process with only healthy clients is left out. `verbose`: True to show all processes, threads and frames.
     """

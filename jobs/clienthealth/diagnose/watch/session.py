@@ -137,9 +137,9 @@ class Session:
         self._inbox.put((record, None))
 
     def step(self, now_ms: int) -> list[Transition]:
-        """Judge the records since the last step. `now_ms`: the present time (epoch ms). Return the changes of findings.
+        """Judge the records since the last step, and return the changes of findings.
 
-        A finding is opened, confirmed, closed (it is over), withdrawn (it was never true) or moved to another client.
+        A finding is opened, confirmed, closed (over), withdrawn (never true) or moved. `now_ms`: the present, epoch ms.
         """
         packer = Packer(1)
         for _ in range(self._inbox.qsize()):
@@ -178,9 +178,9 @@ class Session:
         return published.changes
 
     def standing(self, instance: str) -> list[Stand]:
-        """Return the application's threads in the newest dump of a process. `instance`: the process's instance id.
+        """Return the application's threads in the newest dump of the process `instance`.
 
-        Threads that called poll() come before all others. Within each group, the longest unchanged stack comes first.
+        Threads that called poll() come first. Within each group, the longest unchanged stack comes first.
         """
         stands = self.stands.get(instance, {}).values()
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))

@@ -35,7 +35,7 @@ GONE_SECONDS = 15.0
 
 
 def watch_settings(settings: Settings, agent: Agent | None) -> Settings:
-    """Return the settings with the intervals that `watch` uses, and with the password of the attached agent."""
+    """Return the settings with the intervals of `watch` and the attached agent's password."""
     changes: dict[str, Any] = {"interval_seconds": INTERVAL_SECONDS, "dump_min_seconds": DUMP_SECONDS}
     changes |= {"dumps_per_minute": DUMPS_PER_MINUTE, "thread_dumps": True}
     if agent is not None and agent.user:
@@ -67,7 +67,7 @@ class Watched:
 
     @property
     def instance(self) -> str:
-        """The instance id that the records of the process's clients have; '' if the process was never read."""
+        """The instance id of the process's clients; '' if the process was never read."""
         return self.reader.process.instance if self.reader.process is not None else ""
 
     def read(self) -> None:
@@ -173,13 +173,13 @@ def watch_group(
 
 
 def exit_code(record: HealthRecord) -> int:
-    """Return the exit code: 0 if the group's lag is fine, 1 if it is not, 3 if it is unknown."""
+    """Return 0 if the group's lag is fine, 1 if it is not, 3 if it is unknown."""
     state = record.text("group", "status")
     return HEALTHY if state in FINE else NOT_JUDGED if state in (None, "UNKNOWN") else UNHEALTHY
 
 
 def table(record: HealthRecord, seconds: float) -> list[str]:
-    """Return a table of the group's lag as lines: two headings, then the partitions, the greatest lag first.
+    """Return a table of the group's lag as lines, the greatest lag first.
 
     `seconds`: duration of the watch so far.
     """

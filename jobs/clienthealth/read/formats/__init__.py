@@ -72,13 +72,13 @@ class Format:
 
 
 def having(*keys: str) -> Callable[[Record], bool]:
-    """Return a function that returns True if a record is a JSON object with all these fields."""
+    """Return a function that is True for JSON objects with all these fields."""
     return lambda record: type(record.document) is dict and all(map(record.document.__contains__, keys))
 
 
 @cache
 def formats(stream: Stream) -> tuple[Format, ...]:
-    """Return all formats of a stream (metrics or logs) in the order in which they are tried."""
+    """Return a stream's formats (metrics or logs) in the order in which they are tried."""
     of_stream: list[Format] = []
     for module in pkgutil.iter_modules(__path__):
         declared = vars(importlib.import_module(f"{__name__}.{module.name}"))

@@ -109,7 +109,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def lines(self, record: Record) -> list[LogLine] | None:
-        """Return the record's only log line in a list; None if the record is not a JSON object."""
+        """Return the record's only log line in a list; None if the record is no JSON object."""
         document = record.document
         return [line_of(document, self.layout)] if isinstance(document, dict) else None
 
@@ -130,7 +130,7 @@ _SURROGATES = re.compile(
 
 
 def parsed(text: str | bytes) -> Any:
-    """Parse a JSON text and return its value; None if the text is not JSON, or is nested too deeply.
+    """Return the value of a JSON text; None if the text is not JSON, or is nested too deeply.
 
     NaN, Infinity, huge numbers and lone surrogates are accepted, because some programs write them.
     """
@@ -149,7 +149,7 @@ def parsed(text: str | bytes) -> Any:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a JSON value as text (a text unchanged); None for null or a value that cannot be encoded."""
+    """Return a JSON value as text (a text unchanged); None if it is null or not encodable."""
     if value is None or isinstance(value, str):
         return value
     try:

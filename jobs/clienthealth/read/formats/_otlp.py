@@ -135,7 +135,7 @@ class Points(Samples):
 
 
 def process_of(attributes: Mapping[str, str | None], identity: IdentitySettings) -> Identity:
-    """Return the identity of the process that wrote the log records of a resource with these attributes."""
+    """Return the process that wrote the log records of a resource with these attributes."""
     host, pod = first(attributes, identity.otlp_host), first(attributes, ("k8s.pod.name",))
     instance, pid = first(attributes, identity.otlp_instance), first(attributes, ("process.pid",))
     return Identity(

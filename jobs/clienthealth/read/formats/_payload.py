@@ -32,10 +32,10 @@ class PayloadError(ValueError):
 
 
 def fill(record: Record, value: bytes | memoryview, settings: Settings) -> None:
-    """Unpack `value` (the Kafka record's value) and set the fields `text`, `document`, `data` and `signal` of `record`.
+    """Unpack `value` into the fields `text`, `document`, `data` and `signal` of `record`.
 
-    Raises PayloadError if `value` cannot be unpacked. A value with a schema may also raise ServiceError (no answer, or
-    login rejected), DependencyError (no fastavro), or SettingsError (a file in [registry] cannot be read).
+    Raises PayloadError if `value` cannot be unpacked. With a schema, also raises ServiceError (no answer, or login
+    rejected), DependencyError (no fastavro) and SettingsError (unreadable file).
     """
     data = unpacked(value, settings.monitor.max_record_bytes)
     if frame := framed(data):
@@ -99,7 +99,6 @@ def _fill_decoded(record: Record, document: Any) -> None:
 
 
 def _unwrap(record: Record) -> None:
-    """Remove the envelope of Kafka Connect's JSON converter or of Debezium."""
     document = record.document
     if type(document) is not dict:
         return
@@ -155,7 +154,7 @@ def _zstd() -> tuple[Any, type[Exception]]:
 
 
 def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
-    """Return (id of the schema, data after the frame); None if the payload has no frame of a schema registry."""
+    """Return (schema's id, data after the frame); None for a payload without a schema registry's frame."""
     if len(data) <= _FRAME or data[0] != 0:
         return None
     view = memoryview(data)

@@ -22,14 +22,14 @@ Labels = tuple[tuple[str, str], ...]
 
 
 def kind_of(name: str) -> str | None:
-    """Return the kind of Kafka client that a metric's name begins with; None for another program's metric."""
+    """Return the kind of Kafka client that a metric's name begins with; else None."""
     # All keys of _KINDS have the same length.
     return _KINDS.get(name[: len("kafka_producer_")])
 
 
 @lru_cache(maxsize=65_536)
 def series(name: str, labels: Labels) -> tuple[Identity, Subject, str | None] | None:
-    """Return (process, subject, our name of the metric) for a series; None if it does not come from a Kafka client.
+    """Return (process, subject, our name of the metric) for a Kafka client's series; else None.
 
     The subject is the measured client, topic, partition or broker. Our name is None for a metric that is not read.
     """

@@ -80,7 +80,7 @@ def body(data: bytes) -> str | None:
 
 
 def signal(data: bytes | memoryview) -> Stream | None:
-    """Return `metrics` or `logs` if the bytes look like an OTLP request of that kind, else None.
+    """Return `metrics` or `logs` if the bytes look like such an OTLP request, else None.
 
     A metric has its name in field 1. A log record has a time of eight bytes in field 1 or 11.
     """

@@ -42,10 +42,9 @@ def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> 
 
 
 def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
-    """Set time, interval and the metric TERMINATING of a pushed snapshot, from the headers of our broker plugin.
+    """Set time, interval and TERMINATING of a pushed snapshot from our broker plugin's headers.
 
-    The time comes from the broker's clock. TERMINATING is 1 if the client is closing, else 0. A snapshot that was not
-    pushed stays unchanged.
+    The time comes from the broker's clock. TERMINATING is 1 if the client is closing, else 0.
     """
     if INSTANCE not in headers:
         return

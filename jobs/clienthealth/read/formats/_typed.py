@@ -58,7 +58,7 @@ _READ_TOPIC = _getter(TOPIC_METRICS, TOPIC_METRICS)
 
 
 class FastTopic(msgspec.Struct, gc=False):
-    """The values that a snapshot has for a topic, or for a partition or thread of the topic."""
+    """The values of a topic, or of a partition or thread of the topic."""
 
     topic: _Name
     partition: Annotated[int, msgspec.Meta(ge=MIN_INT, le=MAX_INT)] | None = None

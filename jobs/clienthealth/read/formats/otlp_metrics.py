@@ -57,7 +57,6 @@ def _subject(kind: str, attributes: Attributes, ids: tuple[str, ...]) -> Subject
 
 
 def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
-    """Add the data points in `scopes` to `into`; `ids`: attributes that name a client."""
     own: dict[str, dict[str, float]] = {}
     # Most points of a record have equal times, so equal times are converted once.
     last_end: Any = None

@@ -77,7 +77,6 @@ def _tagged(tags: Labels, kind: str | None) -> tuple[Identity, Subject]:
 
 
 def _kind(name: str, fields: Iterable[str]) -> str | None:
-    """Return the client's kind from the metric's name, else from a telling field."""
     for kind in ("producer", "consumer"):
         if kind in name:
             return kind

@@ -124,7 +124,6 @@ def _described(library: str, text: str) -> dict[str, object]:
 
 
 def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the TOML table of a known issue with all its log patterns (`wordings`)."""
     rest = {key: value for key, value in entry.items() if key not in ("errors", "texts")}
     errors = entry.get("errors", ())
     reported = (_described(library, text) for library, texts in entry.get("texts", {}).items() for text in texts)
@@ -143,8 +142,8 @@ TROUBLES = tuple(BY_ID.values())
 def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
     """Return (known issue, text) for each issue that a client's options or measurements show.
 
-    `text` lists the options that show the issue: `name = value, …`. Issues that measurements show come first.
-    `options` also has the client's measurements, with the prefix `measured.` before their names.
+    `text` lists these options: `name = value, …`. Issues that measurements show come first. Names of measurements in
+    `options` begin with `measured.`.
     """
     found = []
     for trouble in TROUBLES if options else ():

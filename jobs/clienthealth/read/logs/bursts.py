@@ -41,7 +41,7 @@ E = TypeVar("E", bound=Entry)
 
 
 def sample_key(event: LogEvent) -> tuple[str, ...]:
-    """Return the key by which events are merged: events of one process with equal keys become one event.
+    """Return the key by which equal events of one process are merged.
 
     Events that report `0 attempts left` are merged even if their addresses differ. A restart of the monitor does not
     change the key.

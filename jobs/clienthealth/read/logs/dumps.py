@@ -107,7 +107,7 @@ _POLLERS = (
 
 
 def in_container(thread: Thread) -> bool:
-    """True if the thread belongs to a framework that polls a consumer and calls the application's handler."""
+    """True if the thread's framework polls a consumer and calls the application's handler."""
     return any(part in frame for frame in thread.frames for part in _CONTAINERS)
 
 
@@ -120,10 +120,10 @@ def polls_for(thread: Thread, client_id: str) -> bool | None:
 
 
 def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
-    """Yield (client id, kind) of each client with threads in a dump. The id is None if the dump does not show the id.
+    """Yield (client id, kind) of each client with threads in a dump; an unknown id is None.
 
-    If the dump names several producers, a thread that waits inside send() also yields (None, producer). Dumps rarely
-    name consumers, so a Java consumer is yielded only if a framework polls it, or if there is no other client.
+    If the dump names several producers, a thread that waits inside send() also yields (None, producer). A Java consumer
+    is yielded only if a framework polls it, or if there is no other client.
     """
     named = dict.fromkeys(
         name for thread in dump.threads if (name := thread.name.removeprefix(PRODUCER_THREAD)) != thread.name

@@ -142,7 +142,6 @@ def _is_bare(line: LogLine) -> bool:
 
 
 def _of_another_time(before: str, ts_ms: int) -> bool:
-    """Return True if the text before a match contains a time far from `ts_ms`."""
     stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode())
     return stamp is not None and stamp.ts_ms is not None and abs(stamp.ts_ms - ts_ms) > FAR_MS
 

@@ -46,22 +46,19 @@ def level_name(level: str) -> str:
 
 
 def service_of_pod(pod: str) -> str:
-    """Return a pod's name without the suffix that Kubernetes adds to pods of a deployment or a stateful set."""
+    """Return a pod's name without the suffix of a deployment or a stateful set."""
     return _POD_SUFFIX.sub("", pod)
 
 
 def body_of(line: LogLine) -> str:
-    """Return the text that log patterns search: a line's message and the lines below it, cut to 65,536 characters."""
+    """Return a line's message and the lines below it, cut to 65,536 characters."""
     if line.stack is None:
         return (line.message or "")[:MAX_BODY]
     return (line.stack if line.message is None else f"{line.message}\n{line.stack}")[:MAX_BODY]
 
 
 def named_client(message: str | None, thread: str | None) -> str | None:
-    """Return the client id in a library's line (`message`) or in a thread's name (`thread`); None if neither has one.
-
-    The id is in the prefix of Kafka's or kafka-python's lines, in librdkafka's handle, or in the thread's name.
-    """
+    """Return the client id in a library's line or in a thread's name; None if neither has one."""
     return (_client_in(message[:MAX_BODY]) if message else None) or (_client_of(thread) if thread else None)
 
 

@@ -20,7 +20,7 @@ _OPTION = re.compile(r"^[ \t]+([a-z][a-z0-9._]{0,80}) = (\S[^\n]*)$", re.MULTILI
 
 
 def options_in(text: str) -> dict[str, str]:
-    """Return at most 120 options (name → value) from a block with one indented `name = value` per line.
+    """Return at most 120 options (name → value) from indented lines `name = value`.
 
     Unset options (`null`, `[]`), secrets, and values of more than 200 characters are left out.
     """
@@ -32,7 +32,7 @@ def options_in(text: str) -> dict[str, str]:
 
 
 def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
-    """Return the client options among the captures of a log pattern, under the names that Kafka gives them.
+    """Return the client options among a log pattern's captures, under Kafka's names.
 
     Example: a capture `requestTimeoutMs` becomes `request.timeout.ms`. Captures `address` and `client` are left out.
     """

@@ -82,15 +82,15 @@ _ORDERS = (("y", "m", "d"), ("d", "m", "y"), ("m", "d", "y"))
 
 
 def number(text: str | None) -> float | None:
-    """Return the number in a text that is nothing but a number (digits, fraction, exponent); else None."""
+    """Return the number in a text that is nothing but a number; else None."""
     digits = (text or "").strip()
     return float(digits) if _NUMBER.fullmatch(digits) else None
 
 
 def time_ms(written: object) -> int | None:
-    """Return the time in a text as epoch milliseconds; None if the text is no time, or an implausible one.
+    """Return the time in a text as epoch milliseconds; None if it is no plausible time.
 
-    The text is a date and time, or a number of s, ms, µs or ns since 1970 (`values.epoch`).
+    The text is a date and time, or a number of s, ms, µs or ns since 1970.
     """
     if not isinstance(written, str) or len(written) > _MAX_TIME:
         return None
@@ -99,7 +99,7 @@ def time_ms(written: object) -> int | None:
 
 
 def has_zone(written: str) -> bool:
-    """True if a written time is unambiguous: it names its time zone, or is an epoch time (a number)."""
+    """True if a written time names its zone, or is an epoch time (a number)."""
     return number(written) is not None or _written(written)[1]
 
 
@@ -131,7 +131,6 @@ def _ms(moment: datetime | None) -> int | None:
 
 
 def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | None:
-    """Return the time with these `parts`; None if the date is unknown or impossible."""
     found = {name: part for name, part in parts.items() if part}
     six = found.get("hms", "")
     hour, minute, second = six[:2] or found["h"], six[2:4] or found["mi"], six[4:] or found.get("s", "0")
@@ -154,7 +153,6 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
 
 @lru_cache(maxsize=64)
 def _zone(text: str) -> tzinfo:
-    """Return the time zone that `text` names; UTC if it names no known zone."""
     name = text.strip().removeprefix("GMT").removeprefix("UTC")
     if name in ("", "Z", "z"):
         return UTC
@@ -171,7 +169,7 @@ def _zone(text: str) -> tzinfo:
 
 
 class Stamp(NamedTuple):
-    """A time in a line: epoch ms (None if its date is unknown), and the span [begin, end) of its bytes in the line."""
+    """A time in a line: epoch ms (None if the date is unknown), and its bytes [begin, end) in the line."""
 
     ts_ms: int | None
     begin: int
@@ -201,7 +199,7 @@ class Times:
 
     @classmethod
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Times:
-        """Return an instance for a file, with the time formats that occur in `sample` (some lines of that file).
+        """Return an instance with the time formats that occur in `sample`, some lines of a file.
 
         `file_ms`: the file's last modification (epoch ms); None if unknown.
         """

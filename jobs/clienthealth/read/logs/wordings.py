@@ -23,7 +23,7 @@ Life = Literal["begins", "closes", "closed", "loses", "is killed"]
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A log line of a library, and the captures (group → text) that the log pattern must find in this line."""
+    """A log line of a library, and the captures (group → text) of the log pattern."""
 
     line: str
     captures: Mapping[str, str] = {}
@@ -57,7 +57,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
     @cached_property
     def literals(self) -> tuple[str, ...]:
-        """Texts to search for before the pattern is tried: every match contains at least one of them."""
+        """Texts to search for first: every match contains at least one of them."""
         given = (self.literal, *self.or_literals)
         return tuple(text for literal in given for text in TABLES["searches"].get(literal, [literal]))
 
@@ -117,10 +117,10 @@ _Find = Callable[[str], "re.Match[str] | None"]
 
 
 def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[str, M]:
-    """Return the log events that a TOML file defines, one per table, by name, in the file's order.
+    """Return the log events of a TOML file by name, one per table, in the file's order.
 
-    `kind`: the class to create from each table. Raises CatalogueError if a table does not describe a log event; the
-    message begins with `where`, the file's name.
+    `kind`: the class to create from each table. Raises CatalogueError for a table that describes no log event; the
+    message begins with `where`.
     """
     for name, entry in tables.items():
         for wording in entry.get("wordings", ()):

@@ -65,7 +65,7 @@ class _Open:
 
 
 def scan(text: str) -> list[Dump]:
-    """Return the dumps in a text, in the order of the text; only the first MAX_DUMPS (256)."""
+    """Return the first MAX_DUMPS (256) dumps in a text, in the order of the text."""
     return _Scan(text).dumps()
 
 
@@ -269,15 +269,15 @@ def bare_stacks(text: str) -> list[Dump]:
 
 
 def may_begin_dump(text: str) -> bool:
-    """True if the text may be a dump: it has several lines and contains one of LITERALS."""
+    """True if the text has several lines and contains one of LITERALS, texts of dumps."""
     return "\n" in text and any(literal in text for literal in LITERALS)
 
 
 def dumps_in(text: str, alone: bool = True) -> list[Dump]:
     """Return all thread dumps in a text, in the order of the text.
 
-    `alone`: True for a file or a pasted text, False for text from a log. Only with `alone`, frames without a thread's
-    header are a dump; in a log, they are the stack trace of an exception.
+    `alone`: True for a file or a pasted text, False for text from a log. In a log, frames without a thread's header are
+    the stack trace of an exception.
     """
     start = text.lstrip("\ufeff \t\r\n")[:1]
     if start in ("{", "[") and is_dump_document(text):

@@ -125,7 +125,7 @@ def _state_by_frames(frames: Sequence[Frame]) -> str:
 def dump_of(
     what: str, blocks: Iterable[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None
 ) -> Dump:
-    """Make a dump of at most MAX_THREADS (256) threads: threads of Kafka clients, then the application's named threads.
+    """Make a dump of at most MAX_THREADS (256) threads, with those of Kafka clients first.
 
     `what`: the program that wrote the dump. `ts_ms`: the dump's time (epoch ms). `taken`: numbers (from 0) of the
     dump's lines in the text. `complete`: True if the closing line is there, False if not, None if none is written.
@@ -146,7 +146,7 @@ Pattern = re.Pattern[str]
 
 
 def pattern(text: str) -> Pattern:
-    """Compile a regular expression; `%name%` in it stands for an expression of the table `parts` in `shapes.toml`."""
+    """Compile a regular expression; `%name%` stands for a part in `shapes.toml`."""
     for name, part in TABLES["parts"].items():
         text = text.replace(f"%{name}%", part)
     return re.compile(text.replace("\n", ""), re.ASCII)
@@ -186,7 +186,7 @@ def is_dump_document(text: str) -> bool:
 
 
 def dumps_of_document(document: object, lines: int = 1) -> list[Dump]:
-    """Return a list with the only dump in a JSON document; [] if the document contains no threads.
+    """Return the only dump in a JSON document, in a list; [] if the document contains no threads.
 
     `lines`: number of lines of the document's text; all of them belong to the dump.
     """
