@@ -1,4 +1,4 @@
-"""Provide one Spark session and one broker per test process, started when a test needs them."""
+"""Provide one Spark session and one broker per test process."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _claimed(place: Path) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest tests first, so that no long test runs alone at the end."""
+    """Run the longest tests first, so that none runs alone at the end."""
     items.sort(key=lambda item: item.get_closest_marker("early") is None)
 
 

@@ -1,4 +1,4 @@
-"""Run the stages of `make check`, `make test` and `make test-all`, and report the time of each."""
+"""Run the stages of `make check`, `make test` and `make test-all`."""
 
 from __future__ import annotations
 
@@ -119,7 +119,6 @@ STAGES: Mapping[str, Stage] = {
         "cluster",
         "a Spark cluster of its own, jars without the internet",
         _budgets(all_=200),
-        # Stages without servers run first.
         ("lint", "types", "laws", "unit", "rules"),
     ),
     "e2e": _layer(

@@ -1,4 +1,4 @@
-"""Measure how fast the warmed-up monitor processes a topic's backlog, and the CPU cost per record."""
+"""Measure speed and CPU cost of the warmed-up monitor on a topic's backlog."""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ from deploy.demo.broker import Broker
 from deploy.demo.topics import create_topics
 
 GROUPS, PARTITIONS, TOPICS = 2000, 6, 50
-#: The target for the CPU time per partition of a group (µs).
 TARGET_MICROSECONDS = 40.0
 TOPIC = "orders-00"
 TOGETHER = 200

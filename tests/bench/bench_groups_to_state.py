@@ -1,4 +1,4 @@
-"""Measure the time from an offset commit to the group's record on the topic `client-health`."""
+"""Measure the time from an offset commit to the group's record on `client-health`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure the cost and the delays of one `kafka-health export jvm` process that reads 1,000 JVMs."""
+"""Measure cost and delays of one `kafka-health export jvm` that reads 1,000 JVMs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure how long one lag evaluation of 2,000 groups × 6 partitions × 90 samples takes, without Spark."""
+"""Measure a lag evaluation of 2,000 groups × 6 partitions × 90 samples without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let all of 10,000 clients fail and recover, and count the messages of a real Prometheus and Alertmanager."""
+"""Let 10,000 clients fail and recover, and count the messages of a real Alertmanager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make templates of snapshots in our own format: a producer, a consumer and a consumer group."""
+"""Make templates of snapshots in our own format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read from Spark's checkpoints how many records each query of the monitor has processed over time."""
+"""Read from Spark's checkpoints how many records each query has processed over time."""
 
 from __future__ import annotations
 

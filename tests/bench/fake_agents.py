@@ -1,4 +1,4 @@
-"""Imitate the Jolokia agents of many JVMs in one process, with the MBeans of a recorded producer and consumer."""
+"""Imitate the Jolokia agents of many JVMs in one process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"(?P<group>[\w-]+)/(?P<attribute>.+?)\{(?P<tags>[^}]*)\}")
 
 
 def mbeans(domain: str, recording: str) -> dict[str, dict[str, Any]]:
-    """Return the MBeans of a recorded client, with the text NaN for each null, as a Jolokia agent sends."""
+    """Return the MBeans of a recorded client, with NaN for null, as Jolokia sends them."""
     path = RECORDINGS / "evidence" / recording
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         fullest = max(lines, key=len)

@@ -1,4 +1,4 @@
-"""Run the complete monitor as a user starts it, on its own broker, for measurements."""
+"""Run the complete monitor on its own broker for measurements."""
 
 from __future__ import annotations
 

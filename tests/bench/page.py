@@ -14,7 +14,7 @@ OF_MACHINE = ("CPU", "Python", "Spark", "Java", "broker")
 
 
 def update(titles: Mapping[str, str], quick: bool) -> Path:
-    """Write the page from the newest result of each measurement, and store these results in DATA."""
+    """Write the page from the newest results, and store them in DATA."""
     results: dict[str, Kept] = {}
     for kept in sorted((*_stored(quick), *_cached(quick)), key=lambda kept: kept.conditions["date"]):
         results[kept.name] = kept

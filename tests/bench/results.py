@@ -17,7 +17,7 @@ from clienthealth.platform.jars import java
 from deploy.demo import jars
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Stands for the time (s) of an event that did not come, such as a verdict.
+#: Stands for the time (s) of an event that did not come.
 NEVER = 9_999.0
 FOLDER = ROOT / ".cache" / "bench"
 

@@ -144,7 +144,7 @@ def _sessions() -> dict[int, int]:
 
 
 def _stat(pid: int) -> tuple[float, float, float, bool] | None:
-    """Return the process's CPU seconds, its ended children's CPU seconds, its resident MB, and whether it is a JVM."""
+    """Return CPU seconds of the process and of its ended children, resident MB, and whether it is a JVM."""
     stat = _fields(pid)
     if stat is None:
         return None

@@ -1,4 +1,4 @@
-"""Run a real Kafka application (`client.py`) in a chaos campaign, and account for all its records."""
+"""Run a real Kafka application in a chaos campaign, and account for its records."""
 
 from __future__ import annotations
 

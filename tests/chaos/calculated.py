@@ -1,4 +1,4 @@
-"""Calculate the results for an input with the monitor's decoder and `step`, without Spark or Kafka."""
+"""Calculate the results for an input without Spark or Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a chaos campaign: calculate the expected results, then run the input with one fault after another."""
+"""Run a chaos campaign: calculate the expected results, then cause one fault after another."""
 
 from __future__ import annotations
 

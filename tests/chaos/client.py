@@ -1,4 +1,4 @@
-"""Run the application of a chaos test: a producer, a consumer of its records, and the reporter of their metrics."""
+"""Run the application of a chaos test: producer, consumer, and reporter of metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare the results of a run under faults with the results of `calculated.py`, for each slice of the input."""
+"""Compare results under faults with the calculated results, for each slice of input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.chaos.world import NUDGED_MS, Run
 FINAL_MS = 180_000
 MINUTE_MS = 60_000
 CLIENT = ("service", "instance", "client_id", "kind")
-#: Incidents may start up to three windows (30 s apart) earlier or later than calculated.
+#: Incidents may start three windows (30 s apart) earlier or later than calculated.
 NEAR_MS = 90_000
 SHOWN = 4
 

@@ -1,4 +1,4 @@
-"""Provide small disks for checkpoint and history, which a fault can fill or make read-only."""
+"""Provide small disks that a fault can fill or make read-only."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def empty(folder: Path) -> None:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Make a folder read-only by a bind mount: a disk with an open file cannot be made read-only."""
+    """Make a folder read-only by a bind mount, which works despite open files."""
     _run("mount", "--bind", str(folder), str(folder))
     try:
         _run("mount", "-o", "remount,bind,ro", str(folder))

@@ -1,4 +1,4 @@
-"""Define the kinds of faults: context managers that cause a fault in the running stack and then repair it."""
+"""Define the kinds of faults: context managers that cause a fault and repair it."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def topic_recreated(scene: Scene) -> Iterator[None]:
     finally:
         admin.close()
     run.create(topic, 2)
-    # Until the monitor notices the new topic, it skips the offsets that it read before.
+    # Before the monitor notices the new topic, it skips offsets that it has read.
     checkpoint = run.checkpoint / QUERY
     run.wait("not noticed", lambda: not any(position(checkpoint).get(topic, {1: 1}).values()), NOTICED_SECONDS)
     yield
@@ -275,7 +275,7 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """Return a clock error (ms) below 300 s: the monitor rejects records that are further ahead."""
+    """Return a clock error (ms) below 300 s, from which the monitor rejects records."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 

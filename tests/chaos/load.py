@@ -1,4 +1,4 @@
-"""Generate a campaign's input: records of a fleet in slices of six minutes, one slice per fault."""
+"""Generate a campaign's input: a fleet's records, six minutes (a slice) per fault."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIB = 1 << 20
 FLEET = 16
 STUCK, STUCK_FROM = "client-0", 150
 AVRO = "client-5"
-#: In each slice, one client is silent between these seconds, and so counts as gone.
+#: In each slice, one client is silent between these seconds, and counts as gone.
 AWAY = (100, 220)
 FAILING: Mapping[str, str] = {
     "deadlock-0.11": "producer-callback-deadlock",

@@ -1,4 +1,4 @@
-"""Simulate clients that become stuck one by one while other clients send a flood of data."""
+"""Simulate clients that become stuck one by one during a flood."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Store the outcomes of a campaign's faults in a file, so that the campaign can be resumed."""
+"""Store the outcomes of faults, so that a campaign can be resumed."""
 
 from __future__ import annotations
 

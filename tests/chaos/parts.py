@@ -1,4 +1,4 @@
-"""Run parts of the product, and restart a part that ends, as systemd or Kubernetes does."""
+"""Run parts of the product, and restart parts that end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the real programs of a chaos campaign: a broker behind a gateway, monitor, exporter, and publisher."""
+"""Run the real programs of a chaos campaign."""
 
 from __future__ import annotations
 

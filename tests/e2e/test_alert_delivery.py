@@ -1,4 +1,4 @@
-"""Check that an alert of our rules passes from a real Prometheus through a real Alertmanager to a webhook."""
+"""Check that an alert passes from a real Prometheus through Alertmanager to a webhook."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_a_page_arrives_within_the_documented_time(tmp_path: Path) -> None:
         stack.enter_context(started([ALERTMANAGER, *routing], tmp_path / "alertmanager.log", alertmanager))
         every, rules = scraping["scrape_interval"], evaluating["interval"]
         address = stack.enter_context(prometheus(tmp_path, pages, alertmanager, every, again="1m", paging=rules))
-        # An alert about a component that is down would delay the page by a group_interval.
+        # An alert about a target that is down would delay the page.
         eventually(lambda: scraped(address), "both are scraped")
         eventually(lambda: quiet(running), "nothing counts as down")
         begun = time.monotonic()

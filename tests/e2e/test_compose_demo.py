@@ -1,4 +1,4 @@
-"""Check the Docker Compose demo without containers: its files are valid, and its clients' failures are found."""
+"""Check the Docker Compose demo without containers."""
 
 from __future__ import annotations
 

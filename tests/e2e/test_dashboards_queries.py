@@ -431,7 +431,6 @@ def test_numbers_are_right(failing: Prometheus) -> None:
         for panel in panels(board)
         if panel["type"] == "stat"
     }
-    # One of the suspected clients no longer reports.
     assert (shown["Reporting"], shown["Confirmed"], shown["Suspected"], shown["Not judged"]) == ("10", "7", "1", "0")
 
 

@@ -1,4 +1,4 @@
-"""Check that an exporter's restart while a client fails causes neither a second page nor a resolution."""
+"""Check that an exporter's restart causes neither a second page nor a resolution."""
 
 from __future__ import annotations
 

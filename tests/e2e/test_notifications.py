@@ -1,4 +1,4 @@
-"""Send the alerts of a thousand failing clients to a real Alertmanager with our routes and templates."""
+"""Send a thousand clients' alerts to a real Alertmanager with our routes and templates."""
 
 from __future__ import annotations
 

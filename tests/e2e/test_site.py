@@ -1,4 +1,4 @@
-"""Check that the site contains all pages, and that the build of the site fails if a link is broken."""
+"""Check that the site contains all pages, and that broken links fail its build."""
 
 from __future__ import annotations
 

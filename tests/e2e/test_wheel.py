@@ -1,4 +1,4 @@
-"""Check that the installed wheel's `diagnose` works without Java, without Spark and without programs on the PATH."""
+"""Check that the installed wheel's `diagnose` needs no Java, Spark or other program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define what must hold for every input of the fuzzer and of the test that replays the fuzzer's corpus."""
+"""Define what must hold for every input of the fuzzer."""
 
 from __future__ import annotations
 
@@ -434,7 +434,7 @@ def warm() -> None:
 
 @contextmanager
 def nothing_hidden() -> Iterator[None]:
-    """Raise exceptions in a format's code as MistakeError, which the decoder does not turn into a reject."""
+    """Raise exceptions in a format's code as MistakeError."""
     seen = {stream: {fmt.name: _seen(fmt) for fmt in formats(stream)} for stream in decode.STREAMS}
 
     def stream_formats(streams: tuple[Stream, ...]) -> Mapping[str, Format]:

@@ -1,4 +1,4 @@
-"""Check that our broker plugin passes on pushes (KIP-714) of real clients, in several broker versions."""
+"""Check that our plugin in several broker versions passes on real clients' pushes (KIP-714)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.long
 
 NEWEST = "broker"
 SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
-#: Brokers: the oldest with KIP-714, the oldest that Kafka maintains, the newest before 4.2, the newest.
+#: The oldest broker with KIP-714, the oldest maintained, the newest before 4.2, the newest.
 BROKERS = {
     "test-broker-3.7": jars.JarSet(("org.apache.kafka:kafka_2.13:3.7.2", *jars.LOG4J_1), without=("io.netty:*",)),
     "broker-3.9": jars.SETS["broker-3.9"],

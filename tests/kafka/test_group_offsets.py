@@ -33,7 +33,7 @@ from tests.support.waiting import eventually
 
 PATIENCE_SECONDS = 300.0
 OF_KAFKA_4 = ("classic", "consumer", "streams", "share")
-#: Broker properties that enable groups of Kafka Streams and share groups, which are previews before 4.2.
+#: Properties that enable Streams groups and share groups, previews before 4.2.
 BROKERS_4: dict[str, dict[str, str]] = {
     "test-broker-4.1": {
         "unstable.api.versions.enable": "true",
@@ -42,7 +42,7 @@ BROKERS_4: dict[str, dict[str, str]] = {
     },
     "broker": {},
 }
-#: A record in the topic `deadly` makes a member hang, and leave its group after 20 s.
+#: A record in `deadly` makes a member hang, and leave its group.
 HANGS = {"rate": "0", "topics": "orders,deadly", "slow_topic": "deadly", "handle_ms": "100000000"}
 HANGS |= {"c_max_poll_interval_ms": "20000", "s_max_poll_interval_ms": "20000"}
 
@@ -90,7 +90,7 @@ class Lab:
         )
         self.consumers.append(consumer)
         subscribe(consumer, self.topic)
-        # kafka-python 3 joins again if a join ends between two polls, so polls become longer.
+        # kafka-python 3 joins again if a join ends between two polls.
         waits = itertools.count(50, 50)
 
         def assigned() -> bool:
@@ -101,7 +101,7 @@ class Lab:
         return consumer
 
     def commit(self, consumer: KafkaConsumer, offset: int) -> None:
-        """Commit as soon as no rebalance is in progress, because a rebalance makes commits fail."""
+        """Commit as soon as no rebalance makes commits fail."""
 
         def committed() -> bool:
             try:
@@ -380,7 +380,7 @@ def members(broker: Broker, **options: str) -> list[str]:
 
 
 def join_as_connect(admin: KafkaAdminClient, group: str) -> None:
-    """Join with two requests, as a Connect worker does: the first response has the member id for the second."""
+    """Join as a Connect worker: the first response has the second request's member id."""
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="compatible", metadata=b"\0\0")
     fields = {"session_timeout_ms": 300_000, "rebalance_timeout_ms": 300_000, "protocols": [protocol]}
     (broker,) = (row["broker_id"] for row in admin.describe_cluster()["brokers"])

@@ -1,4 +1,4 @@
-"""Run `kafka-health export jvm` with real Java clients, their Jolokia agents and a real broker."""
+"""Run `kafka-health export jvm` with real Java clients and a real broker."""
 
 from __future__ import annotations
 

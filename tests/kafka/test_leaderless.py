@@ -1,4 +1,4 @@
-"""Test commands and exporters while one of two brokers is down, and topics have one replica."""
+"""Test commands and exporters while one of two brokers is down."""
 
 from __future__ import annotations
 

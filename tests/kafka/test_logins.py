@@ -1,4 +1,4 @@
-"""Test all ways to log in to Kafka, with real servers and one settings file for Python and Spark."""
+"""Test all ways to log in to Kafka, from Python and from Spark."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.long, pytest.mark.early]
 
-#: The checkpoint's two producers recover, one of them stuck before, and send samples for this time.
+#: The checkpoint's two producers recover, and send samples for this time.
 RECOVERED_SECONDS = 180
 RECOVERED = len(left.HOSTS) * RECOVERED_SECONDS // left.STEP
 BAD = (b"", b"{", b'{"a": 1}', b"\x0a\x07\xff\x00\x80", b"[1, 2", b"42")
@@ -57,7 +57,6 @@ def continued(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     for topic, count in zip(("metrics", "logs"), left.READ, strict=True):
         lab.publish(topic, *[b"{ this has been read"] * count)
     now = int(time.time() * 1000)
-    # Samples from `now - 200_000` on are late.
     lab.publish("metrics", *healthy(now - 30_000, 30), *healthy(now - 200_000, 10), *BAD)
     for second in range(0, RECOVERED_SECONDS, left.STEP):
         ts_ms = now + 1000 * (second - RECOVERED_SECONDS)
@@ -138,7 +137,7 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
     lab.wait(lambda: lab.metric("recreated_partitions_total") == 1)
     lab.wait(lambda: lab.metric("input_topic_present") == 1)
     send(now - 20_000, 6)
-    # The first four records on the new topic may be skipped, and then count as lost.
+    # The first four records on the new topic may be skipped and count as lost.
     lab.wait(lambda: lab.metric("records_read_total") + lab.metric("lost_records_total") == read + lost + 20 + 4 + 6)
     assert lab.metric("lost_records_total") <= lost + 15 + 4
     admin.create_partitions({topic: 3})
@@ -167,7 +166,6 @@ def test_a_record_bomb_between_good_records_affects_no_other_record(continued: C
         bomber.close()
     lab.wait(lambda: any(headers(r)["reject_reason"].startswith("fatal: ") for r in lab.records("rejects")), 600)
     lab.wait(lambda: any(json.loads(r.value)["last_seen"] == now + 25_000 for r in lab.records("health")))
-    # The monitor divided the batch down to single records, of which one killed the JVM.
     assert "the batch is now read in steps of 1 records" in lab.log.read_text()
     rejects = [headers(record) for record in lab.records("rejects")]
     (reject,) = (each for each in rejects if each.pop("reject_reason").startswith("fatal: "))

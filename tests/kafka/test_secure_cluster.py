@@ -1,4 +1,4 @@
-"""Follow the repository's pages to a running installation on a cluster with TLS, SCRAM and access control."""
+"""Follow our pages to an installation on a cluster with TLS, SCRAM and access control."""
 
 from __future__ import annotations
 

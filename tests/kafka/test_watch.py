@@ -1,4 +1,4 @@
-"""Run `kafka-health watch` on real processes with a callback deadlock, a hanging handler or a missing topic."""
+"""Run `kafka-health watch` on real processes that fail."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.lab.run import record
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).with_name("results.md")
-#: Seeds below this are for work on the lab's code, so their results are not kept.
+#: Results of seeds below this are not kept: they are for work on the lab.
 FIRST_KEPT = 100
 
 

@@ -1,4 +1,4 @@
-"""Draw random cases from a seed: the family of the client, the cause of the failure, and the log layout."""
+"""Draw random cases from a seed: client family, cause of failure, log layout."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _case(dice: random.Random, number: int, mechanism: Mechanism, families: Sequ
 
 
 def _value(dice: random.Random, value: str) -> str:
-    """Draw a number from a to b for `a..b`, and a or b for `a|b`."""
+    """Draw a number from a to b for `a..b`, a or b for `a|b`."""
     low, between, high = value.partition("..")
     if between and low.isdigit():
         return str(dice.randint(int(low), int(high)))

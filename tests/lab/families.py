@@ -1,4 +1,4 @@
-"""Define the families of clients. The clients of a family share a program and the version of its client library."""
+"""Define the families of clients. A family shares a program and the version of its client library."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _rows(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
 def streamed(folder: Path) -> Verdicts:
     """Return the verdicts of the monitor, batch by batch.
 
-    A client of another service reports in each batch, because the watermark advances only with samples.
+    Another client reports in each batch, because the watermark advances only with samples.
     """
     from clienthealth.model import canonical
     from clienthealth.model.clients import Client
@@ -130,14 +130,14 @@ def _grade(label: Label, status: str) -> str:
 
 
 def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> tuple[list[str], Matrix]:
-    """Return one line per verdict, and the numbers of grades: by `diagnose` or `stream`, by row, by grade."""
+    """Return a line per verdict, and the counts {`diagnose` or `stream`: {row: {grade: count}}}."""
     with ThreadPoolExecutor(jobs) as judging:
         verdicts = list(judging.map(diagnosed, folders))
     report: list[str] = []
     matrix: Matrix = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
     for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
         ways = [("diagnose", of_case)]
-        # Every third case is a control, so `number % often` alone could select only controls.
+        # Every third case is a control, and `number % often` could select only these.
         if (number + number // often) % often == 0:
             ways.append(("stream", streamed(folder)))
         for how, found in ways:

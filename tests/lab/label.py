@@ -24,18 +24,17 @@ from tests.lab.mechanisms import (
 )
 
 Asked = Literal["nothing", "suspected", "confirmed"]
-#: A long wait is proved by two dumps APART_SECONDS apart, or by unchanged metrics for STILL_SECONDS.
+#: Two dumps APART_SECONDS apart, or metrics unchanged for STILL_SECONDS, prove a long wait.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
-#: The I/O thread hangs if its metrics stand still for DEAD_SECONDS, or for request.timeout.ms if this is longer.
+#: The I/O thread hangs if its metrics stand still for the longer of this and request.timeout.ms.
 DEAD_SECONDS = 60.0
-#: Each callback that returns takes less than LONG_SECONDS, so two dumps LONG_SECONDS apart prove a hang.
+#: A callback that returns takes less, so two dumps this far apart prove a hang.
 LONG_SECONDS = 40.0
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
-#: MANY expired records, or MANY equal samples, are no coincidence.
 MANY = 3
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
-#: After CLOSE_SECONDS, a consumer's close() must have given up: its default timeout is 30 s.
+#: A consumer's close() gives up earlier: its default timeout is 30 s.
 CLOSE_SECONDS = 45.0
 
 
@@ -146,7 +145,6 @@ def _came(recorded: Recorded) -> bool:
     if mode == NOT_CLOSED:
         return bool(_sent(whole) > recorded.case["stored"])
     if mode == LOOP:
-        # If close() has not returned at the end of the case, it hangs.
         return not recorded.case["ended_by_itself"] and whole[-1]["in"] in ("commit", "close", "closed")
     after = [one for one in whole if one["ts"] >= recorded.onset_ms]
     clients = [[one for one in after if one["id"] == client] for client in recorded.case["troubled"]]
@@ -163,7 +161,6 @@ def _stands(mode: str, lines: Sequence[Mapping[str, int]]) -> bool:
         return last["acked"] == middle["acked"]
     if mode == CROSS_TOPIC:
         return last["handled"] > 0 and last["others"] - middle["others"] <= (last["ts"] - middle["ts"]) / 1000
-    # A handler that received no record has never run, so it cannot hang.
     return last["handled"] > 0 and last["polls"] - first["polls"] <= 8
 
 
@@ -176,7 +173,7 @@ def _deadlock(recorded: Recorded) -> Label:
     dumps = 0 if name == "callback-error" else len(recorded.moments["dumps"])
     full = recorded.log_seconds and recorded.most("exhausted", recorded.log_until_ms)
     one = (dumps and (full or (recorded.java and name not in _BUSY))) or recorded.span("dumps") >= APART_SECONDS
-    # A single dump proves nothing about aiokafka, because it shows no frame of a Kafka client.
+    # A single dump of aiokafka shows no frame of a Kafka client.
     one = one and (full or not recorded.case["family"].startswith("aiokafka"))
     # An application that waits for acknowledgements stops sending, so its metrics look idle.
     goes_on = recorded.most("attempted") > MANY
@@ -203,7 +200,7 @@ def _blocked(recorded: Recorded) -> Label:
             "suspected" if logged_failure else "nothing", "confirmed" if waited else "suspected", logged_failure
         )
     if max((one["sending_ms"] for one in recorded.truth), default=0) <= 500 and not recorded.most("unknown"):
-        # No call waited: kafka-python refuses a record at once if its partition does not exist.
+        # kafka-python refuses a record at once if its partition does not exist.
         return Label(at_most="suspected")
     waits = recorded.most("unknown", recorded.log_until_ms) if recorded.log_seconds else 0
     if waits >= 2:
@@ -243,7 +240,7 @@ def _not_closed(recorded: Recorded) -> Label:
 
 def _consumer(recorded: Recorded) -> Label:
     if FAMILIES[recorded.case["family"]].program == "Reactor":
-        # Reactor's consumer polls on while its partitions are paused, so polls do not show that it works.
+        # Reactor's consumer polls on while its partitions are paused.
         return Label(at_most="confirmed")
     still, name = recorded.still_seconds("polls"), recorded.case["mechanism"]
     interval = int(recorded.case["options"].get("c.max.poll.interval.ms", "300000")) / 1000

@@ -27,7 +27,6 @@ from tests.lab.world import DENIED
 HERE = Path(__file__).parent
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 STOP_SECONDS = 5.0
-#: Options of OpenTelemetry's agent, which prints its metrics to standard output.
 OTEL = (
     "-Xmx192m",
     "-Dotel.metrics.exporter=experimental-otlp/stdout",
@@ -61,7 +60,7 @@ class Program:
         with copy.open("a", encoding="utf-8") as output:
             for line in self.process.stdout:
                 word, _, rest = line.partition(" ")
-                # Agent and program share a pipe, so a line of the program may split an export.
+                # Agent and program share a pipe, so the program may split an export.
                 if word.startswith('{"resourceMetrics"') and line.endswith("]}\n"):
                     word, rest = "METRICS", line
                 if word == "TRUTH":

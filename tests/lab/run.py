@@ -41,7 +41,6 @@ class Run:
         self._done = threading.Event()
         self._threads: list[threading.Thread] = []
         partitions = int(case.options["clients"]) * (1 + case.number % 2)
-        # Kafka Streams programs write to the topic `…-out`.
         world.create([*self.topics, f"{topic}-out"], partitions, self.legacy)
         way.open()
         self.scene = Scene(world, way, self.topics, lambda number: self.program.signal(number), self.topics)

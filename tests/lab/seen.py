@@ -140,7 +140,7 @@ class Written:
     metrics: Sequence[int]
     dumps: Sequence[int]
     lines: Sequence[int]
-    #: Times of dumps that show a thread inside poll(), or in a framework's loop around it.
+    #: Times of dumps with a thread in poll(), or in a framework's loop around it.
     polling: Sequence[int] = ()
 
 
@@ -225,7 +225,7 @@ def _write_metrics(seen: Seen, metrics: Sequence[tuple[int, str]], files: Path) 
 
 
 def _otlp(push: Mapping[str, Any]) -> str:
-    """Return a push as an OpenTelemetry collector stores it, with its headers as attributes of the resource."""
+    """Return a push as a collector stores it, with its headers as resource attributes."""
     data = MetricsData.FromString(base64.b64decode(push["value"]))
     for resource in data.resource_metrics:
         for name in ("client_id", "client_instance_id", "client_software_name", "client_software_version"):

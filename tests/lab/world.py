@@ -1,4 +1,4 @@
-"""Run one broker for the lab's clients, and for each case a separate gateway to it."""
+"""Run one broker for the lab's clients, and a gateway to it for each case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copy our packages to another folder, and add the files that our pages print as examples."""
+"""Copy our packages, and add the files that our pages print as examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Count what shows whether the code stays simple: files, statements, long functions, and imports between packages."""
+"""Count files, statements, long functions and imports, to keep the code simple."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that modules are small, import in one direction, and access files, network and processes in few places."""
+"""Check the size and imports of modules, and their access to files, network and processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the quick commands of our pages, and check that other tests run the rest."""
+"""Run the quick commands of our pages; other tests must run the rest."""
 
 from __future__ import annotations
 

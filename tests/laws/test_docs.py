@@ -1,4 +1,4 @@
-"""Check that the pages agree with the code about settings, metrics, commands, modes, alerts and links."""
+"""Check that the pages agree with the code."""
 
 from __future__ import annotations
 

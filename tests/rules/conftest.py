@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.alert_rules import ROOT
 
-#: `make promtool` builds both programs in this folder.
 BUILT = ROOT / ".cache/go/bin"
 
 

@@ -1,4 +1,4 @@
-"""Check Alertmanager's configuration with amtool: validity, the route of every alert, the text of messages."""
+"""Check Alertmanager's configuration, routes and messages with amtool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that the alert rules are valid, and fire exactly when the hand-made cases expect it."""
+"""Check with promtool that the alert rules are valid, and fire as the cases expect."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_rules_behave(name: str, alerts: Path) -> None:
 
 
 OURS = {**PLACEHOLDERS, "host": "HOST", "shard": "1/1"}
-#: VALUES of a series: 30 minutes of 0 (no failure), of 0.01, of 1 (a state holds), and of 100.
+#: VALUES of a series: 30 minutes each of 0 (no failure), 0.01, 1 (a state holds) and 100.
 VALUES = "0x30 0.01x30 1x30 100x30"
 
 

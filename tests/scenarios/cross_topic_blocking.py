@@ -32,7 +32,7 @@ from tests.scenarios._making import (
 
 
 def by_selector(waited: Callable[[float], float], selects: float, fetches: Callable[[float], float]) -> ClientWindow:
-    """Return a window of a Java client before 2.4, for which only metrics of the selector show polls."""
+    """Return a window of a Java client before 2.4, with polls that only the selector shows."""
     readings = consumer(
         {"a": still(8), "b": still(0)},
         5,
@@ -49,7 +49,7 @@ def by_selector(waited: Callable[[float], float], selects: float, fetches: Calla
 
 
 def in_turn(rate: float, waiting: float = 300) -> ClientWindow:
-    """Return a window of a librdkafka consumer that reads two topics at `rate` records/s from one queue."""
+    """Return a window of a librdkafka consumer of two topics at `rate` records/s."""
     readings = prefetched({"a": (2 * waiting, waiting), "b": (2 * waiting, waiting)})
 
     def positioned(position: float) -> tuple[TopicReading, ...]:

@@ -90,7 +90,7 @@ def averaging(latency: Of, open_requests: float, failed: Of) -> list[Reading]:
 
 
 def answered(until: float) -> Of:
-    """Return a function: second → average latency (ms), constant after the last response, at second `until`."""
+    """Return second → average latency (ms), constant after the last response (at `until`)."""
     return lambda s: 8 + 1 / (3 + min(s, until))
 
 

@@ -175,7 +175,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "the-same-on-jvm-8-while-the-selector-stands",
         window(
             readings=producer(still(500), still(0.0), step=5),
-            # The sample at 55 s shows that select-total did not rise between the dumps at 5 and 52 s.
+            # select-total did not rise between the dumps, as the sample at 55 s shows.
             dumps=[dump(5, network(CALLBACK, "BLOCKED", None)), dump(52, network(CALLBACK, "BLOCKED", None))],
         ),
     ),
@@ -259,9 +259,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             )
         ),
     ),
-    # At the last sample, a callback has run for 45 s, longer than 1.25 × request.timeout.ms (37.5 s).
+    # A callback has run for 45 s, longer than 1.25 × request.timeout.ms (37.5 s).
     fires("own-clock-callback-runs-45-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 5))))),
-    # At the last sample, a callback has run for 35 s, less than 1.25 × request.timeout.ms (37.5 s).
+    # A callback has run for 35 s, less than 1.25 × request.timeout.ms (37.5 s).
     suspects("own-clock-callback-runs-35-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 15))))),
     fires(
         "own-clock-callback-of-librdkafka",

@@ -36,7 +36,7 @@ OTHER = dataclasses.replace(OWN, name="kafka-producer-network-thread | audit")
 
 
 def cut_off(in_buffer: float) -> list[Reading]:
-    """Return samples of a producer that has reached no broker for ten minutes; 20 sends fail each second."""
+    """Return samples of a producer without a broker for ten minutes; 20 sends/s fail."""
     return producer(
         rising(),
         still(in_buffer),
@@ -48,7 +48,7 @@ def cut_off(in_buffer: float) -> list[Reading]:
 
 
 def failing_since(seconds: float, step: float) -> list[Reading]:
-    """Return samples after a topic's deletion: nothing is sent, and two sends fail each second."""
+    """Return samples after a topic's deletion: two sends fail each second."""
     return producer(
         rising(),
         step=step,

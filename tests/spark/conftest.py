@@ -1,4 +1,4 @@
-"""Write the history of `known_weeks` and its reviews only once, and share them between all tests of a process."""
+"""Write the history of `known_weeks` and its reviews once per test process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write a history of four weeks (2026-W43 to W46) with known incidents of five clients."""
+"""Write a history of four weeks (2026-W43 to W46) with known incidents."""
 
 from __future__ import annotations
 

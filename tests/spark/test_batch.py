@@ -1,4 +1,4 @@
-"""A batch writes its rows, and reports records that it skips, because they ended the monitor in an earlier run."""
+"""A batch writes its rows, and reports deadly records that it skips."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_files_are_as_hadoop_writes_them_but_no_program_is_started_for_them(
 
 
 def _children_faults(spark: SparkSession) -> int:
-    """Return the page faults of ended child processes: the number rises when the JVM starts a program."""
+    """Return the page faults of ended children, which rise when the JVM starts a program."""
     gateway: Any = spark.sparkContext._gateway
     return int(Path(f"/proc/{gateway.proc.pid}/stat").read_text().rpartition(") ")[2].split()[8])
 

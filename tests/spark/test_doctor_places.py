@@ -1,4 +1,4 @@
-"""The doctor tests the folders for state and reviews with Spark, and leaves nothing behind."""
+"""The doctor tests folders with Spark, and leaves nothing behind."""
 
 from __future__ import annotations
 

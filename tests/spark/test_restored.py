@@ -1,4 +1,4 @@
-"""After a restore, the monitor counts what is missing if checkpoint, history and topics do not match."""
+"""After a restore, the monitor counts what checkpoint, history or topics lack."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ pytestmark = pytest.mark.long
 
 METRICS = "restored-metrics"
 HOST, STEP = "web-0", 10
-#: Seconds: the client is stuck from STUCK_FROM until WELL_FROM.
 PORTION, STUCK_FROM, WELL_FROM = 240, 120, 270
 RECORDS = PORTION // STEP
 SECONDS = 600.0

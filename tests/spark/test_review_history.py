@@ -185,7 +185,7 @@ def test_maintenance_deletes_old_days_joins_small_files_and_then_has_nothing_to_
     done = {d.table: d for d in maintain(spark, root, 10, today)}
     assert list(done) == ["minutes", "verdicts", "quality"]
     quality = done["quality"]
-    # Three files from 10 days ago become one file, and so do two files of today.
+    # Three old files become one file, and so do two files of today.
     assert (quality.days, quality.removed, quality.added, quality.files) == (2, 5, 2, 2)
     assert count(spark, root, "quality") == 5
     version = DeltaTable.forPath(spark, inside(root, "quality")).history(1).select("version")

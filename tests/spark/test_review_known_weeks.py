@@ -38,7 +38,7 @@ def week(reviewed: Reviewed) -> Review:
 
 
 def test_objectives(week: Review) -> None:
-    # Each client has 9,950 minutes: 10,080 minus a gap of 130. Confirmed failures last 95 + 20 + 10 + 60 minutes.
+    # Each client has 10,080 - 130 minutes. Confirmed failures last 95 + 20 + 10 + 60 minutes.
     assert week.overall.minutes == Minutes(ok=49_470, suspected=35, confirmed=185, unknown=60)
     assert {s.service: s.minutes for s in week.services} == {
         "orders-api": Minutes(ok=9_820, suspected=5, confirmed=125),
@@ -158,7 +158,7 @@ def test_pages(week: Review) -> None:
         ("audit", NOT_CLOSED, at(13, "16:01:15"), at(13, "16:05"), 1),
         ("search", BLOCKING, at(15, "23:00:30"), None, 1),
     ]
-    # The third page came at 14:36:30, and its deadlock ended at 14:45, too early to act.
+    # The third page came at 14:36:30, too late to act before 14:45.
     assert [p.needed_nobody for p in week.pages] == [False, False, True, False, False, False]
     assert [p.night for p in week.pages] == [None] * 5 + [date(2026, 11, 16)]
 
@@ -211,7 +211,7 @@ def test_capacity(week: Review) -> None:
     assert dict(zip(week.buffers.classes, week.buffers.now, strict=True))["70–80 %"] == 3 * 9_950 - 60
     assert dict(zip(week.buffers.classes, week.buffers.now, strict=True))["80–90 %"] == 60
     assert dict(zip(week.buffers.classes, week.buffers.before, strict=True))["60–70 %"] == 3 * 9_950 + 3 * 130
-    # In minute n the lag is n records, except in the 130 minutes of the gap.
+    # In minute n the lag is n records, except in the gap.
     assert week.lags.now == (1, 9, 90, 900, 9_000 - 130, 80, 0, 0, 0)
     assert week.lags.before == (10_080, 0, 0, 0, 0, 0, 0, 0, 0)
 
@@ -274,7 +274,6 @@ def test_a_week_without_history_claims_no_health(reviewed: Reviewed, tmp_path: P
     assert empty.overall.minutes == Minutes()
     assert empty.quality.gap_minutes == 10_080
     assert empty.headline[0] == "No client was observed this week, so the clients' health is unknown."
-    # The only incident began on Sunday night in W46 and ended on Monday.
     assert [(t.mode, t.seconds) for t in empty.themes] == [(BLOCKING, 3600)]
     assert "This is not health, it is the absence of data." in write(empty, tmp_path)[3].read_text()
 

@@ -1,4 +1,4 @@
-"""A review's page is no wider than the screen, passes axe-core, and sends no request to another server."""
+"""A review's page fits the screen, passes axe-core, and sends no request elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark jobs that run together have the results of jobs that run one after another."""
+"""Spark jobs that run together have the same results as alone."""
 
 from __future__ import annotations
 

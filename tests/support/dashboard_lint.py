@@ -108,7 +108,7 @@ def template_label_promql(board: Board) -> Iterator[str]:
 
 @rule
 def template_loaded_once(board: Board) -> Iterator[str]:
-    """Demand that a variable is loaded only when the dashboard opens: each load queries all clients."""
+    """Demand that a variable is loaded once, because each load queries all clients."""
     for variable in _query_variables(board):
         if variable.get("refresh") != 1:
             yield f"{variable['name']}: not loaded once, when the dashboard is opened"

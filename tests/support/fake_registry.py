@@ -1,4 +1,4 @@
-"""Fake a schema registry with the REST API that Confluent documents, and encode samples as Avro records."""
+"""Fake Confluent's schema registry, and encode samples as Avro records."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def serving(
     other: Callable[[str], Mapping[str, Any] | None] = lambda _: None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[None]:
-    """Serve `registry` on the port of `registry.url`, or on a free port if the URL is empty.
+    """Serve `registry` on the port of `registry.url`, else on a free port.
 
     `other` gets a path that is not in `registry.schemas`, and returns the answer to it (None: 404).
     """

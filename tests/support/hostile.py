@@ -122,7 +122,7 @@ def good_snapshot(host: str, second: int) -> dict[str, Any]:
 
 
 def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = None) -> Streamed:
-    """Run the monitor on healthy clients and, unless `seed` is None, on the hostile client."""
+    """Run the monitor on healthy clients and, with a `seed`, on the hostile client."""
     monitor = Streamed()
     hostile = None if seed is None else Hostile(seed)
     for second in range(BEGIN + 60, BEGIN + 480, 30):
@@ -141,7 +141,7 @@ def lived(seed: int | None, examples: Sequence[str] = (), push: Raw | None = Non
 
 
 def repeated(value: bytes, log: bool = False) -> Streamed:
-    """Run the monitor on a client that sends `value` every 10 s for two minutes."""
+    """Run the monitor on a client that sends `value` again and again."""
     monitor = Streamed()
     for second in (*range(BEGIN + 60, BEGIN + 180, 30), *range(BEGIN + 180, BEGIN + 361, 60)):
         raws = [Raw("", moved(value, at), key=b"evil|e:1|e") for at in range(second - 30, second, 10)]

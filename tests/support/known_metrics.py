@@ -1,4 +1,4 @@
-"""List the metrics of the exporter, the monitor, Prometheus and the recording rules, with their labels."""
+"""List the metrics that dashboards and rules may use, with their labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write the worst status of each failure mode, on every recording and hand-made window, as text."""
+"""List the worst status per failure mode of all recordings and hand-made windows."""
 
 from __future__ import annotations
 

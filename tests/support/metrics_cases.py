@@ -1,4 +1,4 @@
-"""List variants of the metrics formats with hand-written expected results, and records that must be rejected."""
+"""List variants of the metrics formats with hand-written expected results."""
 
 from __future__ import annotations
 

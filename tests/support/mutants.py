@@ -184,7 +184,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
 
 
 def _of_text(node: ast.BinOp) -> bool:
-    """True if + joins texts or lists: every test would notice a change of it."""
+    """True if + joins texts or lists: every test would notice a change."""
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)
 

@@ -1,4 +1,4 @@
-"""Change a text as mail, trackers, chats, terminals and log searches do on its way to a ticket."""
+"""Change a text as mail, trackers, chats, terminals and log searches do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Take new pictures of the pages, and store the hashes of the files that they depend on."""
+"""Take new pictures of the pages, and store hashes of their sources."""
 
 from __future__ import annotations
 

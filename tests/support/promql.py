@@ -1,4 +1,4 @@
-"""Find the metrics that a PromQL expression reads, and the labels of the expression's result."""
+"""Find the metrics and the result's labels of a PromQL expression."""
 
 from __future__ import annotations
 

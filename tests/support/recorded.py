@@ -81,7 +81,7 @@ class Recorded:
 
     @cached_property
     def departure(self) -> ClientWindow:
-        """The client's window at its departure, which is assumed at the end of the recording."""
+        """The client's window at its departure, the end of the recording."""
         return departures.departure(self.bucket, self.number)
 
     @cached_property
@@ -178,7 +178,7 @@ def _packed(folder: Path) -> Packer:
 
 
 def _line(numbered: tuple[int, Read]) -> object:
-    """Return a record's key. Equal log lines share a key, because the monitor reads only one of them in a burst."""
+    """Return a record's key. Equal log lines share a key, because the monitor reads one of a burst."""
     number, record = numbered
     return (record.instance, record.file, record.value) if record.stream == "logs" else number
 

@@ -1,4 +1,4 @@
-"""Start a Spark standalone cluster from the installed pyspark, and submit the monitor to it."""
+"""Start a Spark standalone cluster, and submit the monitor to it."""
 
 from __future__ import annotations
 

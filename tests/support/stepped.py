@@ -28,7 +28,6 @@ START = 1_795_208_640_000  # START is the beginning of a minute
 #: Every batch publishes its clients, so that tests see the effect of each sample.
 SETTINGS = Settings(monitor=MonitorSettings(publish_seconds=0))
 LONGER = 6
-#: A failure is shown for four minutes after the client's last data.
 SHOWN_SHORTLY = replace(SETTINGS, absence=replace(SETTINGS.absence, shown_seconds=240))
 
 
@@ -95,7 +94,7 @@ def by_batch(
 ) -> dict[float, list[Snapshot | LogEntry]]:
     """Group inputs into batches. Return a dict: end of a batch (s) → its input.
 
-    Six (LONGER) successive batches become one batch if they contain only samples of the client `beside`.
+    LONGER successive batches become one if they contain only samples of client `beside`.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):

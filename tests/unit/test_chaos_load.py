@@ -1,4 +1,4 @@
-"""However the input of a chaos campaign is divided into batches, the calculated results are the same."""
+"""The calculated results of a chaos campaign do not depend on batches."""
 
 from __future__ import annotations
 

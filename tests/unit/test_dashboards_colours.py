@@ -1,4 +1,4 @@
-"""People with any kind of colour vision can distinguish the colours of ok, warning and critical."""
+"""The colours of ok, warning and critical differ for any kind of colour vision."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_measure_finds_what_is_wrong_with_green_yellow_and_red() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
-    # Pairs 1, 7, 17 and 25 of the CIEDE2000 test data of Sharma, Wu and Dalal.
+    # CIEDE2000 test data of Sharma, Wu and Dalal, pairs 1, 7, 17 and 25.
     [
         ((50.0, 2.6772, -79.7751), (50.0, 0.0, -82.7485), 2.0425),
         ((50.0, 0.0, 0.0), (50.0, -1.0, 2.0), 2.3669),

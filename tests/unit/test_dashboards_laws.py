@@ -1,4 +1,4 @@
-"""Ids of dashboards and panels never change, thresholds equal the limits of alerts, and links lead somewhere."""
+"""Ids in dashboards never change, thresholds are those of alerts, and links work."""
 
 from __future__ import annotations
 

@@ -49,5 +49,5 @@ def test_recordings_are_judged_as_in_the_golden_matrix() -> None:
     # The metrics of shutdown-loop-c end 39 s before its log.
     expected["shutdown-loop-c", "lf"]["cross-topic-blocking"] = "unknown"
     assert judged == expected
-    # Five files of the recording have only an error message of jstack, without a time.
+    # Five files have only an error message of jstack, without a time.
     assert result.rejected == {"missing-timestamp": 5}

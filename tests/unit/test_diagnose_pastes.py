@@ -150,7 +150,6 @@ DESCRIPTIONS = (
     'Since Monday the producer is getting "message timed out" errors on two partitions.\n',
     "We constantly get ```Local Message Timed out``` since Monday.\n",
     f"One common symptom is this warning:\n\n```\n2026-11-20 09:31:01,162 ERROR app - {TIMEOUT}\n```\nIf you see it:\n",
-    # A title in which no program is named. The text below it names no person.
     "Poller stops reading messages after an error\n\nVersion 1.2 of the service, on Kubernetes.\n",
     "We noticed today that the listener no longer receives records.\n",
     "we saw this:\n\nlib/sync.rb:66:in `send_messages': Failed to send all messages: [#<Poseidon::Message:0x7f>]\n",

@@ -1,4 +1,4 @@
-"""With `[topics] services`, a writer to one team's topic cannot report on another team's clients."""
+"""With `[topics] services`, a team's topic cannot report on other teams' clients."""
 
 from __future__ import annotations
 

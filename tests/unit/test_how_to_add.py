@@ -1,4 +1,4 @@
-"""A format and a failure mode are added as our pages describe, and `diagnose` judges the new mode."""
+"""A format and a failure mode can be added as our pages describe."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_slow_but_steady_is_ok_and_allowed_lag_is_ok() -> None:
 
 
 def test_records_seconds_age_and_retention() -> None:
-    # At 10 records a second, offset 550 was produced at second 55, five seconds before the newest sample.
+    # Offset 550 was produced at second 55, five seconds before the newest sample.
     history: list[Observation] = [(t * 1000, 10 * t - 50, 10 * t, 0, t * 1000 - 2000) for t in range(10, 61, 10)]
     assert partition_lag(history, LIMITS) == PartitionLag(
         records=50,
@@ -167,7 +167,7 @@ def test_seconds_are_extrapolated_ten_minutes_at_most() -> None:
 
 
 def test_records_that_are_gone_do_not_count_for_the_seconds() -> None:
-    # All records before offset 1030 are deleted, so the oldest unread record is from second 30.
+    # Records before offset 1030 are deleted, so the oldest unread is from second 30.
     lag = partition_lag(seen([(float(t), 0, 1000 + t) for t in range(0, 61, 10)], start=1030), LIMITS)
     assert lag.seconds == 30.0
     assert lag.retention_used_ratio == 1.0

@@ -1,4 +1,4 @@
-"""A client's last push (KIP-714) can show that the client closes, but not that all records were delivered."""
+"""A client's last push (KIP-714) can show a close, but not complete delivery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Jsonnet mixin contains all generated rules and dashboards, and its settings (`_config`) change them."""
+"""The Jsonnet mixin contains all rules and dashboards, and `_config` changes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On every window, the verdict of a failure mode has exactly the fields that its status requires."""
+"""Every verdict has exactly the fields that its status requires."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_all_but_the_deadly_records_are_read_once_and_these_are_reported(
     assert sorted((s.topic, s.partition, s.offset) for s in query.rejected) == sorted(
         (part[1], part[2], offset) for part, offset in deadly
     )
-    # Finding a deadly record takes at most 12 starts in one partition, and 50 in several.
+    # Finding a deadly record takes 12 starts in one partition, 50 in several.
     starts = 12 if parts == 1 else 50
     assert query.starts <= (starts * bombs if sign else 3 * starts * bombs + 2 * KILLS * bombs)
 

@@ -1,4 +1,4 @@
-"""A replay of a recording finds the times in records of every format and moves them to the present."""
+"""A replay moves the times in records of every format to the present."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.raw_records import sample
 DAY_MS = 86_400_000
 BARE = {"kafka_python_consumer_metrics.json", "kafka_python_producer_metrics.json"}
 
-#: Format → a record, its time (epoch ms), and the record with its times moved by 1 day and 1.5 s.
+#: Format → a record, its time (epoch ms), and the record one day and 1.5 s later.
 TIMES: dict[str, tuple[str, int, str]] = {
     "canonical": (
         '{"ts": 1795200030123, "client": {}, "metrics": {"x": 1795200030}}',

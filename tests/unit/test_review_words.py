@@ -54,7 +54,7 @@ def test_a_bad_week_after_good_ones() -> None:
     reviewed = review(
         overall=overall, services=[orders, audit], themes=[theme()], quality=watched(), actions=[late, late]
     )
-    # The error budget of both services is 100.8 minutes a week; 100 are spent. That of orders-api for 3 weeks is 151.2.
+    # The week's error budget is 100.8 minutes, of which 100 are spent.
     assert sentences(reviewed) == [
         "Clients were healthy 99.50 % of their observed time, worse than the 2 weeks before (100.00 %, −0.50 points); "
         "99 % of the week's error budget is spent, 1 % is left; "

@@ -54,7 +54,7 @@ def test_a_deadlock_seen_by_metrics_alone_is_one_incident_however_long_it_lasts(
         ["opened", "escalated", "closed"],
     )
     assert 110 <= at(first) <= 130
-    # 30 s to the end of the last failing window, 60 s without failure, and 2 × 30 s for a batch.
+    # 30 s to the last failing window's end, 60 s without failure, 2 × 30 s.
     assert 0 < at(last) - end <= 150
 
 
@@ -108,7 +108,7 @@ def test_a_loop_with_a_thinned_log_stays_one_incident_until_its_process_is_gone(
         == [change for _, change in transitions].count("closed")
         == 1
     )
-    # The last log line of the shutdown loop came in the last second before `end`.
+    # The last log line came in the second before `end`.
     assert -1 <= at(changes(monitor, LOOP)[-1]) - end <= 0
 
 

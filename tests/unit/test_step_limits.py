@@ -1,4 +1,4 @@
-"""The monitor's step does a bounded amount of work for a flood of clients or log lines."""
+"""The monitor's step does bounded work for a flood of clients or log lines."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_minutes_of_clients_that_fall_silent_with_all_others_are_written_though_
     monitor.batches(minutes_of(), 10)
     assert len(monitor.minutes) == 3 * 12
     wrote = {second: len(monitor.batch([], SECONDS + second).minutes) for second in range(0, 300, 15)}
-    # Each client's minutes that end at 780, 840 and 900 s are not written yet.
+    # Minutes that end at 780, 840 and 900 s are not written yet.
     assert {second: n for second, n in wrote.items() if n} == {15: 2, 60: 1, 75: 2, 120: 1, 135: 2, 180: 1}
     assert Counter((row["client_id"], row["minute"]) for row in monitor.minutes) == Counter(
         (name, START + 60_000 * n) for name in CLIENTS for n in range(15)
@@ -106,7 +106,7 @@ def test_the_last_minute_of_a_group_is_written_though_nothing_comes_after() -> N
     monitor.batches(readings_of_a_group()[:30], 10)
     assert [row["minute"] for row in monitor.minutes] == [START + 60_000 * n for n in range(4)]
     (second,) = (second for second in range(300, 700, 15) if monitor.batch([], second).minutes)
-    # 300 s, 10 s until a sample arrives, and 120 s for late samples: complete at 430 s.
+    # Complete at 430 s: 300 s, 10 s to a sample, 120 s for late samples.
     assert second == 435
     monitor.batch(readings_of_a_group()[24:37], 700)
     for second in range(715, 1000, 15):

@@ -1,4 +1,4 @@
-"""If a gateway repeats the last sample of a client, all verdicts on the client become `unknown`."""
+"""If a gateway repeats a client's last sample, its verdicts become `unknown`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.stepped import Stepped, snapshot
 
 
 def producer(second: float, sampled: float) -> Any:
-    """Return a sample that is taken at `sampled` and passed on by a gateway at `second`."""
+    """Return a sample, taken at `sampled` and passed on at `second`."""
     metrics = {
         "select-total": 50 * sampled,
         "record-send-total": 100 * sampled,

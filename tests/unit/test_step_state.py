@@ -1,4 +1,4 @@
-"""A bucket's state is saved as bytes that another release of the monitor, with other metrics, can read."""
+"""Another release of the monitor, with other metrics, can read a saved state."""
 
 from __future__ import annotations
 
@@ -178,7 +178,6 @@ def test_the_columns_are_those_that_0_2_reads_and_writes() -> None:
         [START + 9000, 0, 0, topic, 0, -1, 10_000, 0, 1, 7],
         [START + 7000, 0, 1, topic, 1, -1, 20_000, 1, 1, 5],
     ]
-    # A topic's row begins with sample, topic, partition and thread.
     assert parts[:, :PART_HEAD].tolist() == [
         [1, names.index("a"), 3, -1],
         [1, names.index("b"), -1, names.index("0")],

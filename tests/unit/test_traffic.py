@@ -44,9 +44,8 @@ def exposed(states: States) -> dict[tuple[str, str, str | None], float]:
     return {(client_id, name, label): float(value) for name, client_id, label, value in matches}
 
 
-#: Values calculated by hand from the first and the last sample of a recording's last window.
+#: Calculated by hand from the first and last sample of a recording's last window.
 RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
-    # From …680664 to …700876 ms, failed records rise from 1,061 to 2,117, and retries from 26,220 to 47,660.
     "not-enough-replicas-2.8": {
         ("feed-uploader", "producer_record_error_rate", None): 1056 / 20.212,
         ("feed-uploader", "producer_record_retry_rate", None): 21440 / 20.212,
@@ -56,7 +55,6 @@ RECORDED: Mapping[str, Mapping[tuple[str, str, str | None], float]] = {
         ("feed-uploader", "producer_record_send_total", None): 49564,
         ("feed-uploader", "producer_batch_size_bytes", None): 16376.572702331961,
     },
-    # Between the samples at …310280 and …331458 ms, there is one rebalance (25 ms) and no commit.
     "consumer-rejoins-3.9": {
         ("order-billing", "consumer_rebalance_rate", None): 1 / 21.178,
         ("order-billing", "consumer_rebalance_seconds", None): 0.025,

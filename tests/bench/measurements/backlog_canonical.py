@@ -1,4 +1,4 @@
-"""Measure how fast the monitor, Kafka Streams and a bare Spark query read samples in our own format."""
+"""Measure how fast the monitor, Kafka Streams and bare Spark read our own format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure how fast the complete monitor processes a backlog in each metrics format that other tools write."""
+"""Measure how fast the monitor processes a backlog in other tools' metrics formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure the CPU time of the monitor's start, and of small batches that follow one another without a pause."""
+"""Measure the CPU time of the monitor's start, and of small batches without pauses."""
 
 from __future__ import annotations
 

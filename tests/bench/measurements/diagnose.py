@@ -1,4 +1,4 @@
-"""Measure how long `kafka-health diagnose` takes, without Java, for a thread dump and for the folder of a recording."""
+"""Measure `kafka-health diagnose` on a thread dump and on a recording, without Java."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TITLE = "Duration of a diagnosis"
 FOLDERS = ROOT / "tests" / "recordings" / "evidence"
 DUMP = FOLDERS / "2_deadlock_client39" / "jstack-during1-210314.txt"
 RUNS, DUMP_SECONDS, FOLDER_SECONDS, LIMIT_SECONDS = 10, 1.0, 2.0, 300
-#: `diagnose` exits with 0 (all is well), 1 (something was found) or 3 (something could not be judged).
+#: Exit codes: 0 all is well, 1 something was found, 3 something could not be judged.
 ANSWERS = {0, 1, 3}
 
 

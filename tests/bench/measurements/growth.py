@@ -1,4 +1,4 @@
-"""Measure how the costs of the driver and of a task grow with the number of clients and failures."""
+"""Measure how costs of driver and task grow with the number of clients and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure the time from a client's failure to the record on `client-health` that shows it."""
+"""Measure the time from a client's failure to its record on `client-health`."""
 
 from __future__ import annotations
 

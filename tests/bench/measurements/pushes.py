@@ -1,4 +1,4 @@
-"""Measure what pushed metrics (KIP-714) cost a broker with our plugin, and their bytes on the topic."""
+"""Measure what pushed metrics (KIP-714) cost a broker with our plugin, and their size."""
 
 from __future__ import annotations
 

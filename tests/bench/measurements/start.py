@@ -1,4 +1,4 @@
-"""Measure the time from a cold start of the monitor to the first report of a failing client."""
+"""Measure the time from the monitor's cold start to the first report of a failure."""
 
 from __future__ import annotations
 

@@ -25,7 +25,6 @@ from tests.bench.results import Figure, Result, Table
 TITLE = "Alerts while 10,000 clients fail and recover"
 CLIENTS, SERVICES = 10_000, 200
 SCRAPE = "15s"
-#: Durations of the phases: BEFORE the failure, ILL (all clients fail), HEALING (they recover one by one), AFTER it.
 BEFORE_SECONDS, ILL_SECONDS, HEALING_SECONDS, AFTER_SECONDS = 180.0, 600.0, 120.0, 1200.0
 LOOK_SECONDS = 5.0
 BUSY = 30

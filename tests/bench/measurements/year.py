@@ -1,4 +1,4 @@
-"""Measure maintenance and reviews of a history of 365 days, and how much a monitor writes in a day."""
+"""Measure maintenance and reviews of a year's history, and what a monitor writes daily."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class PeerPass:
 
     @property
     def total(self) -> float:
-        """Return the CPU time (µs) per record that the program and the broker use together."""
+        """Return the CPU time (µs) per record of program and broker together."""
         return self.micros + self.broker_micros
 
 
@@ -87,7 +87,7 @@ def started(lab: Lab, name: str, topic: str, records: int, threads: int) -> Proc
 
 
 def progress(output: Path) -> Sequence[tuple[float, int, float, int]]:
-    """Return (time in epoch seconds, records read, CPU seconds, expired windows) for each report of the program."""
+    """Return (epoch seconds, records read, CPU seconds, expired windows) for each of the program's reports."""
     lines = []
     for line in output.read_text(encoding="utf-8", errors="replace").splitlines():
         words = line.split()
