@@ -24,7 +24,7 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: For each SASL mechanism: maps each option of the login module to the field of Answers that has its value.
+#: SASL mechanism → option of the login module → field of Answers with its value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),
     "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},
@@ -36,7 +36,7 @@ STORES = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
 
 @dataclass(frozen=True)
 class Answers:
-    """The user's answers about the connection to the cluster, the topics, and the folder for the monitor's state.
+    """The user's answers about the connection, the topics, and the folder for the monitor's state.
 
     `repr` of the answers leaves out the passwords.
 
@@ -190,7 +190,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
         with closing(_admin(settings)) as client:
             present = subscriptions(client)
     except KafkaError as error:
-        # A user who may not see subscriptions may not create them either. An administrator must create all of them.
+        # A user who may not see subscriptions may not create them either.
         return [*wanted], f"This user may not see subscriptions ({type(error).__name__})."
     if present is None:
         return [], "The brokers are older than 3.7: clients cannot push their metrics through these brokers."

@@ -28,7 +28,7 @@ _Filled = Annotated[str, Meta(min_length=1)]
 
 
 class Action(Struct, frozen=True, forbid_unknown_fields=True):
-    """One action of `actions.toml`. The module's docstring describes the fields.
+    """One action of `actions.toml`.
 
     `overdue_days`: days from an open action's due date to the end of the review; 0 if not overdue.
     """
@@ -50,9 +50,8 @@ class _File(Struct, forbid_unknown_fields=True):
 def carried_over(file: Path, review_end: date, review_start: date) -> list[Action]:
     """Return the actions to discuss: overdue actions, then open actions by due date, then recently done actions.
 
-    An action is overdue if it was due before `review_end`. Dropped actions, and actions done before `review_start`, are
-    left out. Returns [] if there is no file. Raises InputError if the file is not valid TOML, or if its keys or types
-    differ from the example in the module's docstring.
+    Dropped actions, and actions done before `review_start`, are left out. Returns [] if there is no file. Raises
+    InputError if the file is not valid.
     """
     if not file.is_file():
         return []

@@ -16,16 +16,16 @@ from clienthealth.review.model import Capacity, Distribution, LagTrend, of_row
 from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
-#: LEAST_PERIODS: minimum number of periods with known buffer use for which the slope of the use is computed.
+#: LEAST_PERIODS: minimum number of periods with known use for a slope.
 LEAST_PERIODS = 3
 BUFFER_CLASSES = 10
 TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the lowest class that, together with all lower classes, has at least `share` (0 to 1) of the total count.
+    """Return the lowest class up to which at least `share` (0 to 1) of the total count lies.
 
-    `histogram` maps each class to its count. Returns None if there are no counts.
+    `histogram`: class → count. Returns None without counts.
     """
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):
@@ -36,7 +36,7 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 
 
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
-    """Return how full each service's buffers are. The service with the fewest `periods_left` comes first.
+    """Return how full each service's buffers are, the fewest `periods_left` first.
 
     `rows` is the result of `client_minutes.buffers` for `periods` periods.
     """
@@ -77,7 +77,7 @@ def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
 
 
 def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Distribution:
-    """Return how many client-minutes had a peak buffer use of 0 to 10 %, of 10 to 20 % and so on, or a full buffer.
+    """Return how many client-minutes had a peak buffer use of 0 to 10 %, 10 to 20 % and so on.
 
     `rows`: the result of `client_minutes.buffers`. `reviewed`: number of the reviewed period, as in their `period`.
     """

@@ -1,13 +1,11 @@
 """Aggregate the tables `minutes` and `quality` of a period in Spark. Only small results reach the driver.
 
-The arguments `minutes` and `quality` are the two tables. The argument `periods` lists adjacent periods of the same
-length. A minute without a row in `quality` is a gap: the monitor read no data.
+The argument `periods` lists adjacent periods of the same length. A minute without a row in `quality` is a gap.
 
-Ratios are cut to thousandths and lag to whole records before they are summed. Sums of integers do not depend on the
-order in which partitions arrive.
+Ratios are cut to thousandths and lag to whole records, because sums of integers do not depend on their order.
 
-Spark sorts all rows if it must find the maximum of a column of strings. So `clients` first groups by the client's key
-and by these columns (such as `host`), then the few resulting rows by the key. Two steps are six times as fast as one.
+Spark sorts all rows to find the maximum of a column of strings. So `clients` groups in two steps, which is six times as
+fast.
 """
 
 from __future__ import annotations
@@ -24,12 +22,12 @@ from clienthealth.review.model import InputQuality, WrongClock, of_row
 from clienthealth.review.period import MINUTE, Period, utc
 from clienthealth.spark.history import CLIENT_KEY
 
-#: LAG_CLASSES: highest class of lag. Classes are powers of ten, because lag ranges from none to millions of records.
+#: LAG_CLASSES: highest class of lag. Classes are powers of ten.
 LAG_CLASSES = 8
 
 
 def within(rows: DataFrame, start: Any, end: Any) -> DataFrame:
-    """Return rows with a time in [start, end). Days are filtered first, because the table is partitioned by day."""
+    """Return rows with a time in [start, end). Days are filtered first: the table is partitioned by day."""
     last_day = (end - timedelta(microseconds=1)).date()
     return rows.filter(
         F.col("day").between(F.lit(start.date()), F.lit(last_day))
@@ -54,7 +52,7 @@ def _clients_only(minutes: DataFrame) -> DataFrame:
 def statuses(minutes: DataFrame, periods: Sequence[Period], step: int) -> DataFrame:
     """Return the number of client-minutes (`count`) for each `service`, `period` (0: the oldest), `slot` and `status`.
 
-    The last period is divided into slots of `step` minutes. Earlier periods have the single slot -1.
+    The last period has slots of `step` minutes; earlier periods have the single slot -1.
     """
     newest = periods[-1]
     rows = _clients_only(within(minutes, periods[0].start, newest.end))
@@ -88,8 +86,7 @@ def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return the number of client-minutes (`count`) for each `service`, `period` (0: the oldest) and `per_mille`.
 
-    `per_mille` is the highest share of the buffer in use within the minute, in thousandths. Minutes without this number
-    are left out.
+    `per_mille`: highest used share of the buffer in a minute, in thousandths. Minutes without it are left out.
     """
     rows = within(minutes, periods[0].start, periods[-1].end).filter("buffer_used_ratio_max is not null")
     share = F.least(F.floor(F.col("buffer_used_ratio_max") * 1000), F.lit(1000)).cast("int")
@@ -150,8 +147,8 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
     """Return one row per client key: the client's lag in the reviewed period.
 
-    `lag`: the result of the function `lag`. `reviewed`: number of the reviewed period, from 0. `topic` is the topic
-    with the highest lag in records. The other columns are those of `lag` without `period`, `lag_topic` and `class`.
+    `lag`: the result of the function `lag`. `reviewed`: number of the reviewed period, from 0. `topic`: the topic with
+    the highest lag. The other columns are those of `lag`.
     """
     return (
         lag.filter(F.col("period") == reviewed)

@@ -23,8 +23,8 @@ FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 class Clusters:
     """Reviews of several clusters over the same period. No two clusters have the same name.
 
-    Environments with pages (alerts that call a person) come before environments with tickets only. Within an
-    environment, the cluster that spent the largest share of its error budget comes first.
+    Environments with pages (alerts that call a person) come first. In each, the cluster that spent most of its error
+    budget comes first.
     """
 
     reviews: Sequence[Review]
@@ -51,7 +51,7 @@ class Clusters:
 
 
 class Row(NamedTuple):
-    """A row of the table of clusters. `cluster`: '' in the row that sums up all clusters of an environment."""
+    """A row of the table of clusters. `cluster`: '' in the row of a whole environment."""
 
     cluster: str
     environment: str
@@ -75,7 +75,7 @@ def side_by_side(reviews: Sequence[Review]) -> Clusters:
 
 
 def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
-    """Write the page of all clusters into `folder`, and each cluster's review into a subfolder with the cluster's name.
+    """Write the page of all clusters into `folder`, and each review into a subfolder with the cluster's name.
 
     Returns the files by subfolder; the key '' is for the files directly in `folder`.
     """

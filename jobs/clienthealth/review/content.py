@@ -16,7 +16,7 @@ from clienthealth.review.period import MINUTE
 from clienthealth.review.slo import Range, ServiceSlo, total
 
 NONE = "–"
-#: A no-break space, to keep a number and its unit on one line.
+#: A no-break space keeps a number and its unit on one line.
 NB = "\u00a0"
 BADGES = {
     **{"within budget": "ok", "nearly spent": "warn", "overspent": "bad", "no data": "none"},
@@ -24,16 +24,16 @@ BADGES = {
     **{"ship": "ok", "freeze": "bad"},
     **{"critical": "bad", "warning": "warn", "suspected": "warn"},
 }
-#: For each ranking of clients: its criterion, its heading, and the heading of the column with the ranked number.
+#: For each ranking of clients: criterion, heading, and heading of the ranked numbers.
 RANKINGS = (
     ("unhealthy", "Unhealthy longest", "Minutes"),
     ("buffer", "Fullest buffers", "Peak"),
     ("queue", "Fullest queues", "Peak"),
     ("lag", "Furthest behind", "Records"),
 )
-#: Maximum rows of each list on the page and in the text. `services` limits only services without failures and losses.
+#: Maximum rows of each list. `services` limits only services without failures and losses.
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
-#: If a buffer will not be full within this number of periods, the review shows `not in sight`.
+#: A buffer that is full only after more periods than this is `not in sight`.
 FAR = 104
 
 
@@ -127,8 +127,7 @@ class Team(NamedTuple):
     """A team's services and pages (alerts that called a person). `name` is '' for services without a team.
 
     missed  services that overspent the error budget of the reviewed period
-    frozen  services that overspent the error budget of the reviewed and the earlier periods together. Only changes
-            that make them more reliable are allowed
+    frozen  services that overspent the error budget of all periods together; only changes for reliability are allowed
     """
 
     name: str
@@ -302,7 +301,7 @@ def trend_of(slo: ServiceSlo) -> list[str]:
     return [*(percent(sli) for sli in slo.trend[:-1]), healthy(slo)]
 
 
-#: Smallest change of the SLI (healthy share) that the headline calls better or worse.
+#: Smallest change of the healthy share that the headline calls better or worse.
 LEVEL = 0.00005
 
 

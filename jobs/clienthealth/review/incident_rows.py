@@ -1,7 +1,7 @@
 """Turn the changes in the table `verdicts` into one row per incident.
 
-An incident is the time from `opened` to `closed` of one mode on one client. Changes after the review's end are ignored,
-so the review of an old week never changes. All times are epoch seconds:
+An incident is the time from `opened` to `closed` of one mode on one client. Changes after the review's end are ignored.
+All times are epoch seconds:
 
 start     when the failure began: the column `since`; if it is null, the time of the first change
 found     wall-clock time of the monitor's first verdict
@@ -23,13 +23,13 @@ from clienthealth.review.period import Period
 from clienthealth.spark.history import CLIENT_KEY
 
 INCIDENT_KEY = (*CLIENT_KEY, "mode")
-#: Incidents with equal values in these columns form one theme of the review.
+#: Incidents with equal values in these columns form one theme.
 THEME = ("mode", "cause", "topic")
-#: The bounds of a loss, each as (unit, 0 for the lower or 1 for the upper bound).
+#: The bounds of a loss: (unit, 0 for the lower or 1 for the upper bound).
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
-#: LOSING: modes in which a failure implies lost records, even if no counter shows the loss.
+#: LOSING: modes in which a failure implies lost records.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
-#: A flapping incident begins within this time (s) after the client's previous incident in its mode ended.
+#: An incident flaps if it begins within this time (s) after the client's previous one in its mode.
 FLAP_SECONDS = 1800
 
 
@@ -62,7 +62,7 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.when(F.col("stop").isNotNull(), F.greatest(F.col("stop") - F.col("found"), F.lit(0))).alias("clear"),
         _detail("cause").alias("cause"),
         F.coalesce(_detail("culprit"), _detail("topic")).alias("topic"),
-        #: `lost_*_0` and `lost_*_1`: lower and upper bound of the loss, null if unknown.
+        #: Lower and upper bound of the loss; null if unknown.
         *(lost.get((what, n), _detail(f"lost_{what}[{n}]").cast("long")).alias(f"lost_{what}_{n}") for what, n in LOST),
         F.coalesce(F.col("start") - before < FLAP_SECONDS, F.lit(False)).alias("flaps"),
     )
@@ -84,7 +84,7 @@ def _inside(period: Period) -> Column:
 def touching(all_incidents: DataFrame, period: Period) -> DataFrame:
     """Return the incidents that were open in a period, even if they were withdrawn later.
 
-    The column `seconds` is the time for which an incident was open inside the period.
+    The column `seconds` is an incident's time inside the period.
     """
     return all_incidents.filter(touches(period)).withColumn("seconds", _inside(period))
 
@@ -130,7 +130,7 @@ def losses(touching: DataFrame) -> DataFrame:
 
 
 def _sums() -> list[Column]:
-    """Return the sums of the columns `lost_*`, for `agg`. A sum is null if one of its terms is unknown."""
+    """Return the sums of the columns `lost_*`; null if a term is unknown."""
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
     has_bytes = lose == F.count("lost_bytes_1")
@@ -150,11 +150,11 @@ def longest(touching: DataFrame, most: int) -> DataFrame:
 
 
 def alerts(touching: DataFrame, period: Period) -> DataFrame:
-    """Return one row per `mode` and `severity` of alerts. An episode is a time in which an alert fires for one client.
+    """Return one row per `mode` and `severity` of alerts.
 
-    A failure that is confirmed later has two episodes: first with the severity of a suspicion, then of a confirmation.
-    `count`: number of episodes. `flaps`: number of episodes of flapping incidents (FLAP_SECONDS). `seconds`: firing
-    time inside the period. `clear`: median time (s) until an alert cleared (stopped firing).
+    An episode is a time in which an alert fires for one client, with one severity. `count`: number of episodes.
+    `flaps`: number of episodes of flapping incidents (FLAP_SECONDS). `seconds`: firing time inside the period. `clear`:
+    median time (s) until an alert stopped firing.
     """
     incidents_ = real(touching)
     kept = (*INCIDENT_KEY, "flaps")
@@ -180,7 +180,7 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 
 
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
-    """Return the severity of a mode's alert. Other releases' modes get critical (confirmed) or warning (suspected)."""
+    """Return the severity of a mode's alert; critical or warning for unknown modes."""
     alertings = {mode.id: mode.confirmed if status == "confirmed" else mode.suspected for mode in modes().values()}
     known = F.create_map(*(F.lit(text) for mode, alerting in alertings.items() for text in (mode, alerting.severity)))
     return F.coalesce(known[F.col("mode")], F.lit("critical" if status == "confirmed" else "warning"))
@@ -189,9 +189,8 @@ def _severity(status: Literal["confirmed", "suspected"]) -> Column:
 def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
     """Return the pages (alerts that call a person) that began in the period, one row per page of a service for a mode.
 
-    A page lasts while any client of the service has a confirmed failure in the mode. A failure confirmed at most `hold`
-    seconds later continues the page. `loses`: an incident of the page lost, or may have lost, records. Withdrawn
-    incidents count, because they called a person. Incidents that ended before their confirmation called nobody.
+    A page lasts while a client of the service has a confirmed failure in the mode, and `hold` seconds longer. `loses`:
+    an incident of the page may have lost records. Withdrawn incidents count, because they called a person.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")

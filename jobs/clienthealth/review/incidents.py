@@ -65,7 +65,7 @@ LISTED_PER_THEME = 8
 LISTED_CLEARED = 10
 EVIDENCE = 3
 EVIDENCE_LENGTH = 300
-#: SQL condition: the incident is a suspicion that ended and was never confirmed.
+#: SQL condition: the incident is a suspicion that ended unconfirmed.
 CLEARED = "last = 'closed' and sure is null"
 
 
@@ -123,10 +123,9 @@ def cleared(touching: DataFrame, links: Links) -> list[Incident]:
     return [_incident(row.asDict(), links) for row in rows.collect()]
 
 
-#: Time (s) for which an alert fires after its condition has ended. A new failure in this time continues the alert.
+#: Time (s) for which an alert fires after its condition has ended.
 HOLD_SECONDS = 300
-#: If at least FLEET_SERVICES services begin to fail within FLEET_WITHIN, a single alert pages for all of them. The
-#: review then counts one page.
+#: FLEET_SERVICES services that begin to fail within FLEET_WITHIN give a single page.
 FLEET_SERVICES, FLEET_WITHIN = 10, timedelta(minutes=10)
 
 

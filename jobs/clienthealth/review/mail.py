@@ -48,8 +48,8 @@ def message(settings: ReviewSettings, review: Review | Clusters, files: Sequence
 def send(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Path]) -> None:
     """Send the review as the mail that the function `message` makes.
 
-    Raises SettingsError if settings are missing or smtp_password_file cannot be read. Raises ServiceError if the mail
-    server cannot be reached or refuses a recipient.
+    Raises SettingsError if settings or the password's file are missing, and ServiceError if the mail server cannot be
+    reached or refuses a recipient.
     """
     check(settings)
     mail = message(settings, review, files)

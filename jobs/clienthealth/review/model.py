@@ -1,4 +1,4 @@
-"""The content of a review as plain values. The page, the text and the JSON are made from these values."""
+"""The content of a review as plain values, from which page, text and JSON are made."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
 TIME = "%Y-%m-%dT%H:%M:%SZ"
-#: A page needed no action if it ended within BRIEF and no record was lost. A person needs that long to log in and to
-#: read the alert.
+#: A page that ended within this time, without a loss, needed no action.
 BRIEF = 10 * MINUTE
 QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 
@@ -31,8 +30,8 @@ class Incident:
     """A failure mode on one client, from onset to end. Durations are in seconds.
 
     `found`: when the monitor first reported the failure. `sure`: when the failure was confirmed, None if never. `stop`:
-    None if the incident was still open at the period's end. `seconds`: duration inside the period. `detect`: duration
-    from `start` to `found`. `clear`: duration from `found` to `stop`, 0 if the failure was over before it was found.
+    None if the incident was still open at the period's end. `seconds`: duration inside the period. `detect`: from
+    `start` to `found`. `clear`: from `found` to `stop`, at least 0.
     """
 
     service: str
@@ -57,11 +56,11 @@ class Incident:
 
 @dataclass(frozen=True)
 class Theme:
-    """Incidents with the same mode, cause and culprit topic: one item of the review meeting.
+    """Incidents with the same mode, cause and culprit topic.
 
-    `seconds`: duration of all incidents inside the period, added up. `detect`: median seconds from an incident's onset
-    to its detection. `clear`: median seconds from detection to end. `lost_records`, `lost_bytes`: (minimum, maximum) of
-    the loss; None if nothing was lost, or if the bytes are unknown.
+    `seconds`: total duration of incidents inside the period. `detect`: median seconds from an incident's onset to its
+    detection. `clear`: median seconds from detection to end. `lost_records`, `lost_bytes`: (minimum, maximum) of the
+    loss; None without a loss or if unknown.
     """
 
     mode: str
@@ -100,8 +99,7 @@ class Page:
     """A page (an alert that calls a person) for a failure mode on clients of a service.
 
     `service`: '' if the page is for many services. `stop`: None if the page was still firing at the period's end.
-    `loses`: True if records were, or may have been, lost. `night`: for a page at night, the date on which that night
-    ends.
+    `loses`: True if records may have been lost. `night`: for a page at night, the date on which that night ends.
     """
 
     service: str
@@ -123,8 +121,7 @@ class Alert:
     """The alert for one mode and severity in the period. An episode is a time in which the alert fires for one client.
 
     count    number of episodes
-    flaps    number of episodes of flapping incidents. A flapping incident begins within half an hour after the client's
-             previous incident in this mode ended
+    flaps    number of episodes of incidents that began within half an hour after the client's previous one
     seconds  firing time of all episodes inside the period, added up
     clear    median time (s) until an alert cleared (stopped firing); None if no episode has ended
     """
@@ -147,8 +144,8 @@ class Alert:
 class ClientRow:
     """A client in a ranking.
 
-    `what`, `value`: name and value of the measurement by which the client is ranked. `topic`: the topic to which the
-    value belongs, or ''. `seconds`: the lag in seconds, if the client is ranked by lag.
+    `what`, `value`: name and value of the measurement by which the client is ranked. `topic`: the value's topic, or ''.
+    `seconds`: the lag in seconds, if the client is ranked by lag.
     """
 
     service: str
@@ -402,9 +399,9 @@ class Review:
 
 
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
-    """Make a part of a review from a query's row. Each field gets the value of the column with the same name.
+    """Make a part of a review from a query's row, with a field for each column of the same name.
 
-    A null text becomes '', and epoch seconds become a time. A loss comes from two columns: the field's name with `_0`
+    A null text becomes '', and epoch seconds become a time. A loss comes from two columns, with the suffixes `_0`
     (minimum) and `_1` (maximum). `values`: the fields that are not in the row.
     """
     for field in dataclasses.fields(kind):

@@ -13,7 +13,7 @@ MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 WEEK = timedelta(weeks=1)
 
-#: STEPS: distances (minutes) between two marks of a time axis that are easy to read.
+#: STEPS: distances (minutes) between two marks of a time axis.
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2 * 1440, 7 * 1440, 14 * 1440, 28 * 1440)
 
 
@@ -67,11 +67,10 @@ class Period:
 def period(begin: str | None, end: str | None, week: str | None, now: datetime) -> Period:
     """Return the period that the options --from (`begin`), --to (`end`) and --week (`week`) select.
 
-    The options take an ISO week (2026-W46). `begin` and `end` also take a month (2026-11), a quarter (2026-Q4), a date
-    or a time (2026-11-16T08:30). A time is in UTC unless it names a zone. The period includes the day, week, month or
-    quarter that `end` names. `begin` alone means the week, month or quarter that it names. A date or time as `begin`
-    means the seven days from then. `end` alone means seven days, up to the end of what it names. Without options, the
-    period is the last full ISO week before `now`. Raises InputError if an option is wrong or the period is empty.
+    The options take an ISO week (2026-W46); `begin` and `end` also a month (2026-11), a quarter (2026-Q4), a date or a
+    time (2026-11-16T08:30, UTC). The period includes what `end` names. `begin` alone means the week, month or quarter
+    that it names, or seven days from its date. `end` alone means seven days. The default is the last full ISO week
+    before `now`. Raises InputError if an option is wrong or the period is empty.
     """
     if week is not None:
         if begin is not None or end is not None:
@@ -144,6 +143,6 @@ def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
 def utc(epoch_seconds: int) -> datetime:
     """Return an aware datetime in UTC.
 
-    Queries return epoch seconds, because PySpark turns timestamps into naive local times.
+    PySpark would turn timestamps into naive local times.
     """
     return datetime.fromtimestamp(epoch_seconds, UTC)

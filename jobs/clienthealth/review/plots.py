@@ -45,13 +45,13 @@ class HeatRow:
 
 
 def _at(period: Period, moment: datetime) -> float:
-    """Return the position of a moment on the time axis, in per cent. Moments outside the period are at 0 or 100."""
+    """Return a moment's position on the time axis, from 0 to 100 per cent."""
     share = (moment - period.start) / (period.end - period.start)
     return round(100 * min(max(share, 0.0), 1.0), 3)
 
 
 def _steps(period: Period, most: int) -> list[tuple[datetime, str]]:
-    """Divide the period into at most `most` steps, such as hours; return (start, name) of each step."""
+    """Divide the period into at most `most` steps; return (start, name) of each."""
     step = period.step(most)
     begins = [period.start + minute * MINUTE for minute in range(0, period.minutes, step)]
     return [(at, f"{at:%a} {at.day}" if step >= DAY // MINUTE else f"{at:%H:%M}") for at in begins]
@@ -62,7 +62,7 @@ def _ticks(period: Period) -> list[tuple[float, str]]:
 
 
 def _blind(review: Review, top: int, height: int) -> Iterator[Markup]:
-    """Yield a hatched area for each time in which the monitor read no data. `top`, `height`: pixels."""
+    """Yield a hatched area for each time without data. `top`, `height`: pixels."""
     for gap in review.quality.gaps:
         start, end = _at(review.period, gap.start), _at(review.period, gap.end)
         title = element("title", f"No data: {stretch(gap.start, gap.end)}")
@@ -107,7 +107,7 @@ def name_of(theme: Theme) -> str:
 def budget_left(review: Review) -> list[tuple[str, list[float]]]:
     """Return (name, shares) for all services together, then for each of the four worst services (LINES).
 
-    `shares`: remaining share of the error budget after each slot (an equal part of the period); negative if overspent.
+    `shares`: remaining share of the error budget after each slot of the period; negative if overspent.
     """
     spenders = [s for s in review.services if s.minutes.unhealthy][:LINES]
     slots = -(-review.period.minutes // review.slot_minutes)
@@ -186,8 +186,7 @@ def heat(review: Review) -> list[HeatRow]:
 def distribution(title: str, unit: str, counts: Distribution, before: str) -> Markup:
     """Return a plot of `counts` with one bar per range of values, on a logarithmic scale.
 
-    `unit`: a noun in the singular for what is counted. `before`: how the plot names the previous period, such as "the
-    week before".
+    `unit`: a singular noun for what is counted. `before`: a name of the previous period, such as "the week before".
     """
     row, top = 22, 2
     most = max((*counts.now, *counts.before, 1))
@@ -218,8 +217,8 @@ def _length(count: int, most: int) -> float:
 def spark(slo: ServiceSlo, names: Sequence[str]) -> Markup:
     """Return the trend of a service, with one bar per period.
 
-    A bar's height is the spent share of the error budget (at most 1.5). A hollow bar stands for a period without data.
-    `names`: the names of the periods.
+    A bar's height is the spent share of the error budget (at most 1.5); a hollow bar means no data. `names`: the names
+    of the periods.
     """
     body = []
     for n, totals in enumerate(slo.periods):

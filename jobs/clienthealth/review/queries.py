@@ -24,17 +24,16 @@ from clienthealth.review.period import WEEK, Period, history_of
 from clienthealth.settings import Settings
 from clienthealth.spark import history
 
-#: SLOTS: maximum number of points in the chart of the remaining error budget.
+#: SLOTS: maximum number of points in the chart of the error budget.
 SLOTS = 168
-#: REVIEWED: index of the reviewed period in the list [previous period, reviewed period].
+#: REVIEWED: index of the reviewed period in [previous period, reviewed period].
 REVIEWED = 1
 
 
 def build(spark: SparkSession, settings: Settings, period: Period, actions_file: Path, root: str) -> Review:
     """Return the review of `period` from the history at `root`.
 
-    Raises InputError if the history or `actions_file` cannot be read. Raises SettingsError if a file of owners cannot
-    be read.
+    Raises InputError if the history or `actions_file` cannot be read, and SettingsError for a file of owners.
     """
     owners = read_owners(settings.owners.files)
     minutes = history.read(spark, root, "minutes")

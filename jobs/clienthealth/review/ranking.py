@@ -1,6 +1,6 @@
 """Rank clients and topics, the worst first, and list new and ended clients, from the rows of `client_minutes.clients`.
 
-Each function runs a single query, because most of a review's time is spent on planning and compiling queries.
+Each function runs a single query: most of a review's time is spent on planning queries.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from clienthealth.spark.history import CLIENT_KEY
 
 TOP = 5
 LISTED = 20
-#: VERSIONS: maximum number of library versions (per service and kind) that a query returns. Clients can report any
-#: number of versions.
+#: VERSIONS: maximum number of rows: clients can report any number of versions.
 VERSIONS = 5_000
 
 RANKINGS = ("unhealthy", "buffer", "queue", "lag")
@@ -30,8 +29,7 @@ RANKINGS = ("unhealthy", "buffer", "queue", "lag")
 def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
     """Return the number of clients of each service. Equal client ids in different processes count separately.
 
-    `per_client`: the result of `client_minutes.clients`. `reviewed`: number of the reviewed period in the column
-    `period`.
+    `per_client`: the result of `client_minutes.clients`. `reviewed`: the reviewed period's number in `period`.
     """
     rows = (
         per_client.filter(F.col("period") == reviewed)
@@ -70,7 +68,6 @@ def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapp
 
 
 def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> Column:
-    """Return a client's entry in the ranking by the column `what`."""
     return F.struct(
         F.lit(what).alias("what"),
         F.col(what).cast("double").alias("value"),
@@ -82,7 +79,7 @@ def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> C
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
     """Return, per value of `kind`, the `most` rows with the highest values in the column `highest`.
 
-    `ties`: columns that order rows with equal values.
+    `ties`: columns that order equal values.
     """
     order = Window.partitionBy(kind).orderBy(F.desc(highest), *ties)
     return (
@@ -148,7 +145,7 @@ def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
 
 
 def _versions(per_client: DataFrame, reviewed: int) -> tuple[tuple[Upgrade, ...], tuple[KnownBugs, ...]]:
-    """Return (library upgrades of services, groups of clients with known bugs). The largest group comes first."""
+    """Return (library upgrades, groups of clients with known bugs), the largest group first."""
     is_now, is_before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     rows = (
         per_client.filter("version is not null")

@@ -15,20 +15,20 @@ State = Literal["within budget", "nearly spent", "overspent", "no data"]
 LossState = Literal["met", "missed", "not known", "no data"]
 Decision = Literal["ship", "freeze", "no data"]
 
-#: A budget is shown as nearly spent if at least this share of it is spent.
+#: A budget is nearly spent if at least this share of it is spent.
 NEARLY = 0.75
-#: Number of periods (weeks) that `trend` and `long_budget` cover; the last of these periods is the reviewed one.
+#: Number of periods that `trend` and `long_budget` cover, with the reviewed one.
 PERIODS = 4
-#: (minimum, maximum); the maximum is None if it is unknown.
+#: (minimum, maximum or None if unknown)
 Range = tuple[int, int | None]
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Records lost in a period, and `state`: whether the service met its objective for lost records.
+    """Records lost in a period, and whether the objective for them was met (`state`).
 
-    `records` is an interval. Its upper bound is None (unknown) if not all lost records were counted. If some numbers in
-    the interval meet the objective and others miss it, the state is `not known`.
+    `records` is an interval. Its upper bound is None if not all lost records were counted. If the objective lies within
+    the interval, the state is `not known`.
     """
 
     records: Range = (0, 0)
@@ -52,8 +52,7 @@ class Loss:
 def of_service(records: Range, target: int, observed: bool) -> Loss:
     """Return a service's lost records, with the state of its loss objective.
 
-    `target`: maximum number of lost records that meets the objective. `observed`: True if any client of the service was
-    judged.
+    `target`: maximum number of lost records. `observed`: True if any client of the service was judged.
     """
     low, high = records
     if records == (0, 0) and not observed:
@@ -70,7 +69,7 @@ def of_all(services: Iterable[Loss]) -> Loss:
 
 
 def add(ranges: Iterable[Range]) -> Range:
-    """Return the sum of ranges. The sum's maximum is None (unknown) if the maximum of any range is None."""
+    """Return the sum of ranges. Its maximum is None if any maximum is None."""
     every = list(ranges)
     known = [high for _, high in every if high is not None]
     return sum(low for low, _ in every), sum(known) if len(known) == len(every) else None

@@ -1,7 +1,7 @@
 """The command line: `kafka-health COMMAND`. `commands.toml` lists the commands, each with its module and options.
 
-A command's module has a function `run(args)`, which returns the exit code. If several commands share a module, it has a
-function `run_COMMAND` for each. A module is imported only when its command runs: most commands do not need Spark.
+A command's module has a function `run(args)` (or `run_COMMAND`), which returns the exit code. A module is imported only
+when its command runs: most commands do not need Spark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from clienthealth.platform.secrecy import redacted
 CONFIG = "settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
 #: Commands for developers, which the help for users leaves out.
 OF_THE_PROJECT = frozenset({"generate", "replay"})
-#: Maps each extra of the package kafka-client-health to the modules that the extra installs.
+#: Extra of the package kafka-client-health → the modules that it installs.
 EXTRAS = {
     "diagnose": ("numpy", "jinja2", "markupsafe", "kafka"),
     "exporters": ("prometheus_client", "markdown_it"),
@@ -36,7 +36,7 @@ EXTRAS = {
     "spark": ("pyspark", "py4j", "delta", "pandas", "pyarrow"),
     "binary": ("google", "fastavro"),
 }
-#: Modules that `make setup` installs into a checkout and that no extra contains.
+#: Modules that only `make setup` installs.
 OF_A_CHECKOUT = frozenset({"grafana_client", "grafana_foundation_sdk", "hypothesis", "yaml", "confluent_kafka"})
 
 
@@ -137,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     sys.excepthook = _defect
     name = next((arg for arg in args if not arg.startswith("-")), None)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Client ids and topics may have characters that the terminal cannot show.
+        # Client ids may have characters that the terminal cannot show.
         sys.stdout.reconfigure(errors="replace")
     try:
         parsed = parser_for(name).parse_args(args)

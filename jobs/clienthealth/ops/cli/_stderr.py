@@ -11,7 +11,7 @@ from typing import TextIO
 from clienthealth.platform import secrecy
 
 REPEAT_SECONDS = 60.0
-#: Times (s) until a progress bar appears, and between two updates of the bar.
+#: Times (s) until a progress bar appears, and between two updates.
 FIRST_SECONDS, EVERY_SECONDS = 1.0, 0.2
 _ERASE = "\r\x1b[K"
 
@@ -34,7 +34,7 @@ class _Redacted(logging.Formatter):
 
 
 class _Repeated(logging.Filter):
-    """Drop a library's log line if the same line, apart from numbers, was logged less than a minute ago."""
+    """Drop a line of a library that, apart from numbers, was logged less than a minute ago."""
 
     def __init__(self, library: str) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     links = dataclasses.replace(settings.links, dashboards=dashboards)
     settings = dataclasses.replace(settings, review=review, links=links)
     findings: list[Finding] = []
-    # Drop all log records, because Py4J logs a traceback if Ctrl-C interrupts a call to Spark.
+    # Py4J logs a traceback if Ctrl-C interrupts a call to Spark.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         for announcement, check in checks():

@@ -67,7 +67,7 @@ def _show(what: str, commands: Sequence[str]) -> None:
 
 
 def _kept(args: argparse.Namespace, path: Path) -> Settings:
-    """Return the settings of an existing file; raise SettingsError if an option contradicts the file."""
+    """Return the settings of an existing file. Raises SettingsError if an option contradicts them."""
     from clienthealth.configuration import load, placed
     from clienthealth.model.errors import SettingsError
     from clienthealth.ops.initialise import PARTS
@@ -115,7 +115,7 @@ def _answers(args: argparse.Namespace) -> Answers:
         login["mechanism"] = ask(args.sasl_mechanism, "SASL mechanism", "SCRAM-SHA-512", tuple(LOGINS))
         if login["mechanism"] == "OAUTHBEARER":
             login["token_url"] = ask(args.token_url, "URL that issues tokens, or file:///… for a token in a file")
-        # If the token is in a file, do not ask for a client id, a secret or a scope.
+        # A token in a file needs no client id, secret or scope.
         ask = partial(_ask, asks and not login.get("token_url", "").startswith("file:"))
         for name, answer in PARTS[login["mechanism"]].items():
             secret = answer == "password"
@@ -143,7 +143,7 @@ def _ask(
     choices: Sequence[str] = (),
     read: Callable[[str], str] = input,
 ) -> str:
-    """Return `given`, else the user's answer to the question `what`, else the default. `asks`: True to ask the user."""
+    """Return `given`, else (if `asks`) the user's answer, else the default."""
     shown = f" ({', '.join(choices)})" if choices else ""
     while not given and asks:
         given = read(f"{what}{shown}{f' [{default}]' if default else ''}: ").strip() or default

@@ -16,14 +16,14 @@ from pathlib import Path
 
 from clienthealth.model.errors import HeapError, ServiceError, StateError
 
-#: Exit code (EX_TEMPFAIL in sysexits.h) of a failed job that may succeed after a restart.
+#: Exit code (EX_TEMPFAIL) of a failed job that may succeed after a restart.
 AGAIN = 75
-#: Exit code of a job with a full heap; the next job is then started with --heap-ran-out.
+#: Exit code of a job that exhausted its heap; the next job gets --heap-ran-out.
 HEAP = 76
-#: Exit codes after which the job is not restarted: success, wrong usage or environment, Ctrl-C.
+#: Exit codes after which no job is started: success, wrong usage or environment, Ctrl-C.
 FINAL = (0, 2, 130)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-#: After a job that ran longer than this (s), the pause before its restart is FIRST_WAIT (1 s) again.
+#: After a job that ran longer (s), the pause before its restart is FIRST_WAIT again.
 WELL_SECONDS = 300.0
 
 
@@ -47,14 +47,14 @@ def run(args: argparse.Namespace) -> int:
         run_monitor(session("kafka-client-health", settings), settings, args.heap_ran_out)
     except ServiceError as error:
         print(f"kafka-health: {error}", file=sys.stderr, flush=True)
-        # Python's own shutdown would wait for a JVM that may be gone or hang.
+        # Python's shutdown would wait for a JVM that may be gone or hang.
         os._exit(HEAP if isinstance(error, HeapError) else AGAIN)
     return 0
 
 
 @contextmanager
 def _alone(checkpoint: str) -> Iterator[None]:
-    """Lock the checkpoint's folder, because two monitors on one checkpoint would fail when their writes conflict."""
+    """Lock the checkpoint's folder: two monitors on one checkpoint would fail."""
     from clienthealth.platform.locations import is_url
     from clienthealth.spark.failures import ANOTHER
 
@@ -67,7 +67,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
     except BlockingIOError as error:
         raise StateError(ANOTHER.format(checkpoint=checkpoint)) from error
     except OSError as error:
-        # Go on without the lock. The streaming job cannot use this folder either, and its error says what to do.
+        # The streaming job cannot use this folder either, and its error says what to do.
         print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
     try:
         yield

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clienthealth.review.model import Review
     from clienthealth.review.period import Period
 
-#: Matches the `NAME=` of `NAME=FOLDER`, but never a URL: a URL has a colon before its first equals sign.
+#: Matches `NAME=` in `NAME=FOLDER`; a URL has a colon before its first equals sign.
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
 

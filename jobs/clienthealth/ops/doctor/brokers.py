@@ -28,9 +28,9 @@ from clienthealth.platform import topics as declared
 from clienthealth.platform.kafka import OFFSETS_TOPIC, admin, extents
 from clienthealth.settings import Settings
 
-#: Number of a topic's newest records that `kafka-health doctor` examines: enough to include many clients.
+#: Number of a topic's newest records to examine: enough for many clients.
 NEWEST = 500
-#: The ids of Spark's consumer groups begin with this text.
+#: Beginning of the ids of Spark's consumer groups.
 READERS = "spark-kafka-source-"
 DESCRIBE = "To measure the lag of groups, grant Describe: kafka-acls.sh --operation Describe --topic '*' --group '*'."
 PUSHES = "pushes"
@@ -48,7 +48,7 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
         return
     try:
         brokers = client.describe_cluster()["brokers"]
-        # From Kafka 4.0 on, this list of brokers includes brokers that are down (fenced).
+        # From Kafka 4.0 on, this list includes brokers that are down (fenced).
         away = [broker["broker_id"] for broker in brokers if broker.get("is_fenced")]
         if away:
             down = ", ".join(map(str, away))
@@ -170,7 +170,7 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         grant = f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed"
         yield Finding(about, "failed", f"{text} {grant}.")
     else:
-        # Brokers report no rights on a group that does not exist. Their answer then proves only the right to describe.
+        # Brokers report no rights on a group that does not exist.
         yield Finding(about, "ok", f"This user may {'read in' if authorised else 'describe'} groups named {READERS}….")
     yield Finding(about, *_groups_seen(client))
 
@@ -193,8 +193,7 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
     """Check that the brokers have our plugin, and that they ask clients for metrics. `nodes`: ids of running brokers.
 
-    Yields only one finding, `skipped`, in three cases: no broker has our plugin, the brokers are older than 3.7, or
-    this user may not see the plugin.
+    Yields one finding, `skipped`, if no broker has our plugin, brokers are older than 3.7, or this user may not see it.
     """
     try:
         with_plugin = brokers_with_plugin(client, nodes)

@@ -1,7 +1,6 @@
 """Check this machine: Java, jars, compression codecs, and the folders of checkpoint, history and reviews.
 
-The monitor reads with Kafka's Java client, which has all codecs. The exporters read with kafka-python, which needs a
-library for each codec except gzip.
+The exporters read with kafka-python, which needs a library for each codec except gzip.
 """
 
 from __future__ import annotations
@@ -72,8 +71,7 @@ def codecs_present(_: Settings) -> Iterator[Finding]:
 def of_topic(about: str, compression: str) -> Finding:
     """Report whether the exporters on this machine can decompress the records of a topic.
 
-    `about`: the finding's name in the output. `compression`: the topic's `compression.type`, which is a codec,
-    `uncompressed`, or `producer` (each producer chooses).
+    `about`: the finding's name. `compression`: the topic's `compression.type`: a codec, `uncompressed` or `producer`.
     """
     lacking = missing()
     if compression in lacking:
@@ -94,8 +92,8 @@ def of_topic(about: str, compression: str) -> Finding:
 def places_work(settings: Settings) -> Iterator[Finding]:
     """Check that this user may write to the folders of checkpoint, history and reviews, and that space is free.
 
-    If PySpark is installed, the check also writes a file to each folder and a table to the history. It then reports
-    if the checkpoint does not match the history or the topics.
+    With PySpark, the check also writes a file to each folder and a table to the history, and compares checkpoint,
+    history and topics.
     """
     places = {
         CHECKPOINT: settings.monitor.checkpoint,
@@ -158,7 +156,7 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _apart(spark: Any, settings: Settings, about: str) -> str | None:
-    """Return why checkpoint, history and topics do not match; an empty value (None or '') if they match."""
+    """Return why checkpoint, history and topics do not match; None or '' if they match."""
     from clienthealth.spark.checkpoint import Checkpoint
     from clienthealth.spark.losses import Losses
     from clienthealth.spark.query import checkpoint_of
@@ -185,10 +183,10 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
 
 @contextmanager
 def _left_as_it_was(place: str) -> Iterator[None]:
-    """Delete the folders that the `with` block created: a monitor that runs as another user could not write to them."""
+    """Delete the folders that the `with` block created: another user's monitor could not write to them."""
     folders = () if is_url(place) else (Path(place), *Path(place).parents)
     made = [folder for folder in folders if not folder.exists()]
     yield
     for folder in made:
-        with suppress(OSError):  # `rmdir` fails if the folder is not empty: another program uses it then.
+        with suppress(OSError):  # not empty: another program uses it
             folder.rmdir()

@@ -16,7 +16,7 @@ from clienthealth.ops.doctor.records import newest
 from clienthealth.settings import Settings
 
 ABOUT = "owners"
-#: Number of newest records of the topic client-health that are examined; most fleets have fewer clients than this.
+#: Number of newest records of client-health to examine: more than most fleets have clients.
 NEWEST = 20_000
 _NAMED = 8
 
@@ -37,7 +37,7 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
         records, trouble = [], str(error)
     clients = []
     for record in records:
-        # Skip unreadable records here: the Prometheus exporter counts them.
+        # The Prometheus exporter counts unreadable records.
         with suppress(RecordError):
             clients += [decode(bytes(record.value)).client] if record.value is not None else []
     if trouble:

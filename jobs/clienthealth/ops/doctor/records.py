@@ -40,10 +40,9 @@ _EMPTY: Mapping[Stream, tuple[State, str]] = {
     "logs": ("skipped", "The topic has no records yet; failures that only logs show cannot be found."),
 }
 CLOCK = "clock"
-#: If a sample's time is this much (s) ahead of our clock, the monitor may count the sample in a wrong minute.
+#: A sample this far (s) ahead of our clock may count in a wrong minute.
 SKEW_WARNING_SECONDS = 5.0
-#: The doctor warns if all samples of a client are this much (s) older than their Kafka records. Either the client's
-#: clock is behind, or a collector delays the samples.
+#: The doctor warns if all samples of a client are this much (s) older than their records.
 DELAY_WARNING_SECONDS = 30.0
 
 
@@ -190,8 +189,8 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     """Report clients with wrong clocks: a sample is in the future, or all samples are 30 s older than their records."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
-    # `ahead` maps a client to the greatest time (s) by which a sample is ahead of this machine's clock. `behind` maps a
-    # client to the smallest time (s) by which a sample is older than its Kafka record.
+    # `ahead`: greatest time (s) by which a client's samples are ahead of our clock.
+    # `behind`: smallest time (s) by which they are older than their records.
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
     for record in records:
@@ -228,7 +227,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
 
 
 def pushing_clients(topic: str, records: Iterable[RawRecord]) -> Iterator[Finding]:
-    """Report the number of clients that pushed the newest records of a topic, and the versions of their libraries.
+    """Report how many clients pushed the newest records of a topic, and the versions of their libraries.
 
     Yields nothing if no client pushed any of the records.
     """
