@@ -45,7 +45,7 @@ _Logged = TypeVar("_Logged", LogEvent | None, ThreadDump | None)
 NOTHING_KNOWN = "without any known words of a Kafka client"
 #: Records rejected for these reasons contain no evidence.
 HARMLESS = ("empty", "unknown-format", "no-metrics", "missing-timestamp")
-#: Maximum time (ms) by which a time zone is ahead of UTC: 14 hours.
+#: Time zones are at most 14 hours ahead of UTC.
 AHEAD_MS = 14 * 3_600_000
 #: A stop or flush is unfinished if the log goes on for UNFINISHED_MS.
 #: Equal events at most NEXT_MS apart are about the same wait.
@@ -147,7 +147,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> None:
     """Note in `captures` of a log event how long an unfinished stop, flush or close has lasted.
 
-    lasts    seconds from a line that begins a stop or flush to the log's end, if no later line ends it
+    lasts    seconds from the beginning of a stop or flush to the log's end, if no line ends it
     minutes  minutes since the first of several equal lines that raise a suspicion (`Meaning.suspects`)
 
     `log_ends`: maps a log's name (`Source.topic`) to the time (epoch ms) at which the log ends.

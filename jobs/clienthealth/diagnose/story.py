@@ -23,7 +23,6 @@ from clienthealth.modes.advisories import advised
 from clienthealth.monitor.adjust import BY_NAME
 from clienthealth.read.logs.also_seen import BY_ID, Trouble
 
-#: Commands that take thread dumps, by client library.
 _DUMPS = table(Path(__file__).with_suffix(".toml"))
 MORE_THAN_DUMPS = "add the client's log (level INFO) and five minutes of its metrics; the inputs already have dumps"
 
@@ -89,10 +88,9 @@ class Also:
 class Story:
     """A client's part of the report: findings, healthy modes, modes that cannot be judged, and what to send next.
 
-    status    the status of the worst finding; without findings `ok` if every mode was judged, else `unknown`
-    headline  the status in a word or two. If the status is `unknown`: the number of judged modes, else the titles of
-              known issues
-    adjusted  (failure mode, why) for each verdict that a rule of `monitor/adjust.py` changed; `why` names the rule
+    status    status of the worst finding; else `ok` if every mode was judged, or `unknown`
+    headline  the status in words. For `unknown`: the number of judged modes, or titles of known issues
+    adjusted  (failure mode, reason) for each verdict that a rule of `monitor/adjust.py` changed
     version   known bugs of the client's version, as `version_lines` yields them
     """
 

@@ -6,15 +6,15 @@ Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 
 empty              no value (a tombstone), or blanks only
 oversized          a record larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
-binary             not text, and no known binary format; broken compression; an unreadable frame of a schema registry
+binary             neither text nor a known binary format; broken compression; an unreadable frame of a schema registry
 unknown-schema     framed with a schema that the registry does not have
 truncated-json     JSON that ends before it is closed
 malformed-json     JSON with an error in it, or nested too deeply
 unknown-format     text or JSON in no known format
-impossible-value   a metric, option or topic name that no client can have; the snapshot's other values are used
+impossible-value   an impossible metric, option or topic name; the snapshot's other values are used
 wrong-types        a known format, but its essential parts have the wrong type
 no-metrics         a known format without metrics of a Kafka client
-missing-identity   metrics without the client's id or kind; a log line that does not name a process or client
+missing-identity   metrics without client id or kind; a log line that names no process or client
 foreign-service    a service that this topic may not carry (`[topics] services`)
 missing-timestamp  no time, or a time before Kafka existed (`values.EARLIEST_MS`)
 fatal              reading the record ends the monitor's process; only topic and offset are known
@@ -69,10 +69,9 @@ class Decoded(msgspec.Struct):
     """The result of decoding one record.
 
     format     name of the format; None if no format recognised the record
-    snapshots  the usable snapshots. Each has a client id, a valid kind, a time and an interval; an unknown service or
-               instance is ''
+    snapshots  the usable snapshots, with client id, kind, time and interval; an unknown service or instance is ''
     lines      the usable log lines, parsed into fields; each has a time
-    errors     the reject reasons, one for each unusable part of the record; [] if the whole record is usable
+    errors     the reject reasons, one per unusable part of the record
     """
 
     format: str | None = None

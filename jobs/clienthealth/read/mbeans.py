@@ -31,7 +31,6 @@ _LAG_IN_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.records-lag")
 #: Since Kafka 2.4, consumers without a client.id are named after their group.
 _NAMED_BY_GROUP = re.compile(r"consumer-(?P<group>.+)-\d+")
 
-#: The MBean attributes that contain a client's version.
 VERSIONS = frozenset({"app-info/version", "app-info/Version", "AppInfo/Version/Value"})
 
 _KINDS = metric_names.kinds()
@@ -43,9 +42,8 @@ class MBean(NamedTuple):
 
     domain   the text before the first colon, such as `kafka.producer`
     path     the MBean's `type`, or `type/name` if it has both properties
-    subject  the measured client, topic, partition or broker; `subject.kind` is None if the MBean measures
-             no Kafka client
-    group    the consumer group: the property `groupId`, or GROUP in a client id `consumer-GROUP-1`; else None
+    subject  the measured client, topic, partition or broker; its kind is None if no Kafka client is measured
+    group    the consumer group by `groupId`, or by a client id `consumer-GROUP-1`; else None
     names    maps the MBean's attributes to our names of metrics
     """
 

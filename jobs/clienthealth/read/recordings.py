@@ -37,10 +37,9 @@ PAGE = (b"# HELP ", b"# TYPE ")
 class Recorded:
     """A record from a file; `offset` is the number of its first line, from 0.
 
-    stream   the kind of record that the file's name shows; `any` if only the record's content shows it
-    ts_ms    the time to use if the record itself contains no time, epoch ms; 0 if unknown
-    timed    source of the time. `own`: the record or a line before it; `file`: the file's time; `order`: only the order
-             of records is known
+    stream   the kind of record by the file's name; `any` if only the content shows it
+    ts_ms    the time (epoch ms) if the record itself contains none; 0 if unknown
+    timed    source of the time: `own` (the record or a line before it), `file` (the file's time), or `order` (unknown)
     repeats  number of equal records in a burst that this record represents
     content  the parsed record if the file's reader has parsed it; `value` is then empty
     """

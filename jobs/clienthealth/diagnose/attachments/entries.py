@@ -32,7 +32,6 @@ _REMEMBERED = 20_000
 _ABOVE = 200
 
 _STAMP_ONLY = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*")
-#: Lines that continue the entry (_CONTINUED) or the thread dump (_IN_DUMP) above them.
 _CONTINUED = re.compile(
     rb"(?! {1,4}(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b)(?:[\s})\]]|$|Caused by: |Suppressed: |"
     rb"\.\.\. |at |[\w.$]{1,300}(?:Exception|Error|Throwable)\b|Traceback |\"|Locked |"
@@ -71,10 +70,10 @@ class Entry:
     """A record found in a log.
 
     line     number of the entry's first line, from 0 at the file's first line
-    ts_ms    the entry's time (epoch ms), else the shipper's time, else the time of an earlier line; None if unknown
+    ts_ms    time (epoch ms) of the entry, else by the shipper, else of an earlier line; None if unknown
     value    the entry's text, without the prefix that a shipper puts before each line
-    stamp    the entry's own time, and its position in `value`; None without such a time, and for a dump
-    key      the pod, container or program that wrote the entry; '' if the log has only one writer
+    stamp    the entry's own time, and its position in `value`; None if unknown, and for a dump
+    key      the pod, container or program that wrote the entry; '' for a log with one writer
     dump     True if the entry may contain a thread dump
     repeats  number of equal entries that this one stands for
     numbers  number of each line in the entry, from 0 at the file's first line
@@ -108,7 +107,7 @@ class Splitter:
     lines    number of lines read so far
     first_ms, last_ms  time range of these lines
     telling  number of parsed lines with a Kafka text
-    glued    number of `telling` lines with a log level that begin no entry: a sign of an unknown layout
+    glued    number of `telling` lines with a level that begin no entry: a sign of an unknown layout
 
     Of equal one-line entries (same writer, text and tenth of a second), the first is yielded. One more entry stands for
     the others, and its `repeats` is their number.
@@ -329,7 +328,7 @@ _STRIDE = 4
 _LEAST = 2 * _STRIDE - 1
 _FACTOR = np.uint32(2_654_435_761)
 _SHIFT = np.uint32(16)
-#: Frequent characters in logs, the most frequent first. The scanner searches for rarer characters.
+#: Frequent characters in logs, the most frequent first, which the scanner avoids.
 _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 

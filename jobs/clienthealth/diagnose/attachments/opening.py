@@ -40,12 +40,12 @@ class Input:
     start_ms   time of the first used item, epoch ms; None without times
     end_ms     time of the last used item
     dated      False if the items have a time of day but no date
-    named      what the file name adds to the items' times: 'day' (date and time), 'clock' (time of day), '' (nothing)
+    named      what the file's name adds to times: 'day' (date and time), 'clock' (time of day), '' (nothing)
     local      True if the items' times name no zone; they are then read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
-    emptied    number of records after the last record with client metrics; 0 if no record has client metrics
-    timed      False if the items' times are made up: the order is known, but durations are not
-    left_out   number of left-out lines, by reason. Lines that are not about Kafka are not counted
+    emptied    number of records after the last record with client metrics; 0 without such a record
+    timed      False if the items' times are made up; their order is known
+    left_out   number of left-out lines about Kafka, by reason
     unread     number of lines that may be evidence but could not be read, by reason
     process    the process that wrote the input: (service, instance or host); None if unknown
     topics     names by which evidence refers to the input (`Source.topic`); they are no Kafka topics
@@ -169,7 +169,7 @@ _SORTING = re.compile(
 class Stream:
     """A file to read.
 
-    process  (service, instance) according to the file's name and folder; the file's content may name another process
+    process  (service, instance) by the file's name and folder; the content may name another process
     file     the file's path in the folder or archive of its process
     head     the beginning of the file's content
     read     a function that returns the rest of the file's content

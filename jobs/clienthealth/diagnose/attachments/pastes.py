@@ -86,7 +86,7 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
 
     `content`: a pasted text, cleaned by `restored`. Lines of a text of more than 256 KiB (_PAGE) are all `logged`.
 
-    explained  the words around the line explain ("usually") at least as much as they report ("crashed")
+    explained  the words near the line explain ("usually") at least as much as they report ("crashed")
     quoted     neither the line nor the lines near it have a time
     logged     all other lines
     """

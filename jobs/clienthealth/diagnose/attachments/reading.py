@@ -49,9 +49,9 @@ Progress = Callable[[str, int, int | None], None]
 class Reader:
     """Reads the records of one stream.
 
-    progress  called after each read with the stream's name, the number of bytes read, and the stream's size (or None)
-    now_ms    the present time (epoch ms), used if a file's time of modification is missing or not credible
-    undated   the time (epoch ms) given to data without times, by process (service, instance); all readers share it
+    progress  called after each read with the stream's name, the bytes read, and the size (or None)
+    now_ms    the present time (epoch ms), for files without a credible time of modification
+    undated   the time (epoch ms) of data without times, by process; all readers share it
     """
 
     def __init__(

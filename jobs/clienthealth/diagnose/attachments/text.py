@@ -22,7 +22,7 @@ from clienthealth.read.logs import lines
 from clienthealth.read.logs.times import Times
 
 BLOCK = 1 << 18
-#: A line that reaches this length (bytes) is split; lines of logs are far shorter.
+#: Maximum length of a line in bytes; a longer line is split.
 MAX_LINE = 1 << 23
 
 ANSI = re.compile(
@@ -242,9 +242,8 @@ _PREFIXES = {
     for name, pattern in table(Path(__file__).with_name("prefixes.toml")).items()
 }
 _TIMED_REST = re.compile(rb"[\[(<]?(?:\d{4}[-/.]\d\d|\d\d[-/:. ]|\d{10}|\{)")
-#: Matches a line that begins with a time or a level.
 _TIMED_OR_LEVELLED = re.compile(_TIMED_REST.pattern + rb"|[A-Z]{4,16}[ :]|[A-Z][a-z]{2}\.? [ \d]\d")
-#: Further lines of a stack trace or a list of options, which have no time.
+#: Further lines of a stack trace or a list, which have no time.
 _GOES_ON = re.compile(rb"\t|\}|[ ]+(?:at |\.\.\. \d|[\w.]+ = )|Caused by: |Suppressed: ")
 _BEGINS_OR_GOES_ON = re.compile(_TIMED_OR_LEVELLED.pattern + b"|" + _GOES_ON.pattern)
 

@@ -34,7 +34,6 @@ _PROC = Path("/proc")
 _SMALL = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _ATTACHED_BEFORE = "is already attached to PID"
 _FOLDER = "kafka-health-watch-"
-#: The answer of a Jolokia agent to a request without the agent's password.
 _NO_PASSWORD = "HTTP 401"
 _PACKAGE = "clienthealth.diagnose.watch"
 

@@ -25,7 +25,7 @@ FACTS = 3
 #: A row of the table; with these widths, the longest verdict fits into 80 columns.
 ROW = "{:<32.32} {:<8.8} {}"
 HANGING = " " * 12
-#: Maximum numbers of threads per process, of frames per stack, and of threads in the live table.
+#: Maximum numbers of threads, of frames per stack, and of threads in the live table.
 THREADS, FRAMES, IN_TABLE = 4, 4, 2
 
 

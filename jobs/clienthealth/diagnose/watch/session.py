@@ -79,10 +79,10 @@ _encode = msgspec.json.Encoder().encode
 class Stand(NamedTuple):
     """A thread in the newest dump of its process, and how long the thread has had the same frames.
 
-    since_ms  time (epoch ms) of the first dump in an unbroken series of dumps with these frames
+    since_ms  time (epoch ms) of the first in an unbroken series of dumps with these frames
     at_ms     time of the newest dump, epoch ms
     dumps     number of dumps from `since_ms` to `at_ms`
-    cpu_ms    CPU time (ms) of the thread since `since_ms`; None if `dumps` is 1, or if a dump shows no CPU times
+    cpu_ms    CPU time (ms) of the thread since `since_ms`; None if unknown
     polled    True if the newest dump or an earlier one shows the thread inside poll()
     """
 
@@ -107,11 +107,10 @@ class Stand(NamedTuple):
 class Session:
     """Judges watched clients. `send` and `take` accept records, from any thread. `step` judges the clients.
 
-    newest  the state of each client as the monitor would publish it, by the client's key
-    found   the worst verdict so far, by the client's key and the failure mode. A verdict that is withdrawn, or moved to
-            another client, is removed
-    dumps   the threads in thread dumps, by the `Source` of their record; the newest KEPT_DUMPS (20) records are kept
-    stands  a `Stand` for each thread of the application, by the instance id of its process, then by the thread's name
+    newest  the state of each client as the monitor would publish it, by client
+    found   the worst verdict so far, by client and failure mode, without withdrawn or moved verdicts
+    dumps   the threads in the newest KEPT_DUMPS (20) records with thread dumps, by `Source`
+    stands  a `Stand` per thread of the application, by the process's instance id and the thread's name
     faults  the texts of the errors that kept data or clients from being judged
     """
 

@@ -26,7 +26,7 @@ class Record:
     text      the value without leading blanks and byte order mark; '' for a binary value
     data      the value if it is binary, else None
     signal    metrics or logs if the value is OTLP in protobuf, else None
-    document  the parsed value if it is JSON (NaN and Infinity are allowed) or was decoded with a schema; else None
+    document  the value if it is JSON or was decoded with a schema; else None
     key       the Kafka key as text; None if it is missing, too long or not text
     headers   the record's headers that the decoder reads, as text by name
     ts_ms     the Kafka record's own time, epoch milliseconds
@@ -48,15 +48,15 @@ class Format:
     """One wire format.
 
     name         the value of the record header `format` for this format
-    order        formats are tried in ascending order; the first format that recognises a record decodes the record
+    order        formats are tried in ascending order; the first that recognises a record decodes it
     recognise    returns True if the record has this format; never raises
-    decode       returns the snapshots (if `stream` is metrics) or log lines (if it is logs) in a record; never raises.
-                 None: essential parts of the record have the wrong type. []: the record has no client or line
-    interval_ms  the reporting interval (ms) that is assumed if a record does not contain the client's interval
+    decode       returns the snapshots or log lines (by `stream`) in a record; never raises. None: essential parts have
+                 the wrong type. []: the record has no client or line
+    interval_ms  the reporting interval (ms) if a record does not contain it
     groups       True if records in this format may describe consumer groups
     binary       True if the format reads binary values (`Record.data`), and only these
     text         True if this format of metrics also reads text that is not JSON
-    about        a description in one line, if the format has no file of its own with a docstring
+    about        a description in one line, for a format without its own module
     """
 
     name: str

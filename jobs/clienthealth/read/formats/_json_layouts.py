@@ -34,9 +34,9 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     The first path that exists in the record is used. In a path, a name in backticks may contain dots.
 
-    pod    name of the pod; it replaces `host`, which may be the machine on which the pod runs
+    pod    name of the pod; it replaces `host`, which may be the pod's machine
     unit   name of the systemd unit, which becomes the service
-    pid    process id; host and process id become the instance if the record has no `instance`
+    pid    process id; without `instance`, host and process id become the instance
     nanos  nanoseconds to add to a `time` in whole seconds
     """
 
@@ -79,12 +79,12 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     about    a description in one line, for the documentation
     order    formats are tried in ascending order
-    layout   for each field of a log line, the paths in the record at which the field may be
+    layout   the paths in the record at which each field of a log line may be
     all      names of fields; a record must have all of them
-    any      names of fields; if any are listed, a record must have at least one of them
+    any      names of fields; if listed, a record must have at least one
     none     names of fields; a record must have none of them
-    beside   maps a field to other fields: the field is allowed only if one of the other fields is present
-    carries  True if the message is a whole log line of another program, in that program's own layout
+    beside   maps a field to others, of which one must be present beside it
+    carries  True if the message is a whole log line in another program's layout
     """
 
     about: str

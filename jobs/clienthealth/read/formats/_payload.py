@@ -21,7 +21,6 @@ from clienthealth.settings import Settings
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _FRAME = 5
-#: Characters that may precede a record's text: white space and a byte order mark.
 BLANKS = " \t\r\n\ufeff"
 _CONNECT = frozenset({"schema", "payload"})
 _DEBEZIUM = frozenset({"before", "after", "op", "source"})

@@ -14,18 +14,17 @@ from clienthealth.model.errors import DependencyError
 from clienthealth.model.tables import table
 from clienthealth.model.telemetry import Stream
 
-#: Maximum number of entries in each cache of attributes.
 REMEMBERED = 65_536
-#: The `aggregation_temporality` of a sum that counts since the previous data point.
+#: OTLP's `aggregation_temporality` of a sum of deltas.
 DELTA = 1
-#: The bit in a data point's `flags` that marks a point without a recorded value.
+#: OTLP's flag of a data point without a recorded value.
 NO_VALUE = 1
 
 #: The protobuf schema: message → field → (number, type).
 _SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = table(Path(__file__).with_suffix(".toml"))
 
 _LEN, _FIXED64 = 2, 1
-#: Maps a wire type to the length of its values in bytes.
+#: Length of a value in bytes, by wire type.
 _FIXED = {_FIXED64: 8, 5: 4}
 #: First byte of every OTLP request: the tag of field 1 as an embedded message.
 _RESOURCES = 0x0A

@@ -92,7 +92,7 @@ class Fast(msgspec.Struct, gc=False):
     client       the reporting client; its `identity` is complete and has a valid kind
     values       the metrics in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) or negative if unknown; never infinite
     topics       the values of topics, partitions and threads
-    config       options of the client by name; records with the same bytes in the field `config` share one object
+    config       options of the client by name; records with equal bytes in `config` share one object
     interval_ms  the client's reporting interval
     """
 
@@ -133,7 +133,7 @@ def fast(
 ) -> Fast | None:
     """Return the snapshot in an error-free record of our own format; None for any other record. Never raises.
 
-    headers_present  True if a header names the record's format or a part of the client's identity (`decode.HEADERS`)
+    headers_present  True if a header names the format or a part of the client's identity
     latest_ms        the latest accepted time (epoch ms)
     largest          maximum size of the value in bytes (`monitor.max_record_bytes`)
     """

@@ -20,7 +20,6 @@ _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[iu]?"
 _FIELD = re.compile(
     rf'((?:[^\\,= \n]|\\.)++)=({_NUMBER}|[tTfF]|true|false|True|False|TRUE|FALSE|"(?:[^"\\]|\\.)*+")(?=[, ]|$)'
 )
-#: Groups of the pattern: 1 name and tags, 2 fields, 3 time.
 _LINE = re.compile(
     r"((?:[^\\,= \n#]|\\.)(?:[^\\, \n]|\\.)*+(?:,(?:[^\\,= \n]|\\.)++=(?:[^\\,= \n]|\\.)++)++) "
     r'((?:[^\\ "\n]|\\.|"(?:[^"\\]|\\.)*+")++)(?: (-?\d{1,19}))?[ \r]*+'

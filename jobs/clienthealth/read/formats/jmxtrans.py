@@ -15,11 +15,9 @@ from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import epoch, integer, mapping, number, present, text
 from clienthealth.read.formats import Format, Record, having
 
-#: Groups of KEYSPACE: 1 host and port, 2 kind of client, 3 rest of the MBean's name, 4 MBean type, 5 attribute.
 KEYSPACE = re.compile(
     r"^(?:.*?\.)?([^.]+_\d+)\.kafka[._](producer|consumer)\.(.+)\.([a-z]+-[a-z-]*metrics)\.([^.]+)$", re.DOTALL
 )
-#: Groups for consumer-fetch-manager-metrics: 1 client id, 2 topic, 3 partition.
 PARTITION = re.compile(r"(.+)\.([^.]+)\.(\d+)", re.DOTALL)
 PORT = re.compile(r"_(\d+)$")
 

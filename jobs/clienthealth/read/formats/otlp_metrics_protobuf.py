@@ -31,13 +31,13 @@ REMEMBERED_BYTES = 16_000_000
 #: The name of every metric of a Kafka client contains this text.
 _OURS = b"kafka."
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
-#: Protobuf tags of a data point's fields: start time, end time, floating-point value, integer value.
+#: Protobuf tags of a data point's times and of its value.
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
 #: Items per data point in an unpacked scope: the bytes before it, times, tag, value.
 _ITEMS = 4
 _TIMES, _TAG, _VALUE = 1, 2, 3
 
-#: Names of attributes that may name a client, in the order in which they are tried.
+#: Attributes that may name a client, in order of preference.
 Ids = tuple[str, ...]
 Parts = tuple[Any, ...]
 
@@ -65,8 +65,8 @@ class _Metric(NamedTuple):
 class _Meaning(NamedTuple):
     """The meaning of the numbers in an unpacked scope.
 
-    values   maps a subject (client, topic, …) to (index in the unpacked scope, our metric's name) of each value
-    deltas   the index of the times of each data point that is a delta
+    values   for each subject (client, topic, …): (index in the unpacked scope, our metric's name) of its values
+    deltas   for each delta: index of its start and end time in the unpacked scope
     kip714   True if a metric's name is from KIP-714
     """
 

@@ -15,7 +15,6 @@ from clienthealth.read.formats import Format, Record
 from clienthealth.read.formats._prometheus import Labels, series
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*+"
-#: A series in one line. Groups of the pattern: 1 name, 2 labels, 3 value, 4 time.
 _SERIES = re.compile(
     rf"({_NAME})(?:\{{((?:[^\"}}]|\"(?:[^\"\\]|\\.)*+\")*+)\}})?[ \t]+"
     r"([-+]?(?:[0-9.]+(?:[eE][-+]?\d+)?|Inf|NaN|inf|nan))(?:[ \t]+(-?\d{1,19}))?[ \t\r]*+(?:#.*)?"

@@ -25,8 +25,8 @@ _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
 class _Layout(NamedTuple):
     """The meaning of a Telegraf metric's name and of its fields' names.
 
-    series  (field, name of the series) for each Prometheus series; if there are any, all other fields are ignored
-    kind    kind of the client; None if the metric is not of a Kafka client
+    series  (field, name of the series) for each Prometheus series; if there are any, other fields are ignored
+    kind    kind of the client; None for a metric of another program
     names   our names of the metrics in `fields`
     """
 

@@ -17,7 +17,7 @@ from clienthealth.model.tables import table
 from clienthealth.read.logs.times import number
 from clienthealth.read.logs.wordings import Meaning, meanings
 
-#: Prefix of the names of a client's measurements, in the mapping that also contains its options.
+#: Prefix of the names of measurements among a client's options.
 MEASURED = "measured."
 
 
@@ -25,9 +25,9 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     """A condition on a client's option: its value equals a text, matches a pattern, or is below or above a limit.
 
     option  the option's name; names that begin with `measured.` are the client's own measurements
-    one_of  `is` in TOML: the texts that the value may equal, in lower case; the value's case does not matter
+    one_of  `is` in TOML: the texts that the value may equal, in lower case
     like    regular expression for the whole value, as an alternative to `one_of`
-    of      name of an option: `below` and `above` are multiples of its value; '' if they are plain numbers
+    of      name of an option of which `below` and `above` are multiples; '' for plain numbers
     """
 
     option: str
@@ -52,13 +52,13 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
     """A known issue, reported in addition to the verdicts. `says` is its title.
 
-    id             the name of the issue's table in TOML; identifies the issue in records, the history and JSON
+    id             the name of the issue's table in TOML; also in records, the history and JSON
     sentence       one or two sentences that describe the issue
     action         what to do about the issue
-    least          minimum number of lines in a run; a shorter run is normal and is not reported
-    apart_seconds  a run ends after this time (s) without a further line; only the latest run is reported
-    when           for an issue that options show: conditions on the client's options or measurements; all must hold
-    source         URL of the library's documentation of the option; '' if log lines show the issue
+    least          minimum number of lines in a run; a shorter run is normal
+    apart_seconds  time (s) without a line that ends a run; only the latest run is reported
+    when           conditions on the client's options or measurements that must all hold
+    source         URL of the option's documentation; '' if log lines show the issue
     """
 
     id: str
@@ -76,11 +76,9 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
-#: Each library's source files with the names and descriptions of Kafka's protocol errors.
 _SOURCES = _TABLES.pop("sources")
 #: Literals must not contain these characters: raw JSON is searched, and JSON may escape them.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
-#: The beginning of each word except the first in an error's class name.
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 #: The end of an error's class name in a log line, but not in source code.
 _THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |, :message=>|\s*(?:\n|\Z))"

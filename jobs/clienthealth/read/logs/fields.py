@@ -7,11 +7,9 @@ import re
 from clienthealth.model.telemetry import LogLine
 from clienthealth.model.values import present
 
-#: Beginning of the name of a producer's I/O thread; the name ends with ` | ` and the client id.
 NETWORK_THREAD = "kafka-producer-network-thread"
 PRODUCER_THREAD = f"{NETWORK_THREAD} | "
 ADMIN_THREAD = "kafka-admin-client-thread | "
-#: Beginning of the names of the Scala consumer's fetcher threads.
 FETCHER_THREAD = "ConsumerFetcherThread-"
 JVM_FRAMES = ("java.", "javax.", "jdk.", "sun.")
 

@@ -13,12 +13,11 @@ from clienthealth.model.telemetry import Identity, LogLine
 _MAX_FIRST_LINE = 32_768
 _DAY = r"\d{4}[-/]\d\d[-/]\d\d"
 _TIME = rf"(?:{_DAY}[ T])?\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?:Z|[+-]\d\d:?\d\d)?"
-_CONTAINER = r"(?:\S{20,40} std(?:out|err) [FP] )?"  # A container runtime's prefix of each line.
+_CONTAINER = r"(?:\S{20,40} std(?:out|err) [FP] )?"
 _LEVEL = r"(TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE|INFORMATION|WARNUNG|SCHWERWIEGEND)"
 _THREAD = r"\[ *+([^\]]{0,300})\]"
 _LOGGER = r"([^\s:]{1,300})"
 
-#: Layouts of the text after the time: (regular expression, names of the fields in its groups).
 _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         rf"{_LEVEL} ++(?:\[[^\]]{{0,300}}\] ++)??{_THREAD} ++{_LOGGER} *+[-:](?: (.*))?",
@@ -72,7 +71,7 @@ _LOOSE: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(rf"[\[(<|]?\s*({_LEVELS})\b\s*[\])>|:]?\s*[-:|]?\s*(.*)"), ("level", "message")),
 )
 _COLUMNS = re.compile(r"[ ]*\t[ ]*")
-#: Level, thread, logger and message; the name of a Kafka thread may contain ` | `.
+#: The name of a Kafka thread may contain ` | `.
 _BARS = re.compile(rf"({_LEVELS})\|((?:[^|\n]| \| ){{0,300}})\|([\w.$/-]{{1,300}})\|(.*)")
 _ONLY_LEVEL = re.compile(_LEVELS)
 #: A time of day, perhaps followed by the host and program of syslog.
@@ -82,9 +81,8 @@ _CLOCK = re.compile(
     re.ASCII,
 )
 _MAX_BEFORE = 120
-#: Two lines of java.util.logging; the level is in the JVM's language.
+#: java.util.logging writes its level in the JVM's language.
 _JUL = re.compile(r"[^\n]{0,40}\d\d:\d\d(?: ?[AaPp][Mm])? ([\w.$]{1,300}) [\w$<>]{1,200}\n([^\s:]{2,20})[ \u00a0]?: ")
-#: Characters that may stand between a line's time and the fields after it.
 _AFTER_TIME = "])>}\"' \t|:,;-"
 _HANDLE = re.compile(r"(.*)#(producer|consumer)-\d{1,9}", re.ASCII | re.DOTALL)
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")

@@ -66,7 +66,6 @@ _WHOLE = (
     ),
     re.compile(_FORMS["compact"], re.ASCII),
 )
-#: A time of day in a file's name, perhaps with a date before it.
 _IN_NAME = re.compile(
     r"(?<!\d)(?:(?P<y>20\d\d)-?(?P<m>\d\d)-?(?P<d>\d\d)[T_.-]?)?(?P<h>[01]\d|2[0-3])(?P<sep>[-_:.h]?)(?P<mi>[0-5]\d)"
     r"(?P=sep)(?P<s>[0-5]\d)(?!\d)",
@@ -118,7 +117,7 @@ def zone_between(written_ms: int, there_ms: int) -> int | None:
     return zone if abs(away - zone) <= SOON_MS and abs(zone) <= MOST_ZONES * ZONE_MS else None
 
 
-@lru_cache(maxsize=4_096)  # Cached, because a burst of lines has only a few different times.
+@lru_cache(maxsize=4_096)  # A burst of lines has only a few different times.
 def _written(text: str) -> tuple[int | None, bool]:
     """Return (time in epoch ms or None, True if the text names a zone)."""
     match = next((match for pattern in _WHOLE if (match := pattern.fullmatch(text))), None)
@@ -180,12 +179,12 @@ class Stamp(NamedTuple):
 class Times:
     """Reads the times at the beginning of a file's lines, in the order of the lines.
 
-    forms     (name, pattern) of the file's time formats, the most frequent first; empty if no line has a time
+    forms     (name, pattern) of the file's time formats, the most frequent first
     order     the order of year, month and day in a date of three numbers
-    day       the date of the last time that was read, used for times without a date; initially the date of `until`
+    day       the date of the last time that was read, for times without a date
     last      the last time that was read
-    zoned     True if any time so far named its zone or was an epoch time (a number)
-    ahead_ms  difference (ms) between UTC and the zone of the last time that was read; positive east of UTC
+    zoned     True if any time so far had a zone or was an epoch time
+    ahead_ms  offset (ms) from UTC of the last time that was read; positive east of UTC
     until     time of the file's last modification; None if unknown
     """
 

@@ -32,16 +32,15 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, dict=True):
     """A log pattern.
 
-    id         hyphenated, unique. Events contain it (`LogEvent.signature`), so it is in the monitor's state on disk
-    source     maps a library to the versions and the source file that log the line; `any`: programs with own words
-    literal    every match contains this text, or one of `or_literals`. Case matters. A search for it is cheap, so it
-               comes before the search for `pattern`
-    or_literals  alternatives to `literal`. In both, `%name%` stands for a list in the table `searches` of shapes.toml
-    pattern    regular expression for a part of the message, or of the lines below it. Named groups become
-               `LogEvent.captures`; `%name%` stands for a part in `dump_formats/shapes.toml`
-    logger     beginning of the logger's name; None for any logger. Not tested if the logger's name has no dot
-    also       id of a known issue that a match of a failure mode's pattern also shows; '' if there is none
-    narrated   True if the pattern counts only in texts in which a person reports a case (`LogLine.narrated`)
+    id         hyphenated, unique. It is in the monitor's state on disk (`LogEvent.signature`)
+    source     maps a library to versions and source file; `any`: programs with their own words
+    literal    text in every match (or one of `or_literals`), searched first because this is cheaper. Case matters
+    or_literals  alternatives to `literal`. In both, `%name%` stands for a list in `searches` of shapes.toml
+    pattern    regular expression for the message or the lines below it. Named groups become `LogEvent.captures`;
+               `%name%` stands for a part in shapes.toml
+    logger     beginning of the logger's name; None for any. Names without a dot are not tested
+    also       id of a known issue that a match of a failure mode's pattern also shows; '' if none
+    narrated   True if the pattern counts only in texts in which a person reports a case
     examples   lines that the pattern must match
     """
 
@@ -72,19 +71,19 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
 
     says      what happened, in a few words
     wordings  the log patterns of the event
-    no_pattern    maps libraries without a pattern ("sarama, kafkajs") to the reason why they have none
+    no_pattern    maps libraries without a pattern ("sarama, kafkajs") to the reason
     kind      the kind of client that logs the event; None if several kinds log it
     relief    True if the event shows that a fault has ended
-    process   True if the event is about the whole process, and so about all clients of the process
-    life      `begins`: the client starts; `closes`: it begins to close; `closed`: it has closed; `loses`: it ends with
-              undelivered records; `is killed`: its process is killed; None if the event shows nothing of this
-    counted   a counter of the Java client, or ''. If it is the same before and after the line, the line is ignored
-    halted    a counter of the Java client, or ''. If it rises after the time of the line, the line is ignored
+    process   True if the event is about all clients of the process
+    life      what the client does: `begins`, `closes` (begins to close), `closed`, `loses` (ends with undelivered
+              records), `is killed` (its process is); else None
+    counted   a counter of the Java client, or ''. A line is ignored if this counter does not rise around it
+    halted    a counter of the Java client, or ''. A line is ignored if this counter rises later
     away      True if the event occurs only after max.poll.interval.ms without a poll()
-    unserved  True if the event shows that the brokers or the group's coordinator do not serve the client
-    otherwise  True if the event is searched for only in lines that match no other pattern
-    suspects  maps a suspected failure mode to its cause ('' if unknown). It counts only in an attached text, and only
-              if no later line shows relief
+    unserved  True if the brokers or the group's coordinator do not serve the client
+    otherwise  True if the event is searched for only where no other pattern matches
+    suspects  maps a failure mode that the event suggests to its cause ('' if unknown); only for attached texts without
+              later relief
     enough    the minimum number of lines that raise the suspicion in `suspects`
     """
 
@@ -136,7 +135,7 @@ class Catalogue:
     meanings  the log events, in the order given, without duplicates
     by_id     maps the id of a log pattern to its log event
     loose     ids of the log patterns that may match lines of any program (`Wording.loose`)
-    literals  the literal texts of all patterns; every text that matches a pattern contains at least one of them
+    literals  the literal texts of all patterns; every match contains at least one of them
     """
 
     def __init__(self, meanings: Iterable[Meaning]) -> None:

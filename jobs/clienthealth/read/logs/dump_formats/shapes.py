@@ -17,14 +17,14 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     what      name of the tool, for people
     hints     texts; every dump of the shape contains at least one of them
-    header    matches the first line of a thread: group `name` and, if present, the groups `key`, `state`, `cpu`
+    header    matches the first line of a thread: group `name`, perhaps `key`, `state`, `cpu`
     frames    names of patterns in `threads.FRAMES`: those that match the tool's frames
     state     matches a line with the thread's state or CPU time: groups `state`, `cpu`
     other     matches all other lines of a dump
     above     matches the lines above the first thread
-    time      matches the line with the dump's time, above the first thread (group 1; milliseconds in group 2)
+    time      matches the line with the dump's time (group 1; milliseconds in group 2), above the first thread
     title     text in the first line of a dump
-    end       text in the last line of a dump; '' if the shape has no such line
+    end       text in the last line of a dump; '' without such a line
     python    True if the frames are Python's
     """
 

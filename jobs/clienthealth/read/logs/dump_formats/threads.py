@@ -65,7 +65,7 @@ class Block:
     """A thread of a dump, to which the parser adds line by line. `frames`: innermost first.
 
     line    number of the thread's first line in the text, from 0
-    state   the thread's state as the tool or the JVM writes it; '' if the dump has no states
+    state   the thread's state in the tool's or JVM's words; '' if unknown
     cpu_ms  CPU time; None if unknown
     python  True if the frames are Python functions
     key     distinguishes threads with the same name
