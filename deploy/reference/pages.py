@@ -24,7 +24,8 @@ from clienthealth.settings.fields import keys
 from clienthealth.spark.self_monitoring import SelfMetrics
 from deploy.reference import rooms
 
-PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", "jobs/clienthealth/read/formats/README.md")
+_FORMATS = "jobs/clienthealth/read/formats"
+PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", f"{_FORMATS}/README.md", f"{_FORMATS}/names.md")
 #: Type of a metric → the suffix that Prometheus' client library adds.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 RULES: Mapping[str, metric_names.Rule] = {
@@ -73,7 +74,7 @@ def _formats(stream: Stream) -> str:
     for fmt in sorted(formats(stream), key=lambda fmt: fmt.name):
         about = fmt.about or str(importlib.import_module(f"clienthealth.read.formats.{fmt.name}").__doc__)
         rows.append(f"`{fmt.name}` | " + about.splitlines()[0].replace("|", "\\|"))
-    return _table(f"{stream} | what it is", rows)
+    return _table(f"format of {stream} | what it is", rows)
 
 
 def _metric_names_table() -> str:
@@ -89,7 +90,7 @@ def _metric_names_table() -> str:
     clients = {name: unit for metrics in CLIENT_METRICS.values() for name, unit in metrics.items()}
     rows = [_names_of(name, unit, "client") for name, unit in clients.items()]
     rows += [_names_of(name, unit, "topic, partition or thread") for name, unit in TOPIC_METRICS.items()]
-    return _table(" | ".join(header), map(" | ".join, rows))
+    return _table(" | ".join(header), (" | ".join(cell or "–" for cell in row) for row in rows))
 
 
 _OF_TOPICS = ("producer-topic-metrics", "consumer-fetch-manager-metrics")
