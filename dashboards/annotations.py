@@ -26,7 +26,6 @@ class Incident:
 
     @property
     def identity(self) -> str:
-        """A key that identifies the incident."""
         return f"{self.service}|{self.instance}|{self.client_id}|{self.mode}|{self.start_ms}"
 
     def annotation(self) -> dict[str, Any]:

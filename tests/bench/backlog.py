@@ -18,7 +18,7 @@ WARM_AFTER = 1 / 3
 
 @dataclass(frozen=True)
 class WorkedOff:
-    """The speed without the monitor's start and warm-up: `rate` in records/s, `cost` in µs of CPU time per record."""
+    """The speed without start and warm-up: `rate` in records/s, `cost` in µs of CPU per record."""
 
     rate: float
     warm_records: int

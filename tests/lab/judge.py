@@ -175,7 +175,6 @@ def _count(matrix: dict[str, Counter[str]], folder: Path, grades: Sequence[Grade
 
 
 def tables(matrix: Matrix) -> list[str]:
-    """Return the lines of two tables: the grades by `diagnose` and in the stream, one row per failure mode."""
     columns = (*GRADES, "void")
     lines = []
     for how, rows in matrix.items():

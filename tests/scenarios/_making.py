@@ -235,6 +235,6 @@ STARTED = mine(line(0, "producer-started"))
 
 
 def last_reading(used: float = 0.0, total: float = 32 * MIB, **more: float) -> list[Reading]:
-    """Return the last sample of a client that is gone. The monitor keeps this sample."""
+    """Return the last sample of a client that is gone."""
     metrics = {"buffer-total-bytes": total, "buffer-available-bytes": total - used, "record-send-total": 5000.0}
     return [Reading(at(10), metrics | {name.replace("_", "-"): value for name, value in more.items()})]

@@ -23,7 +23,6 @@ NODE, NPM = shutil.which("node"), shutil.which("npm")
 
 @cache
 def modules(drawing: bool = False) -> Path:
-    """Return the folder of packages. The large packages for drawing are installed only if `drawing` is true."""
     if not (NODE and NPM):
         pytest.skip("needs node and npm")
     folder = jars.cache() / "npm-grafana"

@@ -17,7 +17,7 @@ def surviving(expr: str, labels: Mapping[str, tuple[str, ...]]) -> set[str]:
 
 
 def compares(expr: str) -> bool:
-    """Return whether an alert's expression has a comparison or `absent`. An alert with neither fires on any value."""
+    """Return whether an alert's expression has a comparison or `absent`."""
     comparisons = {"==", "!=", "<", ">", "<=", ">="}
     for node in nodes(promql.parse(expr)):
         if isinstance(node, promql.BinaryExpr) and str(node.op) in comparisons:

@@ -27,7 +27,7 @@ HEADERS = {
 
 
 def push(**headers: str) -> Raw:
-    """Return a push: 100 records sent, 7 of them to `orders`, 4 kB of buffer free. The client's clock is 1 h ahead."""
+    """Return a push of a client with a clock that is 1 h ahead."""
     data = MetricsData()
     end = (ARRIVED_MS + 3_600_000) * 1_000_000
     for name, value, topic in (

@@ -80,7 +80,7 @@ def test_a_fault_that_comes_and_goes_is_one_incident() -> None:
 
 
 def storm(second: int) -> list[Any]:
-    """Return the log lines of one second. The application logs at most twenty lines a second."""
+    """Return the log lines of one second: at most twenty."""
     return [logged(second + n / 200, LOOKUP, thread="worker", address="kafka-1:9092") for n in range(20)]
 
 

@@ -35,7 +35,6 @@ class Filters:
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> Self:
-        """Return the filters in a URL's query."""
         chosen = {name: text for name in FIELDS if (text := query.get(name, "").strip())}
         number = query.get("page", "")
         page = int(number) if number.isascii() and number.isdigit() and len(number) < 7 else 1

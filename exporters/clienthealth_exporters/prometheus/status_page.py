@@ -216,7 +216,6 @@ def runbook(name: str) -> str | None:
 
 
 def runbook_index() -> str:
-    """Return the list of all runbooks as an HTML page."""
     links = [element("li", element("a", name, href=f".{RUNBOOKS}/{name}")) for name in runbook_names()]
     content = element("h1", "Runbooks") + element("ul", *links)
     return page("text.html.j2", refresh=None, title="Runbooks", content=content, links=(), home="./")

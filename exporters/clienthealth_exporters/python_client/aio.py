@@ -145,7 +145,6 @@ class Sender:
         return sum(not isinstance(outcome, BaseException) for outcome in outcomes)
 
     def close(self) -> None:
-        """Stop the producer."""
         if self._producer is not None:
             self._loop.run_until_complete(self._producer.stop())
         self._loop.close()

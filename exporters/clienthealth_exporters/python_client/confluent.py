@@ -79,7 +79,6 @@ class Reported:
         return form["metrics"], form["topics"]
 
     def keep_statistics(self, text: str) -> None:
-        """Keep statistics until the next report."""
         self._stats = text
         self.on_line()
 

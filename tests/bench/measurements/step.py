@@ -88,7 +88,6 @@ class Bucket:
         self.published += len(published.records)
 
     def micros(self, *parts: str) -> float:
-        """Return the CPU time per record (µs) of these parts of the work."""
         return sum(self.seconds[part] for part in parts) / self.records * 1e6
 
     @contextmanager

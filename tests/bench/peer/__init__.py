@@ -38,7 +38,6 @@ class PeerPass:
 
     @property
     def total(self) -> float:
-        """Return the CPU time (µs) per record of program and broker together."""
         return self.micros + self.broker_micros
 
 
