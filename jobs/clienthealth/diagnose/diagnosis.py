@@ -102,7 +102,6 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
     packer, tally = Packer(1), _Tally(inputs)
     recognised, rejected = Counter[str](), Counter[str]()
     dumps: dict[Source, list[DumpedThread]] = {}
-    # Local times in a log may be ahead of UTC.
     now_ms = int(time.time() * 1000) + AHEAD_MS
     decoders = {"any": decode_any, "metrics": decode_metrics, "logs": decode_logs}
     before: dict[tuple[str, str], _Before] = {}

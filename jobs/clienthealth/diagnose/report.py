@@ -21,8 +21,7 @@ from clienthealth.platform.html_page import foreign, rendered, templates
 
 WIDTH, LEAST, MOST = 80, 40, 120
 INDENT = 2
-#: A short report shows FACTS facts per verdict and FRAMES frames per thread.
-#: In it, SEVERAL or more inputs of one kind share a line.
+#: SEVERAL or more inputs of one kind share a line in a short report.
 FACTS, FRAMES, SEVERAL = 3, 4, 3
 QUOTED = 160
 _PACKAGE = "clienthealth.diagnose"

@@ -44,7 +44,6 @@ from clienthealth.read.formats._typed import fast as fast
 from clienthealth.read.logs.times import zone_between
 from clienthealth.settings import Settings, TopicSettings
 
-#: The record headers that are read for every format.
 HEADERS = ("format", "service", "host", "instance", "client_id", "kind", "version", "library")
 _READ = (*HEADERS, *_pushed.HEADERS)
 
@@ -60,7 +59,6 @@ STREAMS: tuple[Stream, ...] = ("metrics", "logs")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _QUOTED = re.compile(r'"[^"]*"')
-#: Identity fields that the headers (_STATED) or the Kafka key (_IN_KEY) may contain.
 _STATED = ("service", "host", "instance", "client_id", "library", "version")
 _IN_KEY = ("service", "instance", "client_id")
 

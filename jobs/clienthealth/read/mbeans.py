@@ -18,7 +18,6 @@ from clienthealth.model.samples import Samples, Subject, node
 from clienthealth.model.telemetry import Identity, Snapshot
 from clienthealth.model.values import integer, number, text
 
-#: Maps an MBean's name to its attributes (name → value).
 MBeans = Mapping[str, Mapping[str, Any]]
 
 GROUP_OPTION = "group.id"

@@ -29,7 +29,6 @@ NEW_ENTRY = re.compile(r"^\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}|^%\d\|")
 DUMP = re.compile(r"Full thread dump ", re.MULTILINE)
 METRIC = re.compile(r"(?P<group>[\w-]+)/(?P<name>[^{}]+)\{(?P<tags>.*)\}")
 MAX_ENTRY_LINES = 500
-#: A page in Prometheus's text format begins with one of these texts.
 PAGE = (b"# HELP ", b"# TYPE ")
 
 

@@ -23,7 +23,6 @@ from clienthealth.read.logs.times import Stamp, Times
 BACK, AHEAD = 1 << 14, 1 << 16
 #: Maximum size (bytes) of an entry; the next line then begins a new entry.
 MAX_PART = 1 << 22
-#: Maximum number of lines of an entry, and maximum size (bytes) of a thread dump.
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
 #: A time zone is a multiple of QUARTER_MS (± ZONE_EXACT_MS), at most MOST_QUARTERS quarters.
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000

@@ -19,7 +19,6 @@ from clienthealth.read.logs.times import Times
 
 MAX_DEPTH, MAX_ROWS = 12, 2_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Names of message fields of log tools, Kafka Connect, Kafka REST Proxy and Sentry.
 _MESSAGES = (
     *("_raw", "message", "@message", "textPayload", "line", "msg", "log", "content", "body", "text", "MESSAGE"),
     *("trace", "error", "value"),
@@ -28,7 +27,6 @@ _TIMES = (
     *("@timestamp", "timestamp", "_time", "time", "ts", "timeMillis", "millis", "epochSecond", "date", "datetime"),
     *("eventTime", "receiveTimestamp", "tsNs"),
 )
-#: The beginning of a log event of log4j, log4j 2 or java.util.logging in XML.
 _EVENT = re.compile(rb"<((?:log4j:)?(?:[eE]vent|record))[\s>]")
 _COLUMNS = {name.lower() for name in _MESSAGES} | {"jsonpayload.message", "event.original", "log.message", "logline"}
 _TIME_COLUMNS = {name.lower() for name in _TIMES} | {"date (utc)", "timestamp (utc)", "ingestiontime"}

@@ -22,7 +22,6 @@ from clienthealth.read.logs.events import literals
 #: A line is from a program, quoted without a time, or part of an explanation.
 Context = Literal["logged", "quoted", "explained"]
 
-#: Maximum size (bytes) of a paste; larger texts are returned unchanged.
 MOST = 1 << 22
 #: Only in a text of at most this size (bytes), two lines are tried as one wrapped line.
 _EXCERPT = 1 << 16
@@ -34,7 +33,6 @@ _WIDEST, _SHARE = 200, 0.8
 #: Two lines with equal beginnings of this length are not parts of a wrapped line.
 _SAME = 12
 
-#: Patterns of words by which a text explains an error or reports a failure.
 _SIGNS = {
     name: re.compile(pattern, re.VERBOSE | re.IGNORECASE | re.MULTILINE)
     for name, pattern in table(Path(__file__).with_name("explanations.toml")).items()
@@ -42,7 +40,6 @@ _SIGNS = {
 _WEIGHTS = {"": 1, "-strongly": 3}
 #: Maximum size (bytes) of a text in which words decide the `Context` of a line.
 _PAGE = 1 << 18
-#: Number of lines before and after a line that decide its `Context`.
 _BEFORE, _AFTER = 30, 20
 #: A single explaining word ("cause") may be a label.
 #: So fewer than _PROSE bytes of words explain only with at least the weight _EXPLAINS.

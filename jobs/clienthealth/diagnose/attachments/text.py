@@ -107,7 +107,6 @@ def unwrapper(head: bytes) -> tuple[str, Unwrap] | None:
 
 def _unwrapped(line_of: Callable[[Fields], bytes | None], blocks: Iterator[bytes]) -> Iterator[bytes]:
     def line(raw: bytes) -> bytes:
-        # Keep a line that cannot be unwrapped, so that no line is lost.
         return (line_of(mapping(parsed(raw))) if raw.startswith(b"{") else None) or raw
 
     for block in blocks:

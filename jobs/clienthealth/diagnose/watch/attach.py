@@ -28,7 +28,6 @@ from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 USER = "kafka-health"
 #: Time limit (s) of the agent's launcher, which itself gives up after some 10 s.
 LAUNCH_SECONDS = 30.0
-#: Time limit (s) for the agent's first answer after the end of its launcher.
 ANSWER_SECONDS = 30.0
 _PROC = Path("/proc")
 _SMALL = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -17,7 +17,6 @@ _NAMES = metric_names.spellings(metric_names.micrometer, metric_names.jmx_export
 _KINDS = {"kafka_producer_": "producer", "kafka_consumer_": "consumer"}
 _PORT = re.compile(r":\d+$")
 
-#: Pairs of a label and its value; if a label occurs twice, its last value counts.
 Labels = tuple[tuple[str, str], ...]
 
 

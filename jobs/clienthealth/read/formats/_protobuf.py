@@ -20,11 +20,9 @@ DELTA = 1
 #: OTLP's flag of a data point without a recorded value.
 NO_VALUE = 1
 
-#: The protobuf schema: message → field → (number, type).
 _SCHEMA: Mapping[str, Mapping[str, tuple[int, str]]] = table(Path(__file__).with_suffix(".toml"))
 
 _LEN, _FIXED64 = 2, 1
-#: Length of a value in bytes, by wire type.
 _FIXED = {_FIXED64: 8, 5: 4}
 #: First byte of every OTLP request: the tag of field 1 as an embedded message.
 _RESOURCES = 0x0A

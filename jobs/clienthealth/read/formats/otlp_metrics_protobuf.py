@@ -31,13 +31,11 @@ REMEMBERED_BYTES = 16_000_000
 #: The name of every metric of a Kafka client contains this text.
 _OURS = b"kafka."
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
-#: Protobuf tags of a data point's times and of its value.
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
 #: Items per data point in an unpacked scope: the bytes before it, times, tag, value.
 _ITEMS = 4
 _TIMES, _TAG, _VALUE = 1, 2, 3
 
-#: Attributes that may name a client, in order of preference.
 Ids = tuple[str, ...]
 Parts = tuple[Any, ...]
 

@@ -23,7 +23,6 @@ _STAMP_LENGTH = 19
 _END = "JNI global ref"
 #: Failure modes use only frames with one of these texts.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
-#: Beginnings of a dump's lines that are neither frames nor headers.
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
 #: Replaces missing lines, so that frames are not added to the thread before the gap.

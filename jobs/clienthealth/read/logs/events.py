@@ -26,12 +26,10 @@ from clienthealth.read.logs.times import Times
 from clienthealth.read.logs.wordings import Catalogue
 
 MAX_TEXT = 500
-#: The kinds of client that an event can name; other kinds become None.
 OF_LINES: tuple[Kind, ...] = ("producer", "consumer")
 #: Assumed size of a log line (bytes), to estimate an unknown offset in the file.
 BYTES_PER_LINE = 64
 
-#: Names of client libraries and of their loggers, which may be shortened (`o.a.k`).
 LIBRARIES = r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|confluent|sarama|\[thrd:|\b(?:kgo|franz-go|brod|faust|redpanda)\b"
 _LIBRARY = re.compile(LIBRARIES, re.ASCII | re.IGNORECASE)
 #: librdkafka's prefix; in a line with a logger or level, it shows a copied line.
@@ -39,7 +37,6 @@ _OF_RDKAFKA = re.compile(r"%\d\|")
 #: A client's prefix; before a match, it shows that an application copied the line.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
 _RE = {name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__).with_name("quotations.toml")).items()}
-#: Maximum number of characters before a match that are searched for a log layout.
 MAX_BEFORE = 500
 #: Maximum difference (ms) between local times of one moment in two time zones.
 FAR_MS = 26 * 3_600_000

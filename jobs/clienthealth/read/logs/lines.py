@@ -74,7 +74,6 @@ _COLUMNS = re.compile(r"[ ]*\t[ ]*")
 #: The name of a Kafka thread may contain ` | `.
 _BARS = re.compile(rf"({_LEVELS})\|((?:[^|\n]| \| ){{0,300}})\|([\w.$/-]{{1,300}})\|(.*)")
 _ONLY_LEVEL = re.compile(_LEVELS)
-#: A time of day, perhaps followed by the host and program of syslog.
 _CLOCK = re.compile(
     r"(?<!\d)(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
     r"(?: \S{1,255} [^\s:]{1,80}: | (?:\S{1,255} ){4}(?:-|\[[^\]\n]{0,500}\]) )?",

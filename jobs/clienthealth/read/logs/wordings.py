@@ -142,7 +142,6 @@ class Catalogue:
         self.meanings = tuple(dict.fromkeys(meanings))
         self.by_id: dict[str, Meaning] = {}
         self.loose = frozenset(one.id for meaning in self.meanings for one in meaning.wordings if one.loose)
-        #: Log patterns by (`Wording.loose`, `Meaning.otherwise`, literal).
         compiled: dict[tuple[bool, bool, str], list[tuple[Wording, _Find, re.Pattern[str] | None]]] = {}
         for meaning in self.meanings:
             for wording in meaning.wordings:
