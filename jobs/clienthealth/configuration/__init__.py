@@ -89,7 +89,7 @@ _SECTIONS = {name: kind for name, kind in typing.get_type_hints(Settings).items(
 def _tables(path: str) -> dict[str, dict[str, Any]]:
     try:
         tables = tomllib.loads(written(path))
-    except (ValueError, RecursionError) as error:  # a number with thousands of digits
+    except (ValueError, RecursionError) as error:
         # The rest of the error's text may quote a secret.
         at = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
         raise SettingsError(f"{path}: not valid TOML{f' {at[0]}' if at else ''}") from None

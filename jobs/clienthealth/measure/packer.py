@@ -32,7 +32,7 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: A record's time is wrong if it is further than SKEW_MS (ms) from its block's time. NEIGHBOURS: records per block.
+#: NEIGHBOURS: records per block. SKEW_MS: a record further (ms) from its block's time has a wrong time.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 

@@ -64,7 +64,6 @@ def seconds_to_full(w: Windows) -> Floats:
     The buffer's used share is extrapolated with its least-squares slope over the window.
     """
     used, seconds = used_ratios(w), unknown(len(w))
-    # The slope can be positive only if the used share rose.
     rising = np.flatnonzero((w.count(used) >= MIN_READINGS) & w.rose(used))
     if len(rising):
         w = w.at(rising)
@@ -229,7 +228,6 @@ def stalls(w: Windows) -> Stalls:
     if not counts.all():
         answered = np.where(w.reported("request-latency-avg")[w.window_of_row], answers(w).values[w.rows], np.nan)
         progress = np.where(counts[w.window_of_row], progress, answered)
-    # Comparisons with NaN yield False.
     highest = w.reduced(np.fmax, progress)[w.window_of_row]
     reached = np.where(progress >= highest, w.rows.astype(np.float64), np.nan)
     first = w.reduced(np.fmin, reached)

@@ -271,7 +271,6 @@ class Windows:
         column = self.column(name)
         begin, end = column.still
         a, b = column.bounds(self.lo, self.hi)
-        # At least two samples of a run must be in the window.
         behind = np.where(b - a > 1, np.searchsorted(begin, b - 1, "left"), 0)
         at, window = spread(np.searchsorted(end, a + 1, "right"), behind)
         first, last = np.maximum(begin[at], a[window]), np.minimum(end[at], b[window]) - 1

@@ -296,7 +296,6 @@ def _client(row: Mapping[str, Any]) -> Client:
         if value is None:
             fields[name] = "" if name in _NEVER_NONE else None
         elif type(value) is str:
-            # Many clients share these texts: keep each only once.
             fields[name] = intern(value)
         else:
             raise TypeError(f"client: {name} is not a string")

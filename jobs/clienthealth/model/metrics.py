@@ -26,7 +26,6 @@ SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
 UNDELIVERED: tuple[str, ...] = tuple(_TABLES["of_producers"]["undelivered"])
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 
-#: A float holds every integer up to _EXACT exactly.
 _EXACT = 2.0**53
 #: The largest plausible value of each unit.
 LARGEST: Mapping[str, float] = {
@@ -36,7 +35,6 @@ LARGEST: Mapping[str, float] = {
     "ratio": 1e6,
     "s": LATEST_MS / 1000,
     "ms": LATEST_MS,
-    # the limit of a signed 64-bit counter
     "ns": 2.0**63,
 }
 #: A value below LEAST counts as 0: decaying meters reach 5e-324, and divisions overflow.
@@ -47,5 +45,4 @@ MOST: Mapping[str, float] = {
 
 #: The client options that the failure modes read: integers from 0 to 2³¹ − 1.
 CONFIG_OPTIONS: tuple[str, ...] = tuple(_TABLES["options"]["judged"])
-#: Defaults of the options that limit a consumer's queue of fetched records.
 QUEUE_DEFAULTS: Mapping[str, float] = _TABLES["options"]["queue_defaults"]

@@ -56,7 +56,6 @@ ANOTHERS = Circumstance(None, "another client that the line may be about", "own-
 NOTHING_NEEDED = Circumstance(True)
 #: Minimum time (ms) between two dumps that show whether a thread moves.
 APART_MS = 9_000
-#: One dump proves nothing: the goroutine may have reached its frame only just before.
 UNAGED = Circumstance(False, "only a second dump, ten seconds later, would show how long the goroutine waits")
 Dated = LogEvent | Reading | ThreadDump | Sign
 

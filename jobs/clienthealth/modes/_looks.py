@@ -18,7 +18,7 @@ from clienthealth.modes._polls import longest_between, seconds_since
 
 NOTHING = "there are neither metrics nor a thread dump"
 UNMEASURED = "neither a dump nor a log line shows that the failure is absent, and metrics are too few or end too early"
-#: Maximum age (ms) of a dump that proves a client healthy, at the process's newest data.
+#: Maximum age (ms) of a dump that proves a client healthy.
 FRESH_MS = 60_000
 
 

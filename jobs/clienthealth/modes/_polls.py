@@ -184,7 +184,6 @@ ENDED = (
     "lives: either the process has ended, or it does not call poll()"
 )
 CLOSED = "the client was closed, or its application does not call poll()"
-#: A consumer of the classic protocol pushes its metrics only inside poll().
 SILENT = (
     "the client no longer pushes, and its last push announced no close; either its process has ended, or the "
     "application does not call poll(): the consumer's group or a thread dump shows which"

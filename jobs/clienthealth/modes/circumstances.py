@@ -172,7 +172,6 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
         asks |= asked
 
 
-#: Functions that check a circumstance in a window at a time (epoch ms), by its name in `mode.toml`.
 CIRCUMSTANCES: Mapping[str, Callable[[ClientWindow, int], Circumstance]] = {
     "brokers-answer": coordinator_answers,
     "io-thread-works": io_thread_works,

@@ -35,7 +35,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logg
 COMPARED_MS = 7 * 86_400_000
 #: A dump from more than this (ms) before a client's first sample is of an earlier process.
 BEFORE_MS = 60_000
-#: Maximum time (ms) from an error, counted at once, to the application's log line.
+#: Maximum time (ms) from an error, which a counter shows at once, to its log line.
 LOGGED_MS = 30_000
 #: Samples within this time (ms) of a log line show how often the application polled.
 AROUND_MS = 35_000

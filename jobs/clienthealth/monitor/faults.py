@@ -157,7 +157,6 @@ def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exc
     return Fault(client, reason(mistake), source)
 
 
-#: Errors that were logged before: (class, (file, line)).
 _logged: set[tuple[object, ...]] = set()
 
 

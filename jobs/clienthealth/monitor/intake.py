@@ -117,7 +117,6 @@ def due(
     all_near = all(entry.ts_ms <= state.time_ms + AHEAD_MS for entry in every)
     if all_near or not readings_arrived or waited_ms >= LONGEST_MS:
         return every
-    # Time of each client's newest sample, and of each process's (`reached`).
     newest = np.zeros(len(state.all_clients), np.int64)
     np.maximum.at(newest, state.readings.client, state.readings.ts)
     reached: dict[ProcessKey, int] = {}
@@ -172,7 +171,6 @@ def without_room(
     of_new = share(settings.max_new_clients, settings)
     reported_twice = {*new}
     if len(new) > of_new:
-        # First add clients that reported before, or twice in this batch.
         times, reported = client_times(chunks), state.reported_once
         reported_twice = {
             one for one in new if times[one][1] - times[one][0] >= APART_MS or (reported and mark(one) in reported)

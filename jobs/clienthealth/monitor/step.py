@@ -114,7 +114,6 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
-    # Lines of a process stay while it reports or logs.
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
     # Limit entries per process, because each thread may have its own client id.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
@@ -124,7 +123,6 @@ def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> i
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)
     # Drop a gap when every client has sent data after it.
     state.shared.evict(int(state.clients.last_seen.min(initial=now_ms)), 0)
-    # All buckets together remember at most REPORTED_ONCE clients.
     state.reported_once.evict(now_ms, limit=intake.share(intake.REPORTED_ONCE, settings.monitor))
     state.ended.evict(now_ms, limit=clients)
     for key, client in [*state.former.items()]:

@@ -60,7 +60,6 @@ class Login:
     package: str = ""
 
 
-#: SASL mechanisms that Spark's Java client and kafka-python both support.
 LOGINS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, Login], "logins.toml")
 _JAAS = "sasl.jaas.config"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"

@@ -27,7 +27,6 @@ INCIDENT_KEY = (*CLIENT_KEY, "mode")
 THEME = ("mode", "cause", "topic")
 #: The bounds of a loss: (unit, 0 for the lower or 1 for the upper bound).
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
-#: LOSING: modes in which a failure implies lost records.
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
 #: An incident flaps if it begins within this time (s) after the client's previous one in its mode.
 FLAP_SECONDS = 1800
@@ -62,7 +61,6 @@ def incidents(verdicts: DataFrame, until: datetime) -> DataFrame:
         F.when(F.col("stop").isNotNull(), F.greatest(F.col("stop") - F.col("found"), F.lit(0))).alias("clear"),
         _detail("cause").alias("cause"),
         F.coalesce(_detail("culprit"), _detail("topic")).alias("topic"),
-        #: Lower and upper bound of the loss; null if unknown.
         *(lost.get((what, n), _detail(f"lost_{what}[{n}]").cast("long")).alias(f"lost_{what}_{n}") for what, n in LOST),
         F.coalesce(F.col("start") - before < FLAP_SECONDS, F.lit(False)).alias("flaps"),
     )

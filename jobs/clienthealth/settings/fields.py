@@ -113,7 +113,6 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @property
     def _inner(self) -> Any:
-        # the type of the values in dict[str, int] and tuple[int, ...]
         arguments = [one for one in typing.get_args(self.kind) if one is not Ellipsis]
         return arguments[-1] if arguments else self.kind
 

@@ -144,7 +144,6 @@ class _Run:
         parent, batches = os.getppid(), metrics.batches
         try:
             while not self._stop.is_set():
-                # `awaitTermination` raises the error of a failed query.
                 if running.awaitTermination(1):
                     raise ServiceError("the streaming query ended without an error, though no stop was requested")
                 if guard.committed(metrics.batches - batches):

@@ -304,7 +304,6 @@ def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> li
 
 _pack = msgspec.msgpack.Encoder().encode
 _json = msgspec.json.Encoder().encode
-#: The input of the bucket COUNTS if a batch has no records.
 NO_COUNTS = _pack([])
 _unpack_rejects = msgspec.msgpack.Decoder(list[Reject]).decode
 _unpack_kept = msgspec.msgpack.Decoder(_Kept).decode

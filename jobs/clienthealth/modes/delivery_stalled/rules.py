@@ -47,7 +47,6 @@ REFUSED_PER_SECOND = 0.2
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
-#: A partition in log lines of kafka-python and aiokafka.
 _IN_PYTHON = re.compile(r"TopicPartition\(topic='(.+)', partition=(\d+)\)")
 #: Default of `retries` in Java producers since Kafka 2.1.
 ENDLESS = 2**31 - 1

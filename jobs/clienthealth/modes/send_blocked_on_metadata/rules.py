@@ -367,7 +367,6 @@ BLIND_ASKS = "nothing was sent since the client began to renew its metadata repe
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
     """Return one text per window: why metrics do not suffice for a verdict; '' if metrics suffice."""
     silent = ~sent_any(w)
-    # Examine only the few clients without sends between the last two samples.
     asks = ~(w.last("record-send-total") > w.from_last("record-send-total", 1))
     since = unsent(w.at(asks))
     renewed = (_metadata(since, thresholds) == RENEWED) & ~(since.max(_used(since)) > 0)

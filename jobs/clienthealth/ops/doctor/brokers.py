@@ -115,7 +115,6 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
             lost, wanted = "a client's record would vanish if the client's state rarely changes", "compact,delete"
         yield Finding(about, "failed", f"The topic's cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
     if read:
-        # `needed`: age (s) of the oldest records that a new monitor reads.
         kept_ms, needed = int(config.get("retention.ms", "-1")), settings.monitor.start_seconds_back
         if 0 <= kept_ms < needed * 1000:
             short = f"for {kept_ms / 1000:.0f} s, less than the {needed} s that a new monitor reads"

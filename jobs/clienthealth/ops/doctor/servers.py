@@ -17,7 +17,6 @@ from clienthealth.settings import Settings
 from clienthealth.spark.self_monitoring import LIMITS, PREFIX
 
 TIMEOUT_SECONDS = 10.0
-#: Timeout (s) for the monitor's metrics: the monitor runs nearby.
 MONITOR_SECONDS = 5.0
 SKEW_SECONDS = 5.0
 #: The alerts refer to these scrape jobs of deploy/prometheus.
