@@ -62,7 +62,8 @@ def _cached(quick: bool) -> list[Kept]:
 def _text(titles: Mapping[str, str], kept: Sequence[Kept], quick: bool) -> str:
     parts = [
         "# What the monitor costs\n\n`make bench` measures all figures and writes this page. In most measurements, "
-        "the complete monitor runs on one machine, with all outputs, a real broker and generated input."
+        "the complete monitor runs on one machine, with all outputs, a real broker and generated input. [The data](results.json) "
+        "also has the commit of each run, and the machine load before the run."
     ]
     if quick:
         parts.append("**These are short runs, to try the benchmark itself: no results.**")
@@ -112,10 +113,8 @@ def _letter(number: int) -> str:
 
 
 def _section(title: str, kept: Kept) -> str:
-    took, load = kept.conditions["took"], kept.conditions["load before"]
-    repeat = f"`python -m tests.bench {kept.name}` repeats the measurement in {took}."
-    run = f"Newest run: commit {kept.conditions['commit']}, machine load before the run {load}."
-    parts = [f"## {title}", kept.result.how, f"{repeat} {run}"]
+    repeat = f"`python -m tests.bench {kept.name}` repeats the measurement in {kept.conditions['took']}."
+    parts = [f"## {title}", kept.result.how, repeat]
     parts += [_table(table) for table in kept.result.tables]
     others = [f"{figure.what}: {_measured(figure)}" for figure in kept.result.figures if figure.target is None]
     if others or kept.result.notes:

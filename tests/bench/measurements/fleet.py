@@ -98,9 +98,7 @@ def measure(scope: Scope) -> Result:
         f"Alertmanager share the cores. Prometheus scrapes every {SCRAPE_SECONDS:.0f} s. Only the second half of the "
         "time counts. The delay is the number of unread records, divided by the records sent per second."
     )
-    return Result(
-        figures, how, [Table(head, [row])], [f"Alerts that fired: {', '.join(sorted(seen.firing)) or 'nothing'}"]
-    )
+    return Result(figures, how, [Table(head, [row])])
 
 
 def values_of(client: int, reading: int, ts_ms: int) -> Values:

@@ -110,15 +110,11 @@ def _result(
     )
     notes: list[str] = []
     if written is not None:
-        head = ["data", "files written", "MB written", "files a day", "MB a day"]
-        rows = [[name, *_shown(has), *_shown(written.a_day(has))] for name, has in written.grown.items()]
-        tables.append(
-            Table(head, [*rows, ["checkpoint", *_shown(written.checkpoint), "does not grow", "does not grow"]])
-        )
-        notes.append(
-            f"The monitor wrote for {written.seconds / 60:.0f} minutes, with {written.clients:,} clients. "
-            "A day is calculated."
-        )
+        head = ["data", "files", "MB"]
+        rows = [[f"{name}, of a day", *_shown(written.a_day(has))] for name, has in written.grown.items()]
+        tables.append(Table(head, [*rows, ["checkpoint, always", *_shown(written.checkpoint)]]))
+        ran_for = f"{written.seconds / 60:.0f} minutes with {written.clients:,} clients"
+        notes.append(f"The figures of a day are calculated from {ran_for}.")
         notes.append("Delta keeps its logs for a day or two. Topics keep their records for the retention time.")
     return Result(figures, how, tables, notes)
 
