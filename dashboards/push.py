@@ -40,7 +40,7 @@ class Pushed:
 
 
 def token(file: str | None) -> str:
-    """Return the token of a Grafana service account: from `file`, or from $GRAFANA_TOKEN if `file` is None.
+    """Return the token of a Grafana service account, from `file` or (None) from $GRAFANA_TOKEN.
 
     Raises SettingsError if there is no token, or if the file cannot be read.
     """

@@ -46,7 +46,7 @@ def named(labels: Sequence[str]) -> str:
 
 
 def keeping(text: str, settings: Settings) -> str:
-    """Replace the labels KEPT in a query, link or legend by the labels that these settings give each installation.
+    """Replace the labels KEPT in a query, link or legend by the labels in the settings.
 
     Raises SettingsError if the settings contain no such label.
     """
@@ -125,7 +125,7 @@ def worst(
     among: str = "",
     zeros: bool = False,
 ) -> str:
-    """Return a query for the series with the worst values in the time range of the dashboard.
+    """Return a query for the series with the worst values in the dashboard's time range.
 
     each    query for all series
     by      labels that identify a series; if several series have equal labels, the largest of their values is drawn
@@ -155,7 +155,7 @@ def ever(series: str) -> str:
 def failing_or_chosen(mode: str) -> str:
     """Return a query for the clients that the dashboard of a failure mode shows.
 
-    These clients failed in this mode within the time range, or are chosen by host, instance or client id.
+    They failed in this mode, or are chosen by host, instance or client id.
     """
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
     names = "".join(f"${name}" for name in CLIENT if name != "service")
@@ -191,7 +191,7 @@ def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
 
 
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
-    """Return two links: to a dashboard limited to one client, and to the client's page on the status page.
+    """Return two links: to a dashboard limited to one client, and to the client's page.
 
     `field`: `__field.labels` for links from a series, `__data.fields` for links from a table row.
     """

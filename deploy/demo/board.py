@@ -1,4 +1,4 @@
-"""Print the progress of the demo: events, a live table in a terminal, and a table at the end."""
+"""Print the demo's events, a live table in a terminal, and a table at the end."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Broker:
     def start(self) -> Self:
         """Start the broker and wait until it answers.
 
-        Raises ServiceError with the end of the log if the broker ends or does not answer in START_SECONDS.
+        Raises ServiceError, with the end of the log, if the broker does not answer in START_SECONDS.
         """
         configuration = self.folder / "server.properties"
         if not configuration.exists():

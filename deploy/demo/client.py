@@ -62,7 +62,7 @@ class Cluster(Protocol):
 
 
 class Context(Protocol):
-    """What the demo provides for a client: a folder, single brokers, an old broker, a cluster."""
+    """What the demo provides for a client: a folder and brokers."""
 
     @property
     def run_folder(self) -> Path: ...
@@ -75,7 +75,7 @@ class Context(Protocol):
 
 @dataclass(frozen=True)
 class Outage:
-    """A fault of a client's broker, of the connection to the broker, or of the client's process.
+    """A fault of a client's broker, connection or process.
 
     after       seconds from the client's first acknowledged record or commit to the start of the outage
     seconds     duration of the outage
@@ -94,7 +94,7 @@ class Outage:
 
 @dataclass(frozen=True)
 class DemoClient:
-    """A client of the demo: a program, its options, and the outage that the demo causes for it, if any.
+    """A client of the demo: a program, its options, and perhaps an outage.
 
     program        name of the Java source file without `.java`; for a Python client produce_and_consume
     mode           id of the failure mode that the client shows, None for a control (a healthy client)
@@ -135,7 +135,7 @@ class DemoClient:
 
     @property
     def client_ids(self) -> Sequence[str]:
-        """The client ids in `options`; a glob such as `x-*` for ids with a common prefix."""
+        """The client ids in `options`; a glob such as `x-*` for several ids."""
         named = [self.options[name] for name in ("p.client.id", "c.client.id") if name in self.options]
         streams = [f"{self.options[name]}-*" for name in ("s.client.id",) if name in self.options]
         return [*(name.replace("{}", "*") for name in named), *streams]

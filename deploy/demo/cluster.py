@@ -90,13 +90,12 @@ class Cluster:
             node.kill()
 
     def roll(self, note: Callable[[str], None] = lambda _: None, rest_seconds: float = 0.0) -> None:
-        """Take one node out of service, bring it back, and wait until every partition is in sync.
+        """Take a node out of service and bring it back. Wait until all replicas are in sync.
 
-        Does nothing while another thread runs `roll`, or if the last roll ended less than `rest_seconds` ago. Calls
-        `note` with a text at each step, such as `ROLL BEGIN (…)`.
+        Does nothing while another thread runs `roll`, or within `rest_seconds` after the last roll. Calls `note` with a
+        text at each step, such as `ROLL BEGIN (…)`.
 
-        Raises KafkaError if a request fails, ServiceError if the restarted node does not come back or partitions stay
-        out of sync.
+        Raises KafkaError if a request fails. Raises ServiceError if a node or replica does not recover.
         """
         if not self._rolling.acquire(blocking=False):
             return

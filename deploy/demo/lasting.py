@@ -13,7 +13,7 @@ BEGIN_SECONDS = 900.0
 
 
 def report(courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
-    """Return a line for each failure so far, with the times of its pages and verdicts."""
+    """Return a line for each failure, with the times of its pages and verdicts."""
     lines = []
     for course in courses:
         if course.client.mode is None or course.running.onset_ms is None:

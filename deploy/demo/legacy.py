@@ -35,7 +35,7 @@ class LegacyBroker:
     def start(self) -> Self:
         """Start ZooKeeper and the broker, and wait until both answer.
 
-        Raises ServiceError with the end of the log if a program ends or does not answer within 300 s.
+        Raises ServiceError, with the end of the log, if a program does not answer in 300 s.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         zookeeper = self._write(

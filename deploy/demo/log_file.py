@@ -39,7 +39,7 @@ class LogEvent:
 class LogFile:
     """A log file, and after a rotation the file that replaces it.
 
-    `limit`: maximum number of events to yield per logger, level and second (by the timestamps in the log).
+    `limit`: maximum number of events per logger, level and second of the log.
     """
 
     def __init__(self, path: Path, limit: int) -> None:
@@ -56,7 +56,7 @@ class LogFile:
     def events(self) -> Iterator[LogEvent]:
         """Read at most 1 MiB, and yield the complete events.
 
-        An event is complete when the next event begins, or when two reads in a row find no new data.
+        An event is complete when the next begins, or after two reads without data.
         """
         chunk = self._read()
         self.behind = len(chunk) == CHUNK_BYTES

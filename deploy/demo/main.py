@@ -78,7 +78,7 @@ def run(options: Options) -> int:
 def chosen(options: Options) -> list[DemoClient]:
     """Return the clients to start.
 
-    Raises InputError for an unknown client, or for an expected mode in which no started client fails.
+    Raises InputError for an unknown client, or for an expected mode without a client.
     """
     unknown = [name for name in options.clients if name not in CLIENTS]
     if unknown:
@@ -192,7 +192,7 @@ def _lost(courses: Sequence[Course], stack: Stack, board: Board) -> Iterator[str
 def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequence[Page]) -> list[str]:
     """Return one sentence per problem.
 
-    A problem is a missing page, too few kinds of evidence, a wrong verdict, or an unexplained alert.
+    Problems are missing pages, too few kinds of evidence, wrong verdicts, and unexplained alerts.
     """
     sentences = []
     for mode in expect:

@@ -172,7 +172,7 @@ class Process:
     def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
         """Wait until `ready` returns True.
 
-        Raises ServiceError, with the end of the log, if the process ends or is not ready after `seconds`.
+        Raises ServiceError, with the end of the log, if the process is not ready in `seconds`.
         """
         deadline = time.monotonic() + seconds
         while not ready():

@@ -194,7 +194,7 @@ def _scrubbed(text: str) -> str:
 
 
 class Surroundings:
-    """The brokers that clients need: each starts on demand, and stops at the end of the `with` block.
+    """The brokers that clients need: started on demand, stopped after the `with` block.
 
     `push_seconds`: the interval at which clients push their metrics, None for no pushes.
     """

@@ -32,7 +32,7 @@ NEAR_MS = 86_400_000
 
 
 def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_stream: str, keep_time: bool) -> None:
-    """Publish the records in recordings in the order of their times, `speed` times as fast as they were recorded.
+    """Publish recorded records in the order of their times, `speed` times as fast as recorded.
 
     `undecided_stream`: "metrics" or "logs", the kind to assume for files that may contain either. `keep_time`: True
     if the times in the records stay as they are.

@@ -79,7 +79,7 @@ def catalogue() -> list[Alert]:
 
 
 def _limits(expr: str, recorded: Mapping[str, str]) -> frozenset[str]:
-    """Return the names of the thresholds in an expression and in the recorded series that it uses."""
+    """Return the names of the thresholds in an expression and in its recorded series."""
     read = [recorded[name] for name in recorded if name in expr]
     others = {name: text for name, text in recorded.items() if name not in expr}
     of_recordings = (_limits(text, others) for text in read)

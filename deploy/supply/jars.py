@@ -23,7 +23,7 @@ _FILE = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*?)\.jar")
 class Jar:
     """A jar file. `group`: Maven group id; '' if unknown.
 
-    `used_by`: PYSPARK for a jar of the package pyspark, else the name of the jar's set in `jars.SETS`.
+    `used_by`: PYSPARK, or the name of the jar's set in `jars.SETS`.
     """
 
     used_by: str
@@ -55,7 +55,7 @@ def _jar(used_by: str, group: str, path: Path) -> Iterator[Jar]:
 
 
 def _group(path: Path) -> str:
-    """Return the Maven group id in the jar's pom.properties; '' if there is none or several."""
+    """Return the Maven group id in the jar's pom.properties; '' for none or several."""
     with zipfile.ZipFile(path) as jar:
         entries = (_ENTRY.fullmatch(name) for name in jar.namelist())
         groups = [entry["group"] for entry in entries if entry and path.name.startswith(f"{entry['name']}-")]

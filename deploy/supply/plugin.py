@@ -86,7 +86,7 @@ def pom() -> str:
 
 
 def jar() -> Path:
-    """Return the path of the plugin's jar in the cache, compiled anew if the sources have changed."""
+    """Return the path of the cached plugin's jar, compiled anew after changes."""
     sources = sorted((checkout() / SOURCES).rglob("*.java"))
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     built = jars.cache() / "broker-plugin" / f"clienthealth-{digest}.jar"

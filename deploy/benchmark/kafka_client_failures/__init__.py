@@ -1,4 +1,4 @@
-"""Recordings of real Kafka clients that fail, and a score for tools that judge the recordings.
+"""Recordings of real Kafka clients that fail, and a score for tools that judge them.
 
 from kafka_client_failures import cases, score
 
@@ -69,7 +69,7 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """Return the share (0 to 1) of the tool's accusations that are right; 1 without accusations."""
+        """Return the share (0 to 1) of right accusations; 1 if there are none."""
         right = sum(found for found, _ in self.by_mode.values())
         return right / (right + len(self.wrong)) if right or self.wrong else 1.0
 
@@ -118,7 +118,7 @@ def blind(folder: Path) -> int:
 
 
 def score(answers: Mapping[str, Collection[str]]) -> Score:
-    """Return the score of a tool. `answers`: case id → ids of the modes that the client has, in the tool's opinion.
+    """Return the score of a tool. `answers`: case id → ids of the modes that the tool names.
 
     A failure without an answer counts as not found. Raises ValueError for an id that no case has.
     """

@@ -2,8 +2,8 @@
 
     python failing.py NAME
 
-NAME is a key of `APPLICATIONS`. The environment variable KAFKA_BOOTSTRAP_SERVERS has the addresses of the brokers, and
-KAFKA_HEALTH_SERVICE has the name of the service. Failures begin after FAILS_AFTER seconds (60 by default).
+NAME is a key of `APPLICATIONS`. The environment variables KAFKA_BOOTSTRAP_SERVERS and KAFKA_HEALTH_SERVICE name the
+brokers and the service. Failures begin after FAILS_AFTER seconds (60 by default).
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Application:
         }
 
     def tell(self, topic: str, text: str) -> None:
-        """Send a report to the monitor's brokers, or drop it if the producer's queue is full."""
+        """Send a report to the monitor's brokers. If the producer's queue is full, drop it."""
         try:
             self._reports.produce(topic, text, headers=self._identity)
         except BufferError:
@@ -198,7 +198,7 @@ class Application:
 def supervise(seconds: float) -> int:
     """Run two worker processes, and replace the older process every `seconds` until SIGTERM.
 
-    Return 1 if a worker ends too early, or if a replaced worker ends with an error. Return 0 otherwise.
+    Return 1 if a worker ends too early or with an error. Return 0 otherwise.
     """
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())

@@ -48,7 +48,7 @@ def routes_of(owners: Owners, text: str) -> str:
 def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
     """Write rules, alertmanager.yml and notification templates into the folder `out`. Return the paths of the files.
 
-    Raises SettingsError if a file of owners cannot be read, or a label in the settings has an invalid name.
+    Raises SettingsError if a file of owners is unreadable, or a label in the settings invalid.
     """
     routes = routes_of(read_owners(settings.owners.files), (FILES / "alertmanager.yml").read_text(encoding="utf-8"))
     written = []

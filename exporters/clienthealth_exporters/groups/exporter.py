@@ -55,7 +55,7 @@ class Cluster(NamedTuple):
 def clusters(settings: Settings) -> list[Cluster]:
     """Return the cluster in [kafka], then the further clusters in `[groups] clusters`.
 
-    Raises SettingsError if two clusters have the same name, or if a further cluster's settings file is wrong.
+    Raises SettingsError if two clusters have one name, or if a cluster's settings are wrong.
     """
     all_clusters = [Cluster(settings.prometheus.cluster_name, settings)]
     for name, file in settings.groups.clusters.items():
@@ -69,7 +69,7 @@ def clusters(settings: Settings) -> list[Cluster]:
 
 
 def only(settings: Settings, group: str) -> Settings:
-    """Return the settings for reading only this group: its offsets every 2 s, its members every 10 s."""
+    """Return settings that read this group's offsets every 2 s, its members every 10 s."""
     groups = replace(
         settings.groups,
         include=re.escape(group),
@@ -233,7 +233,7 @@ class GroupExporter:
 
 
 def table(reading: GroupsReading) -> Iterator[str]:
-    """Yield the lines of a table: one per partition of a group, one per member without partitions."""
+    """Yield the lines of a table of partitions, and of members without partitions."""
     layout = "{:<32} {:<9} {:<19} {:<28} {:>9} {:>12} {:>12} {:>10}  {}\n"
     yield layout.format("GROUP", "TYPE", "STATE", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER")
     for group in reading.groups:

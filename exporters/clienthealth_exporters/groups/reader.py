@@ -61,8 +61,8 @@ class Member(NamedTuple):
 class Listed(NamedTuple):
     """A group in the list of groups that its coordinator returns. `broker`: id of the coordinator.
 
-    `type`: classic, consumer, streams or share. If the members of a classic group are not consumers, `type` is the
-    protocol type, such as `connect` for Kafka Connect. `state`: '' if the broker does not report the state.
+    `type`: classic, consumer, streams or share. For a classic group without consumers, `type` is the protocol type,
+    such as `connect`. `state`: '' if the broker does not report the state.
     """
 
     broker: int
@@ -71,7 +71,7 @@ class Listed(NamedTuple):
 
 
 class Offsets(NamedTuple):
-    """A group's committed offset on a partition, and the partition's end and start offset (None if unknown)."""
+    """A group's committed offset, and a partition's end and start offsets (None if unknown)."""
 
     committed: int
     end: int | None
@@ -353,8 +353,8 @@ class _Seen:
 class Pace:
     """Decide which groups a reading includes.
 
-    A group with members is due at each reading, an empty or failing group less and less often. `longest`: maximum time
-    (s) until a group is read again. `now`, a parameter of methods: the present time (s).
+    A group with members is always due, an empty or failing group less and less often. `longest`: maximum time (s) until
+    a group is read again. `now`, a parameter of methods: the present time (s).
     """
 
     def __init__(self, longest: float) -> None:
@@ -373,7 +373,7 @@ class Pace:
         return states.keys() - wait
 
     def read(self, name: str, state: str, committed: Mapping[TopicPartition, int], now: float) -> None:
-        """Record that a group was read at time `now`, with the group's state and committed offsets."""
+        """Record that a group was read at time `now`, with its state and offsets."""
         self._note(name, state, hash(frozenset(committed.items())), "", now)
 
     def failed(self, name: str, state: str, reason: str, now: float) -> None:
@@ -381,7 +381,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return {group: reason} of the groups in `waiting` (not due) that could not be read last time."""
+        """Return {group: reason} of unreadable groups in `waiting`, which are not due."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

@@ -46,7 +46,7 @@ PUSHED = "metrics=pushed"
 
 @dataclass(frozen=True)
 class Target:
-    """A JVM to read: service, URL of the Jolokia agent, and options of its clients (`config`).
+    """A JVM to read: service, URL of its Jolokia agent, client options (`config`).
 
     `pushed`: True if the clients push their metrics through the broker plugin.
     """
@@ -202,7 +202,7 @@ class Watch:
         self.due = begin + interval
 
     def publish(self) -> None:
-        """Read the JVM once; publish its clients' snapshots and, if one is due, a thread dump.
+        """Read the JVM once. Publish its clients' snapshots and, if due, a thread dump.
 
         Raises JolokiaError if the agent gives no answer, an error, or no process name.
         """

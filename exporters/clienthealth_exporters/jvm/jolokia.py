@@ -34,7 +34,7 @@ class JolokiaError(ServiceError):
 class Jolokia:
     """The Jolokia agent at `url`.
 
-    `timeout`: maximum time (s) to connect, to wait for data, and to read the answer, each.
+    `timeout`: maximum time (s) of each step: connecting, waiting, reading the answer.
     """
 
     def __init__(self, url: str, timeout: float, user: str = "", password: str = "") -> None:

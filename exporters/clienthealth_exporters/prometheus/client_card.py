@@ -98,7 +98,7 @@ def onset(view: View, record: HealthRecord) -> str:
 
 
 def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
-    """Return (at most three deciding facts, other facts), both in the order of the verdict's evidence.
+    """Return (at most three deciding facts, other facts), in the order of the evidence.
 
     Deciding facts are of different kinds if possible, because these prove more.
     """
@@ -138,7 +138,7 @@ def others(record: HealthRecord) -> tuple[list[str], list[str]]:
 
 
 def runbook_url(settings: Settings, name: str) -> str:
-    """Return the URL of a mode's runbook: below `[links] runbooks` if set, else on this server."""
+    """Return the URL of a mode's runbook, below `[links] runbooks` or on this server."""
     return f"{runbooks(settings.links, status_page='.')}/{quote(name)}"
 
 

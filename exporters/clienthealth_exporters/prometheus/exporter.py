@@ -50,8 +50,8 @@ STUCK_SECONDS = 120.0
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Serve until SIGTERM or Ctrl-C; return 0.
 
-    Raises ServiceError if the port is taken. Raises SettingsError if a label is invalid, or if a file of owners or the
-    webhook's secret cannot be read.
+    Raises ServiceError if the port is taken. Raises SettingsError for an invalid label, or an unreadable file of owners
+    or secrets.
     """
     overrides = {name: value for name in ("host", "port") if (value := getattr(args, name)) is not None}
     settings = replace(settings, prometheus=replace(settings.prometheus, **overrides))

@@ -123,7 +123,7 @@ class History:
         return self._tracks.get(key)
 
     def changes(self, most: int) -> list[tuple[str, Change]]:
-        """Return the newest `most` status changes of all clients as (client key, change), the newest first."""
+        """Return the newest `most` status changes as (client key, change), the newest first."""
         with self._lock:
             tracks = list(self._tracks.items())
         found = [(key, change) for key, track in tracks for change in track.changes()]

@@ -199,7 +199,7 @@ class States:
 
     @property
     def newest(self) -> float | None:
-        """The newest event time (epoch s) of all clients, or of all groups if no client is known.
+        """The newest event time (epoch s) of all clients, else of all groups.
 
         None before the first record.
         """
@@ -207,7 +207,7 @@ class States:
 
     @property
     def newest_of(self) -> Mapping[str, float]:
-        """The newest event time (epoch s) of any client (key CLIENTS) and of any group (key GROUPS), if known."""
+        """The newest event times (epoch s) of CLIENTS and of GROUPS, if known."""
         with self._lock:
             return dict(self._newest)
 

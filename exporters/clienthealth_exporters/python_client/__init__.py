@@ -9,16 +9,15 @@
 
 The second form is for confluent-kafka: `report` returns a class to use instead of the library's class.
 
-Every 10 s the reporter sends a snapshot of each client to the topic `client-metrics` of the same cluster. The reporter
-sends a last snapshot when the client is closed or the process ends. The lines that librdkafka writes to the
-application's `logger`, and librdkafka's errors, go to the topic `client-logs`. Log lines of kafka-python and aiokafka
-go to `logs_topic`, if this argument is given.
+Every 10 s the reporter sends each client's snapshot to the topic `client-metrics` of its cluster. The last snapshot is
+sent when the client is closed or the process ends. librdkafka's errors, and its lines for the application's `logger`,
+go to the topic `client-logs`. Log lines of kafka-python and aiokafka go to `logs_topic`, if this argument is given.
 
 The application never gets an exception from the reporter. While the cluster is unreachable, snapshots are dropped and
 counted (`Reporter.dropped_total`). After a fork the child must call `report` again for its own clients.
 
-With confluent-kafka, the durations of all delivery callbacks are measured. With kafka-python, a callback is measured if
-it is added to the future of `send()` before the record is acknowledged.
+With confluent-kafka, the durations of all delivery callbacks are measured. With kafka-python, only callbacks added to
+the future of `send()` before the acknowledgement are measured.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def report(
 ) -> Any:
     """Report on producers and consumers from now on. Return the Reporter.
 
-    If the first argument is a class of confluent-kafka, return a subclass that reports on its instances.
+    For a class of confluent-kafka, return a subclass that reports on its instances.
 
     service        name of the service; by default $KAFKA_HEALTH_SERVICE, or $OTEL_SERVICE_NAME
     instance       a name of the process; by default $KAFKA_HEALTH_INSTANCE, or host:pid
@@ -77,7 +76,7 @@ def report(
     kafka_options  options of the reporter's own producer; by default the first client's options for connection and
                    security
 
-    Raises TypeError if there is no client or no service, or if an argument is neither a producer nor a consumer.
+    Raises TypeError without a client or service, or if an argument is no producer or consumer.
     """
     if not clients:
         raise TypeError("report() needs at least one producer or consumer")

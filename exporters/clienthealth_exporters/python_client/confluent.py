@@ -85,7 +85,7 @@ class Reported:
     def keep_error(self, error: Any) -> None:
         """Report a KafkaError as a log line, unless the library itself logs the error.
 
-        If the configuration has a `logger`, the library logs all errors except "all brokers are down".
+        With a `logger`, the library logs all errors except "all brokers are down".
         """
         if self.config.get("logger") is None or error.name() == "_ALL_BROKERS_DOWN":
             self.on_line(logging.ERROR, f"{error.name()}: {error.str()}")

@@ -93,7 +93,7 @@ class Watched:
 
 
 class Summary(NamedTuple):
-    """A summary of durations (s). `p99` is at most a fifth larger than the true value, and never larger than `max`."""
+    """A summary of durations (s). `p99` is up to a fifth too large, and at most `max`."""
 
     number: int
     avg: float
