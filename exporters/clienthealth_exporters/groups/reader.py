@@ -45,7 +45,7 @@ _MESSAGES: list[Any] = []
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 MEMBERLESS = ("Empty", "Dead")
-#: Empty or unreadable groups are read again after this share of their unchanged time.
+#: An empty or unreadable group waits for this share of the time since its last change.
 SHARE = 0.1
 
 

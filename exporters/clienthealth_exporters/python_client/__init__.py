@@ -49,7 +49,7 @@ MAX_LINES = 1000
 #: Pause of log lines after the brokers refuse all lines of a report.
 PAUSE_SECONDS = 60.0
 
-#: Instance and client id of each reported client, which must differ.
+#: (instance, client id) of each reported client: no two may be equal.
 _TAKEN: set[tuple[str, str]] = set()
 _LOCK = threading.RLock()
 
