@@ -1,6 +1,6 @@
 """Judge recorded data (post-mortem) with the code of the running monitor.
 
-Every client seems to disappear at a recording's end, so missing data alone never makes a verdict `confirmed`.
+Every client seems to disappear at a recording's end, so missing data confirms nothing.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> None:
-    """Note in `captures` of a log event how long an unfinished stop, flush or close has lasted.
+    """Note in `captures` of log events how long an unfinished stop or flush has lasted.
 
     lasts    seconds from the beginning of a stop or flush to the log's end, if no line ends it
     minutes  minutes since the first of several equal lines that raise a suspicion (`Meaning.suspects`)
@@ -291,7 +291,7 @@ def pack(decoded: Decoded, source: Source, packer: Packer, repeats: int = 1, bef
     """Add a record's content to a packer, and return the client of the record's last line.
 
     `repeats`: number of equal records, including this one. `before`: the client of the previous record's last line,
-    which is returned if this record contains no line.
+    returned if this record contains no line.
     """
     for snapshot in decoded.snapshots:
         packer.snapshot(snapshot, client_of(snapshot.client), source)

@@ -20,7 +20,7 @@ from clienthealth.settings import Settings
 #: Maximum size of a record (bytes). A dump of thousands of threads is one record.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: Maximum distance (ms) of the time in a file's name from all other data of the process.
+#: Maximum distance (ms) of the time in a file's name from the process's other data.
 NEAR_MS = 1_800_000
 Attached = tuple[tuple[str, str], Input]
 
@@ -96,6 +96,6 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
-    """Return an undated record with a time ten days (APART_MS) before the dated data of its process."""
+    """Return an undated record with a time APART_MS (ten days) before its process's dated data."""
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
     return replace(record, ts_ms=min(starts) - APART_MS) if starts and record.ts_ms else record

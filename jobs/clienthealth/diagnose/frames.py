@@ -1,4 +1,4 @@
-"""Select the few frames of a thread's stack on which a verdict rests, with file and line if known."""
+"""Select the few frames of a thread's stack on which a verdict rests."""
 
 from __future__ import annotations
 

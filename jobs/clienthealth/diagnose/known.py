@@ -1,4 +1,4 @@
-"""Collect facts that change verdicts on attached data, and find failures that only the attached texts report."""
+"""Collect facts that change verdicts on attached data, and find failures that only texts report."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     - a thread in a frame of `Facts.places`, if the same input states that something hangs
 
     Lines of an explaining text, and lines before a sign of recovery, do not count. Nothing is suspected if the client
-    has samples, or if the inputs have more than MOST_LINES lines in total.
+    has samples, or in more than MOST_LINES lines of input.
     """
     attached, mode = known.attached, modes()[verdict.mode]
     if attached is None or attached.samples or verdict.unhealthy or sum(one.read for one in inputs) > MOST_LINES:

@@ -48,7 +48,7 @@ PLAIN = Style()
 
 
 def style_of(stream: TextIO, verbose: bool) -> Style:
-    """Return the style for a stream: as wide as its terminal (40 to 120 columns), else 80 columns."""
+    """Return the style for a stream: as wide as its terminal (40 to 120), else 80 columns."""
     wide = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), MOST) if stream.isatty() else WIDTH
     return Style(wide, colour_of(stream), verbose)
 

@@ -48,7 +48,7 @@ SILENT = "a Kafka client is named here, but nothing shows or rules out a failure
 
 @dataclass(frozen=True)
 class ShownFact:
-    """A decisive fact as one line: time (or `time unknown`), kind, words, file and line (`where`), stack frames."""
+    """A decisive fact as one line. `where`: file and line."""
 
     time: str
     kind: str
@@ -75,7 +75,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Also:
-    """A known issue in the report: how often and when it occurred, its first log line, and advice."""
+    """A known issue in the report. `count`: how often and when it occurred."""
 
     known: Trouble
     count: str
@@ -86,7 +86,7 @@ class Also:
 
 @dataclass(frozen=True)
 class Story:
-    """A client's part of the report: findings, healthy modes, modes that cannot be judged, and what to send next.
+    """A client's part of the report, in words. `next`: what to send next.
 
     status    status of the worst finding; else `ok` if every mode was judged, or `unknown`
     headline  the status in words. For `unknown`: the number of judged modes, or titles of known issues
@@ -118,10 +118,9 @@ def stories(diagnosis: Diagnosis) -> list[Story]:
 
 
 def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """Yield (text, flag): first a summary of the known bugs of the client's version, then each bug.
+    """Yield (text, flag): a summary of the known bugs of the client's version, then each bug.
 
-    The flag is True for the summary, and for bugs that cause or resemble a mode in `found`. Without known bugs, yield
-    nothing.
+    The flag is True for the summary, and for bugs like a mode in `found`. Without known bugs, yield nothing.
     """
     advice = advised(client.library, client.version, client.kind)
     if not advice.known:
@@ -264,7 +263,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def input_line(attached: Input) -> str:
-    """Return one line about an input: its kind, the used lines, their times, and what was left out."""
+    """Return one line about an input: its kind, lines, times, and what was left out."""
     parts = [attached.what or "not known"]
     if attached.used or attached.read:
         unit = "readings" if attached.what == "metrics.jsonl" else "records" if "JSON doc" in attached.what else "lines"

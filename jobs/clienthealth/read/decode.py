@@ -1,4 +1,4 @@
-"""Decode an input record into client snapshots or log lines, and give the reasons why parts of it cannot be used.
+"""Decode an input record into client snapshots or log lines, and give reject reasons for unusable parts.
 
 Only errors about the schema registry are raised: ServiceError, DependencyError (no fastavro) and SettingsError.
 

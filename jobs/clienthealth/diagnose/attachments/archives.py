@@ -1,6 +1,6 @@
 """Unpack streams while they are read, and unpack archives into a folder.
 
-Archives are not trusted: names are made harmless, links are left out, and the unpacked size is limited.
+Archives are not trusted: names are made harmless, links left out, and sizes limited.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Readable(Protocol):
 class Unpacked:
     """The content of a packed stream. `limit`: maximum number of unpacked bytes.
 
-    Raises UnreadableError if the content is cut off, damaged or too large, or if zstandard is missing.
+    Raises UnreadableError if the content is cut off, damaged or too large, or without zstandard.
     """
 
     def __init__(self, raw: Readable, packing: Packing, limit: int) -> None:
@@ -115,7 +115,7 @@ class Unpacked:
 class _Zstd:
     """A zstd reader that raises EOFError for data that is cut off; zstandard's reader does not."""
 
-    #: Number of compressed bytes per call: a few bytes of a zip bomb unpack to a huge size.
+    #: Number of compressed bytes per call: few bytes of a zip bomb unpack to many.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:
@@ -154,8 +154,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     """Unpack a zip, a tar or a mail into an empty folder. `limit`: maximum number of unpacked bytes of all members.
 
-    Yields (name, reason, True if the member may be evidence) for each member that is left out. A zip that is a document
-    or a jar is left out as a whole, with the name ''.
+    Yields (name, reason, True if perhaps evidence) for each member that is left out. A document or a jar is left out as
+    a whole, with the name ''.
 
     Raises UnreadableError if the archive is damaged, has more than MAX_MEMBERS members or exceeds `limit`.
     """
@@ -217,7 +217,7 @@ def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, b
 def _member(
     name: str, content: IO[bytes], folder: Path, left: int, written: float | None
 ) -> Generator[tuple[str, str, bool], None, int]:
-    """Write a member to the folder and return its size (bytes); 0 if it is left out."""
+    """Write a member and return its size (bytes); 0 if it is left out."""
     path = folder / safe(name)
     size = 0
     head = content.read(CHUNK)

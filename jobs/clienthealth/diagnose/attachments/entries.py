@@ -1,4 +1,4 @@
-"""Split a log into entries, and yield only entries with a text that only Kafka's clients log (a Kafka text).
+"""Split a log into entries, and yield those with a text of Kafka's clients (a Kafka text).
 
 Only lines near a Kafka text are parsed. Lines of several writers (pods, programs) are collected separately.
 """
@@ -101,7 +101,7 @@ class _Open:
 
 
 class Splitter:
-    """Takes a file's blocks, and yields the entries with a text that only Kafka's clients log (a Kafka text).
+    """Takes a file's blocks, and yields the entries with a Kafka text (one that only clients log).
 
     lines    number of lines read so far
     first_ms, last_ms  time range of these lines

@@ -113,8 +113,8 @@ _ROLLED = re.compile(r"\.log\.\d+\b|\d{4}[-_.]?\d\d[-_.]?\d\d(?:[-_.T]?\d+)*", r
 def own_processes(names: Sequence[str]) -> dict[str, str]:
     """Map each file's name to its process: `worker-1` for `worker-1.log` and `worker-1-dump.txt`.
 
-    Returns {} if there is only one log, or if a log has a general name (`app.log`). Returns {} also if another file's
-    name neither begins nor ends with the name of a log.
+    Returns {} for only one log, or if a log has a general name (`app.log`). Returns {} also if another file's name does
+    not begin or end with a log's name.
     """
     words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
     logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}

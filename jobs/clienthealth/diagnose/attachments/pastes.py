@@ -23,12 +23,12 @@ from clienthealth.read.logs.events import literals
 Context = Literal["logged", "quoted", "explained"]
 
 MOST = 1 << 22
-#: Only in a text of at most this size (bytes), two lines are tried as one wrapped line.
+#: Maximum size (bytes) of a text in which two lines are tried as one.
 _EXCERPT = 1 << 16
 #: Minimum number of frames that show a common prefix, or a stack in one line.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: A wrapped text has no line wider than _WIDEST, and at least the share _SHARE of its lines is full.
+#: A wrapped text has no wider line than _WIDEST, and mostly full lines (_SHARE).
 _WIDEST, _SHARE = 200, 0.8
 #: Two lines with equal beginnings of this length are not parts of a wrapped line.
 _SAME = 12
@@ -79,7 +79,7 @@ def restored(content: bytes) -> bytes:
 
 
 def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], bool]]:
-    """Return two functions of a line's number: its context, and whether a reporting person may have written it.
+    """Return two functions of a line's number: its context, and whether a reporter may have written it.
 
     `content`: a pasted text, cleaned by `restored`. Lines of a text of more than 256 KiB (_PAGE) are all `logged`.
 

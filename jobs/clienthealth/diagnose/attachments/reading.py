@@ -1,4 +1,4 @@
-"""Turn a stream of bytes into records: recognise its kind, and find what may be about a Kafka client.
+"""Turn a stream of bytes into records of what may be about a Kafka client.
 
 Only a text of at most 16 MiB (WHOLE) is examined as a whole.
 """

@@ -1,6 +1,6 @@
 """Turn a file's bytes into blocks of UTF-8 text, and find the envelope of its lines.
 
-The envelope is what programs add to lines: an encoding, colours, JSON, and prefixes of container runtimes or syslog.
+The envelope is what programs add to lines: an encoding, colours, JSON, and prefixes.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         if lines:
             yield b"\n".join(lines) + b"\n"
     if entry and (last := _journal(entry)):
-        # The last entry of an export that was cut off does not end with an empty line.
+        # The last entry of a cut export does not end with an empty line.
         yield last + (b"\n" if not rest else b"")
 
 
@@ -195,7 +195,7 @@ class Layout:
         return cls(shipped, Times.learned(stripped, file_ms))
 
     def _fit(self, sample: Sequence[bytes]) -> float:
-        """Return the share (0 to 1) of lines about Kafka that can be parsed; 1 without such lines."""
+        """Return the share (0 to 1) of lines about Kafka that can be parsed."""
         speaking = understood = 0
         for line in sample[:_SAMPLE]:
             stripped, _, time, _ = self.shipped.parted(line)
@@ -214,7 +214,7 @@ class Layout:
         return utf8(self.shipped.parted(line).line).decode()
 
     def time_before(self, numbered: Mapping[int, bytes]) -> Callable[[int], int]:
-        """Return a function from a line's number to the time (epoch ms) of the nearest dated line above it.
+        """Return a function from a line's number to the time (epoch ms) of the dated line above it.
 
         The function returns 0 if none of the 500 lines above is dated. `numbered`: maps line numbers to the lines of
         one pod or program, without prefixes.

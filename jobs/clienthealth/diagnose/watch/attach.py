@@ -48,8 +48,8 @@ class Agent(NamedTuple):
 def runtime_of(pid: int) -> Literal["java", "python"]:
     """Return the runtime of a process. Without /proc/self/ns (not Linux), every process counts as Java.
 
-    Raises InputError if the process does not exist, runs in a container, belongs to another user, or is neither a Java
-    nor a Python process.
+    Raises InputError if the process does not exist, runs in a container, belongs to another user, or is of another
+    runtime.
     """
     process, own = _PROC / str(pid), _PROC / "self"
     try:

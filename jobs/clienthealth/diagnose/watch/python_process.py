@@ -1,4 +1,4 @@
-"""Read the state of a Python process: its stacks, with py-spy, and its statistics page if it has one."""
+"""Read a Python process: its stacks, with py-spy, and its statistics page if it has one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Stacks:
         self._plan = DumpPlan(settings.jvm.dump_min_seconds, budget)
 
     def publish(self) -> None:
-        """Read the process's stacks with py-spy and pass them to the session, if a dump is due.
+        """If a dump is due, read the stacks with py-spy and pass them to the session.
 
         Raises ServiceError if py-spy has no permission, fails, or does not end in time.
         """

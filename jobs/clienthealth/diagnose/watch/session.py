@@ -77,7 +77,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Stand(NamedTuple):
-    """A thread in the newest dump of its process, and how long the thread has had the same frames.
+    """A thread in its process's newest dump, and how long it has had the same frames.
 
     since_ms  time (epoch ms) of the first in an unbroken series of dumps with these frames
     at_ms     time of the newest dump, epoch ms
@@ -185,7 +185,7 @@ class Session:
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
-        """Return a JSON object per process, by instance id, with the fields `threads` and `ended`, if known.
+        """Return a JSON object per process, by instance id, with `threads` and `ended` if known.
 
         `threads`: the application's threads in the newest dump. `ended`: the end time (epoch ms), as in the argument.
         """

@@ -173,7 +173,7 @@ def watch_group(
 
 
 def exit_code(record: HealthRecord) -> int:
-    """Return 0 if the group's lag is fine, 1 if it is not, 3 if it is unknown."""
+    """Return 0 if the group's lag is fine, 1 if not, 3 if unknown."""
     state = record.text("group", "status")
     return HEALTHY if state in FINE else NOT_JUDGED if state in (None, "UNKNOWN") else UNHEALTHY
 

@@ -1,4 +1,4 @@
-"""Turn the value of an input record into client snapshots or log lines: one file per wire format.
+"""Turn an input record into client snapshots or log lines: one file per wire format.
 
 A new file with a `FORMAT` adds a format. Formats of JSON logs are tables in `_json_layouts.toml`.
 """

@@ -23,7 +23,7 @@ from clienthealth.read.logs.fields import service_of_pod
 from clienthealth.read.logs.times import number, time_ms
 
 Paths = tuple[str, ...]
-#: A path as one dotted field name, and as names of nested fields (empty without a dot).
+#: A path as one dotted name, and as names of nested fields (empty without a dot).
 _Reading = tuple[str, tuple[str, ...]]
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

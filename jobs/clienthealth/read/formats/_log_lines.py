@@ -23,7 +23,7 @@ from clienthealth.read.logs.times import has_zone, time_ms
 def stack_text(stack: str) -> str:
     """Return a stack trace as plain text.
 
-    `stack`: plain text (returned unchanged), a JSON array of lines, or log4j2's exception as a JSON object.
+    `stack`: plain text (returned unchanged), a JSON array of lines, or log4j2's exception in JSON.
     """
     if stack.startswith("["):
         lines = parsed(stack)
@@ -115,7 +115,7 @@ def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def named(line: LogLine) -> LogLine:
-    """Return a parsed line with client id, level in upper case, and stack trace as plain text. Never raises.
+    """Return a parsed line with client id, level in upper case, and plain stack trace. Never raises.
 
     The client id may come from the message. A line without message, stack trace and dump gets an `error`.
     """

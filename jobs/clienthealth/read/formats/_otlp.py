@@ -1,6 +1,6 @@
 """Interpret OTLP data of Kafka clients, in JSON or protobuf.
 
-Each client of a resource gets one snapshot, at the time of the resource's newest data point.
+Each client of a resource gets one snapshot, at the time of the newest data point.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Unpack a payload: remove compression, a schema registry's frame, and the envelopes of Kafka Connect and Debezium.
+"""Remove a payload's compression, its schema registry's frame, and the envelope of Kafka Connect or Debezium.
 
 The frame is Confluent's wire format: a zero byte, then the schema's number in four bytes.
 """

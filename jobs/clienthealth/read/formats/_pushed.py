@@ -1,4 +1,4 @@
-"""Identify a pushing client (KIP-714) by the headers of our broker plugin, because the payload contains no identity."""
+"""Identify a pushing client (KIP-714) by our broker plugin's headers: the payload contains no identity."""
 
 from __future__ import annotations
 

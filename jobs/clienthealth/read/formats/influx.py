@@ -1,6 +1,6 @@
 """InfluxDB's line protocol, the default of Telegraf's Kafka output (`data_format = "influx"`).
 
-A line without tags names no process, so it does not count as a line of this format.
+A line without tags names no process, so it is no line of this format.
 """
 
 from __future__ import annotations

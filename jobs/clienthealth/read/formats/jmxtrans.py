@@ -1,7 +1,7 @@
 """jmxtrans's KafkaWriter: one MBean attribute per record; the field `keyspace` contains the attribute's full name.
 
-The Java consumer replaces the dots in a topic's name, so extra dots belong to the client id. For
-`producer-topic-metrics`, the client id is assumed to contain no dots.
+The Java consumer replaces dots in topic names, so extra dots belong to the client id. For `producer-topic-metrics`, the
+client id is assumed to contain no dots.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """OTLP metrics as protobuf: the default format of the OpenTelemetry Collector's Kafka exporter and of KIP-714 plugins.
 
-Two pushes of the same metrics differ only in times and values, so a cache keeps the positions of these numbers.
+Two pushes of equal metrics differ only in numbers, so a cache keeps their positions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Telegraf's JSON (`data_format = "json"`): one metric per record, or a batch under `metrics`.
 
-The URL from which Telegraf reads a JVM's metrics (Jolokia's, or a Prometheus page's) identifies the JVM.
+The URL from which Telegraf reads a JVM's metrics identifies the JVM.
 """
 
 from __future__ import annotations

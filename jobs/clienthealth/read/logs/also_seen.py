@@ -22,7 +22,7 @@ MEASURED = "measured."
 
 
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"one_of": "is"}):
-    """A condition on a client's option: its value equals a text, matches a pattern, or is below or above a limit.
+    """A condition on the value of a client's option: a text, a pattern, or a limit.
 
     option  the option's name; names that begin with `measured.` are the client's own measurements
     one_of  `is` in TOML: the texts that the value may equal, in lower case

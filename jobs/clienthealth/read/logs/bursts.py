@@ -12,8 +12,8 @@ from clienthealth.read.logs.dumps import DUMP_LINE
 
 #: Events of one pattern, client, thread and address within this time (ms) are merged.
 SAMPLING_MS = 100
-#: Equal lines of thread dumps are merged if they share a block of their file and an interval.
-#: Blocks are numbered modulo SLOTS, so that a dump of 256 KiB keeps nearly all its lines.
+#: Equal lines of thread dumps are merged within a block of their file and an interval. Blocks are numbered modulo
+#: SLOTS: a dump of 256 KiB keeps nearly all lines.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
 def is_new(kept: dict[Hashable, E], entry: E) -> bool:
     """Add an entry to `kept` and return True.
 
-    If `kept` has an entry with an equal `sample`, add `repeats` to that entry instead, and return False.
+    If `kept` has an entry with an equal `sample`, add to its `repeats`, and return False.
     """
     first = kept.setdefault(entry.sample, entry)
     if first is not entry:

@@ -1,4 +1,4 @@
-"""Convert thread dumps for the failure modes, rejoin dumps that log shippers sent line by line, and find clients."""
+"""Convert thread dumps for the failure modes, rejoin dumps from single lines, and find clients."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 
 
 def is_line(text: str) -> bool:
-    """True if a log record of one line may be part of a dump that was sent line by line.
+    """True if a single log line may be part of a dump that was sent line by line.
 
     A frame must contain one of _TELLING. Frames of exceptions count, too, because they look the same.
     """
@@ -118,10 +118,10 @@ def polls_for(thread: Thread, client_id: str) -> bool | None:
 
 
 def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
-    """Yield (client id, kind) of each client with threads in a dump; an unknown id is None.
+    """Yield (client id or None, kind) of each client with threads in a dump.
 
     If the dump names several producers, a thread that waits inside send() also yields (None, producer). A Java consumer
-    is yielded only if a framework polls it, or if there is no other client.
+    is yielded only if a framework polls it, or without other clients.
     """
     named = dict.fromkeys(
         name for thread in dump.threads if (name := thread.name.removeprefix(PRODUCER_THREAD)) != thread.name

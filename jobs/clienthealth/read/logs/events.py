@@ -1,6 +1,6 @@
 """Turn log records into log events (lines that match a log pattern) and thread dumps. All other lines are dropped.
 
-Nearly every line is dropped, so the cheapest test comes first: a search for the literals of patterns.
+Nearly every line is dropped, so the cheapest test, a search for literals, comes first.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def literals(catalogue: Catalogue) -> tuple[str, ...]:
 def events_and_dumps(
     line: LogLine, source: Source, catalogue: Catalogue, attached: bool = False
 ) -> tuple[list[LogEvent], list[ThreadDump]]:
-    """Return (events, dumps) of a valid log line with a time: one event per matching log pattern.
+    """Return (events, dumps) of a log line with a time: one event per matching pattern.
 
     `source`: the input record. `attached`: True for a line of an attached file. Only in attached files, patterns for
     lines of any program (`Wording.loose`) count. A dump's line that was sent alone becomes an event DUMP_LINE.

@@ -108,7 +108,7 @@ def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) to add to a time without a zone to get UTC; None if unknown.
 
     `written_ms`: the time, read as UTC. `there_ms`: the time (epoch ms) when the text arrived. Their difference is the
-    offset if it is a multiple of half an hour (± SOON_MS), because a mere delay rarely is.
+    offset if it is a multiple of half an hour: a delay rarely is.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -166,7 +166,7 @@ def _zone(text: str) -> tzinfo:
 
 
 class Stamp(NamedTuple):
-    """A time in a line: epoch ms (None if the date is unknown), and its bytes [begin, end) in the line."""
+    """A time in a line: epoch ms (None without a date), and its bytes [begin, end)."""
 
     ts_ms: int | None
     begin: int

@@ -1,4 +1,4 @@
-r"""Log events of client libraries, and the log patterns that recognise each event in each library's log.
+r"""Log events of client libraries, and the log patterns that recognise them.
 
 Log text can be hostile. So every repetition in a pattern is bounded, or cannot match the text that must follow it.
 """
@@ -116,7 +116,7 @@ _Find = Callable[[str], "re.Match[str] | None"]
 
 
 def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[str, M]:
-    """Return the log events of a TOML file by name, one per table, in the file's order.
+    """Return the log events of a TOML file by name, one per table.
 
     `kind`: the class to create from each table. Raises CatalogueError for a table that describes no log event; the
     message begins with `where`.
@@ -130,7 +130,7 @@ def meanings(tables: Mapping[str, Any], kind: type[M], where: str) -> Mapping[st
 class Catalogue:
     """All log events with their compiled log patterns.
 
-    Raises CatalogueError if two log patterns have the same id, or if a pattern is not a valid regular expression.
+    Raises CatalogueError if two patterns have the same id, or if a pattern is invalid.
 
     meanings  the log events, in the order given, without duplicates
     by_id     maps the id of a log pattern to its log event
@@ -166,10 +166,10 @@ class Catalogue:
     def matches(
         self, text: str, logger: str | None, with_loose: bool = True, narrated: bool = True
     ) -> Iterator[tuple[Wording, re.Match[str]]]:
-        """Yield (log pattern, match) for each log pattern that matches a text and allows the logger `logger`.
+        """Yield (log pattern, match) for each pattern that matches a text and allows `logger`.
 
-        `with_loose` adds patterns for lines of any program, and `narrated` adds patterns for sentences of a person. In
-        a goroutine dump, a pattern's match is the goroutine that has waited longest.
+        `with_loose` adds patterns for lines of any program, and `narrated` for a person's sentences. In a goroutine
+        dump, a pattern's match is the goroutine that has waited longest.
         """
         named = logger is not None and "." in logger
         matched: set[Meaning] = set()

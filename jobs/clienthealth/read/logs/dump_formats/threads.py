@@ -1,4 +1,4 @@
-"""Build the threads of a dump line by line, recognise their frames, and read threads from JSON.
+"""Build a dump's threads from lines or JSON, and recognise their frames.
 
 Frames of kafka-python get the Java method's name, because failure modes know only Java methods.
 """
@@ -185,7 +185,7 @@ def is_dump_document(text: str) -> bool:
 
 
 def dumps_of_document(document: object, lines: int = 1) -> list[Dump]:
-    """Return the only dump in a JSON document, in a list; [] if the document contains no threads.
+    """Return the only dump in a JSON document, in a list; [] without threads.
 
     `lines`: number of lines of the document's text; all of them belong to the dump.
     """
