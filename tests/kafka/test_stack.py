@@ -275,7 +275,7 @@ def test_a_process_that_does_not_listen_is_killed_with_its_children(tmp_path: Pa
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_outlives_the_one_that_started_it(tmp_path: Path, how: signal.Signals) -> None:
-    """Child processes die with their parent, even if they are suspended or their parent's thread has ended."""
+    """Child processes die with their parent, even if they are suspended."""
     program = f"""
 import sys, threading, time
 sys.path.insert(0, {str(ROOT)!r})

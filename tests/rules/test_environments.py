@@ -34,7 +34,7 @@ OWNED = 'team="t",tier="4",pager=""'
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("name", [path.name for path in TEST_FILES])
 def test_every_rule_is_evaluated_in_every_environment(name: str, environment: str, tmp_path: Path) -> None:
-    """If a rule drops the labels of the environment, promtool fails, because two alerts are identical."""
+    """If a rule drops the environment's labels, promtool fails because of identical alerts."""
     low = environment == "tickets for low tiers"
     write(tmp_path, LOW_TIERS if low else Settings(), dry_run=False)
     for path in (tmp_path / "rules").glob("*.yml"):

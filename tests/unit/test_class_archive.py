@@ -63,7 +63,7 @@ def test_an_archive_of_other_jars_is_made_anew_and_the_older_ones_go(jar: Path) 
 
 
 def test_a_java_without_modules_beside_it_starts_too(jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On macOS without JAVA_HOME, `java` is a launcher outside the JDK, far from the JDK's file `modules`."""
+    """On macOS without JAVA_HOME, `java` is a launcher outside the JDK."""
     launcher = jar.with_name("java")
     launcher.touch(0o755)
     monkeypatch.setattr(jars, "java", lambda: str(launcher))

@@ -161,7 +161,7 @@ def test_a_client_beside_it_in_another_process_of_the_host_is_no_sign_of_life() 
 
 
 def test_a_consumer_without_records_is_not_accused() -> None:
-    """A consumer that had read everything when its reports ended was probably closed."""
+    """A consumer without unread records in its last report was probably closed."""
     lines: list[Any] = [logged(s, "connection-failed", "beside", instance="h:1") for s in range(0, 400, 20)]
     monitor = streamed([*lines, *(consumer(s, lag=0.0) for s in range(0, 100, 10))], 10)
     assert not changes(monitor, "in")
