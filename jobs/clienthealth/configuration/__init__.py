@@ -1,7 +1,7 @@
 """Load the settings from a TOML file and from environment variables, and format them without secrets.
 
-The environment (`KAFKA_HEALTH_<SECTION>_<KEY>`) overrides the file. No error message contains a rejected text, which
-may be a secret. Relative paths start at the current folder; after loading they are absolute.
+Environment variables (`KAFKA_HEALTH_<SECTION>_<KEY>`) override the file. No error message contains a rejected text,
+which may be a secret.
 """
 
 from __future__ import annotations

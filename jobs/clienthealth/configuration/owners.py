@@ -24,7 +24,7 @@ from clienthealth.platform.locations import written
 OWNER_LABELS = ("team", "tier", "pager")
 #: Maximum number of cached names: applications may use a new group name at every start.
 _REMEMBERED = 50_000
-#: An owner's team, tier and pager become values of labels: a single line each.
+#: Team, tier and pager become values of alerts' labels, so each must be a single line.
 _Word = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -78,7 +78,7 @@ class Owners:
         self._of = lru_cache(_REMEMBERED)(self._first)
 
     def owner_of(self, service: str) -> Owner | None:
-        """Return the owner in the first row that matches a service; None if no row matches, or the row has no owner."""
+        """Return the owner in the first row that matches a service; None without a row or owner."""
         return self._of("services", service)
 
     def of_group(self, group: str) -> Owner | None:

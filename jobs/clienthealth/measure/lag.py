@@ -1,11 +1,9 @@
 """Compute the lag of consumer groups in records and seconds, and the states of groups and partitions.
 
-The input is one window of samples, each with a committed and an end offset. If the end offset falls, the topic was
-created again, and earlier samples are ignored. Every number in a result is finite and ≥ 0, or None.
-
 Lag in seconds is the time since the first unread record was produced. This time is interpolated between samples of the
-end offset, and extrapolated before the oldest one with the average rate. The method comes from kafka-lag-exporter, its
-limit `max_extrapolation_seconds` from Datadog's agent.
+end offset, or extrapolated with their average rate.
+
+The method comes from kafka-lag-exporter. Its limit, `max_extrapolation_seconds`, comes from Datadog's agent.
 """
 
 from __future__ import annotations

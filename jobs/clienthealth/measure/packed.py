@@ -1,4 +1,4 @@
-"""Pack decoded data into tables. Spark tasks send the tables to the streaming step, and the step keeps them as state.
+"""Pack decoded data into tables, which Spark tasks send to the streaming step.
 
 A bucket is a set of processes with one state. A hash of service and host assigns a process to its bucket.
 """
@@ -149,10 +149,10 @@ class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket (set of processes).
 
     `configs`: the clients' options (name → value), equal ones only once. `rows`, `parts`: the tables `readings` and
-    `topic_parts` as bytes. `last_seen`: for each of `all_clients`, the time (epoch ms) of its newest sample, by
-    neighbouring records if its clock is wrong. `names`: names of topics and threads, to which `rows` and `parts` refer
-    by position. `clocks`: the task's watermark (epoch ms) and its number of clients, in one chunk of the task.
-    `left_out`: number of events beyond `[monitor] max_events_per_process`.
+    `topic_parts` as bytes. `last_seen`: time (epoch ms) of the newest sample of each of `all_clients`, by neighbouring
+    records if a clock is wrong. `names`: names of topics and threads, to which `rows` and `parts` refer by position.
+    `clocks`: the task's watermark (epoch ms) and its number of clients, in one chunk of the task. `left_out`: number of
+    events beyond `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []

@@ -210,7 +210,6 @@ class Packer:
         return chunks
 
     def _time(self, chunks: Iterable[Chunk]) -> None:
-        """Set `last_seen` in each chunk, and `clock` (the watermark)."""
         whole = list(chunks)
         if any(chunk.rows for chunk in whole):
             tables = [chunk.readings for chunk in whole]

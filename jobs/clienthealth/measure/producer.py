@@ -3,8 +3,7 @@
 librdkafka limits bytes and records, and the greater used share counts. kafka-python 3 has no limit.
 
 Callback latency is the time for which callbacks hold the I/O thread. Instrumented clients report it
-(`callback-time-*`). For other Java clients, it is derived from the time outside Kafka's `Selector`, in which callbacks
-run. Each Δ is summed over the times between samples in which `select-total` grew:
+(`callback-time-*`). For other Java clients, it is derived from the time outside Kafka's `Selector`:
 
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
@@ -218,9 +217,8 @@ def failed_since(w: Windows, since: Ints) -> Bools:
 def stalls(w: Windows) -> Stalls:
     """Return, for each window, the row of the latest delivery, and for how many seconds records waited since.
 
-    The seconds are 0 unless records waited at every later sample, and at least MIN_READINGS samples exist from that row
-    on. Without a counter of deliveries (kafka-python, Java before 1.0), a broker's answer counts as a delivery, and
-    failed records count as waiting.
+    The seconds are 0 unless at least MIN_READINGS samples exist from that row on, and records waited at all later ones.
+    Without a counter of deliveries (kafka-python, Java before 1.0), a broker's answer counts as a delivery.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))

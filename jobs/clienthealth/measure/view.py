@@ -1,4 +1,4 @@
-"""Windows of samples as arrays. One call evaluates an indicator or a failure mode for thousands of windows.
+"""Windows of samples as arrays, for the evaluation of thousands of windows at once.
 
 A window is a span [lo, hi) of the rows of one table. A result is an array with one element per window.
 """

@@ -150,7 +150,7 @@ class HealthRecord:
     """The newest state of a client, from a record of `client-health`. Times in epoch milliseconds.
 
     Unknown indicators are absent. `seen_ms`: time of the client's newest data. `stale`: True if the next record was
-    overdue. From such a record, the function `aged` has removed what may no longer be true.
+    overdue; the function `aged` made this record.
     """
 
     client: Client

@@ -14,7 +14,7 @@ from clienthealth.model.values import MAX_INT, all_known, integer, number
 
 #: The node number of a bootstrap address, which may be any broker's.
 UNNAMED = -1
-#: Larger node numbers are coordinators': 2³¹ − 1 minus the broker's id.
+#: Larger node numbers belong to coordinators: 2³¹ − 1 minus the broker's id.
 _COORDINATORS = 2**30
 
 

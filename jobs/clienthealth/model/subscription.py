@@ -1,11 +1,9 @@
 """The subscription with which brokers request metrics from their clients (KIP-714).
 
-Java clients since 3.7 and librdkafka since 2.5 push metrics if brokers (since 3.7, in KRaft mode) have a plugin that
-takes them, such as ours, and a subscription that names them.
+Java clients since 3.7 and librdkafka since 2.5 push metrics to brokers since 3.7 with a plugin such as ours.
 
-librdkafka's subscription excludes versions before 2.10.1, which send empty pushes: brokers then close the connection.
-
-It includes counters of connections, because only counters contain the time at which a push's interval began.
+librdkafka before 2.10.1 is excluded: it sends empty pushes, and brokers then close the connection. Only counters
+contain the time at which a push's interval began.
 """
 
 from __future__ import annotations

@@ -264,11 +264,10 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     """Return a fact for the line of the log event `meaning` with the longest wait; [] without lines.
 
-    A line states its wait in the capture `minutes`. A stop or flush (captures `begun`, `ended`) counts only if it does
-    not end (`lasts`).
+    A line states its wait in the capture `minutes`. A stop or flush (`begun`, `ended`) counts only if it does not end
+    (`lasts`).
 
-    A goroutine without a wait proves nothing, unless a line APART_MS (9 s) older shows the same frame, or the line is
-    repeated.
+    A goroutine without a wait proves nothing, unless an earlier line (APART_MS) or a repetition shows the same frame.
     """
     said = [e for e in events(window, meaning) if "lasts" in e.captures or not {"begun", "ended"} & {*e.captures}]
     if not said:

@@ -67,7 +67,7 @@ def in_foreign_code(thread: Thread) -> bool:
 
 
 def idles(thread: Thread) -> bool:
-    """Return True if the thread has no work: all its frames belong to the JVM or to places where Python waits."""
+    """Return True if the thread has no work: all its frames are idle places of the JVM or Python."""
     return not _above_runtime(thread)
 
 

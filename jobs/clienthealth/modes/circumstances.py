@@ -49,7 +49,7 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 
     The circumstance holds if brokers answered after `at_ms`, or at most FRESH_MS (15 s) before it. An outage from
     SETTLES_MS (30 s) before to ANSWER_MS (10 s) after `at_ms` refutes it. It is unknown without answers, or if the
-    samples begin less than SETTLES_MS before `at_ms`.
+    samples begin later than that.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]

@@ -121,7 +121,7 @@ class _Filled(dict[str, Any]):
 
 
 def of_library(texts: Mapping[str, str], library: str) -> str:
-    """Return the first text with a key that is a part of the library's name (lower case); '' if there is none."""
+    """Return the first text with a key that is part of the library's name (lower case), or ''."""
     return next((text for part, text in texts.items() if part in library.lower()), "")
 
 

@@ -1,7 +1,6 @@
 """The ordered list of adjustments, which can change a verdict after the failure mode's judge has made it.
 
-A judge sees only one window of one client. An adjustment knows more, for example the client's start and open incidents.
-A verdict names the adjustments that changed it (`Verdict.adjusted`).
+A judge sees one window of one client. An adjustment knows more, such as the client's start and open incidents.
 """
 
 from __future__ import annotations

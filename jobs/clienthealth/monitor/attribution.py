@@ -1,8 +1,7 @@
 """Find the client that a log line or a thread dump is about, by names and time.
 
-On one host, processes with clients of the same name can follow each other or run side by side. A line belongs to the
-client with the line's instance, else to the client that existed at the line's time. A line that fits several clients
-belongs to none of them.
+Processes with clients of the same name may run on one host. A line belongs to the client with the line's instance, else
+to the only client that existed at the line's time.
 """
 
 from __future__ import annotations
@@ -101,8 +100,8 @@ def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life
 def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
     """Return the log lines about a client's start or end as (instance or "", event), in order of time.
 
-    Lines with the client's id may name another instance. A line without an id counts if it is about the whole process,
-    or if `alone`: the process has no other client of the same kind.
+    Lines with the client's id may name another instance. Lines without an id must be about the whole process, unless
+    `alone`: it has no other client of the same kind.
     """
     named = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
     nameless = state.lifecycle.get((*client.process, "")) or []
@@ -383,7 +382,6 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
 
 
 def _polled(ts_ms: int, known: Known, config: Mapping[str, str]) -> bool:
-    """Return True if samples around `ts_ms` show that the application polled often enough."""
     seconds = (option(config.get("max.poll.interval.ms")) or 0) / 1000
     for name, unit in (("last-poll-seconds-ago", 1.0), ("time-between-poll-max", 0.001)):
         times, values = known(name)

@@ -103,7 +103,6 @@ def _unsuspected(live: tuple[str, ...], reasons: tuple[str, ...], issues: tuple[
 
 @cache
 def _read_by(mode: str) -> frozenset[str]:
-    """Return the ids of the log patterns that can change a mode's verdict on a window."""
     return frozenset().union(*(meaning.ids for meaning in (*modes()[mode].reads, *modes()[mode].lines)))
 
 
@@ -348,7 +347,6 @@ class _Judgement:
         return _unsuspected(ids, tuple(reasons[reporter.newest] for _, reasons in gated.gates), tuple(issues))
 
     def _judged(self, gated: Gated, client: Client, reporter: Reporter) -> list[Verdict]:
-        """Judge a client's windows, update its incidents, and return the newest verdicts."""
         clients, number, touched = self.state.clients, reporter.number, gated.touched
         every, last, last_seen = int(clients.every[number]), int(clients.last[number]), int(clients.last_seen[number])
         # A verdict on a log line waits for the next sample, unless samples are rare.
@@ -404,13 +402,12 @@ class _Judgement:
         return shown(verdicts, self.incidents, client.key)
 
     def _judge_unreporting(self, log: ProcessLog, new: Sequence[LogEntry]) -> None:
-        """Judge the clients that report no metrics, by the log entries that name them."""
         slide, length = 1000 * self.settings.monitor.slide_seconds, 1000 * self.settings.monitor.window_seconds
         windows: dict[Client, list[ClientWindow]] = defaultdict(list)
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for client in inside.unreporting_clients():
-                # With several clients without metrics, a nameless line belongs to none.
+                # `about` may be empty: a nameless line belongs to none of several clients.
                 if any((about := inside.about(client))[:2]):
                     windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))
         for client, of_client in windows.items():

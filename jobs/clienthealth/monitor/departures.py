@@ -1,8 +1,8 @@
 """Judge clients that stopped reporting.
 
-A client has departed after three reporting intervals without data, but at least `[absence] min_gap_seconds`, plus
-`[absence] watermark_seconds`. Its open incidents stay until data proves its end, at most for `[absence] shown_seconds`.
-Missing data proves nothing: a process may hang, or its metrics agent may fail.
+A client has departed after three reporting intervals without data, at least `[absence] min_gap_seconds`. Its open
+incidents stay until data proves its end, at most for `[absence] shown_seconds`. Missing data proves nothing: a process
+may hang, or its metrics agent may fail.
 """
 
 from __future__ import annotations
@@ -121,7 +121,6 @@ def _left_open(
 
 
 def _record(client: Client, content: Content, start_ms: int, departed_ms: int, settings: Settings) -> Record:
-    """Return the record of a departed client. Its window begins at `start_ms` (epoch ms)."""
     # The last window may begin at the last sample.
     window = start_ms, departed_ms + settings.monitor.window_seconds * 1000
     return content.record(client, window, 1, departed_ms, departed=True)

@@ -112,9 +112,9 @@ def _of_its_end(
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """Return True if a client without data is known to have ended.
 
-    Proofs are a log line on the client's close or kill, and a later client of the same name on the host. `departed_ms`:
-    time of the last sample. `alone`: False if another client of that name was on the host; then only lines with the
-    client's instance count.
+    Proofs are a log line on its close or kill, and a later client of the same name on the host. `departed_ms`: time of
+    the last sample. `alone`: False if another client of that name was on the host, so that only lines with the client's
+    instance are proof.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -151,8 +151,8 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the reporting clients that prove that the process of the silent `client` still runs.
 
     They are indices in `state.all_clients`. For libraries that report only inside poll(), any client of the same
-    instance is proof. For others, a client of the process that reported before the silence is proof, if an open
-    incident shows when the silence began.
+    instance is proof; for others, a client that reported before the silence. An open incident shows when the silence
+    began.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):
@@ -168,8 +168,8 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
     """Return signs, in order of time, that a client's process still runs without the client's data.
 
-    At most one of each kind: a log line, a thread dump, a sample of another client of the same instance. `later`: the
-    process's log entries after the client's last sample.
+    A sign is a log line, a thread dump, or a sample of another client of the instance; at most one of each. `later`:
+    the process's log entries after the client's last sample.
     """
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()

@@ -137,7 +137,6 @@ def _homes(state: BucketState, chunks: Sequence[Chunk]) -> Iterator[Home]:
 
 
 def _fault(home: Home, state: BucketState, chunks: Sequence[Chunk], mistake: Exception) -> Fault:
-    """Return a Fault for the only process in `state` and `chunks`."""
     parts: list[BucketState | Chunk] = [state, *chunks]
     inputs: list[tuple[int, Client, Source | None]] = [(0, Client(*home, home[1], "", None), None)]
     for part in parts:

@@ -49,7 +49,6 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: Settings) -> tup
 
 
 def _enter(group: GroupState, readings: Sequence[GroupReading]) -> None:
-    """Add one row per sample and partition to `group.data`, in order of time."""
     positions = {(topic, number): position for position, (topic, number, _) in enumerate(group.partitions)}
     rows = []
     for reading in sorted(readings, key=lambda r: r.ts_ms):

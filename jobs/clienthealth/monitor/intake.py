@@ -1,15 +1,10 @@
-"""Add decoded data to a bucket's state, up to the configured limits.
+"""Add decoded data to a bucket's state, up to limits that bound its memory and work.
 
-Limits bound a bucket's memory and work for any input. Beyond a limit, known clients stay, and new clients are left out
-and counted.
+Beyond a limit, new clients are left out and counted. They are added at their second report, which a made-up client id
+never sends.
 
-A flood of made-up client ids must not delay known clients. So beyond a limit, new clients are added only at their
-second report, which a made-up id never sends.
-
-After a pause, logs may be read minutes ahead of metrics. Log lines wait for metrics of the same time.
-
-A restarted collector can send old data again. Ended clients are remembered (`BucketState.ended`), so that old data does
-not bring them back.
+Log lines wait for metrics of the same time, because logs may be read minutes ahead. Ended clients are remembered, so
+that old data that a collector sends again does not bring them back.
 """
 
 from __future__ import annotations
@@ -109,7 +104,7 @@ def due(
     """Return the log entries that can be judged now. Others wait in `state.waiting`, at most ten minutes.
 
     If an entry is a minute ahead of the watermark and of its process's samples, all entries ahead of both wait.
-    `readings_arrived`: True if the batch contains metrics. Without metrics, none remain unread, and no entry waits.
+    `readings_arrived`: True if the batch contains metrics; otherwise no entry waits.
     """
     every = [*state.waiting, *entries]
     state.waiting = []

@@ -22,7 +22,7 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 from clienthealth.read.logs.wordings import Life as LifeEvent
 from clienthealth.settings import MonitorSettings
 
-#: Time (ms) after a process's last data for which lines about starts and ends stay.
+#: Lines about clients' starts and ends stay this long (ms) after the last data of their process.
 LIFECYCLE_MS = 900_000
 #: Number of old dumps kept per process, to compare them with new ones.
 EARLIER_DUMPS = 4

@@ -1,7 +1,7 @@
 """Decide when an incident is over: on evidence that the client recovered or ended, never because evidence is missing.
 
-For a client that reports, `LiveMode.recovered` decides. Otherwise, an incident closes when the client's end is proved,
-or `[absence] shown_seconds` after its last data. For clients known by their log alone, it closes after GONE_MS.
+`LiveMode.recovered` decides for a client that reports. Otherwise, an incident closes when the client's end is proved,
+or `[absence] shown_seconds` after its last data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Merge two entries of the state that describe the same client under two instance names.
 
-A client has two names if a metrics agent was redeployed, or if log and metrics name different instances. If the
-counters of a new entry continue those of an old one, both are one client: a new process begins at zero.
+A redeployed metrics agent may change a client's instance. If a new entry's counters continue those of an old entry,
+both are one client: a new process begins at zero.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The state of a bucket of processes: what is remembered between two batches, and how it is saved as versioned bytes.
+"""The state of a bucket of processes, and how it is saved as versioned bytes.
 
-The size of the state is bounded: it keeps the data that open windows need, open incidents, and fields of type `Memory`.
+Its size is bounded: it keeps data of open windows, open incidents, and fields of type `Memory`.
 """
 
 from __future__ import annotations

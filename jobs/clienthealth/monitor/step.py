@@ -92,7 +92,6 @@ def step(state: BucketState, chunks: Sequence[Chunk], settings: Settings, now_ms
 
 
 def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
-    """Drop data that no window needs, and the departed clients (indices in the state)."""
     state, settings, grid = bucket.state, bucket.settings, bucket.grid
     longest = int(grid.length.max()) if len(grid.length) else 1000 * settings.monitor.window_seconds
     process_log.evict(state, settings.monitor, longest, living := set(bucket.numbers))

@@ -1,6 +1,4 @@
-"""Render HTML pages from jinja2 templates. Pages share one frame and inline style, and load nothing from other servers.
-
-Templates escape all text from outside, such as client ids.
+"""Render HTML pages from jinja2 templates. Pages load nothing from other servers.
 
 Plots are inline SVG, with widths in per cent and heights in pixels, so that text keeps its size. Nothing is shown by
 colour alone.

@@ -1,9 +1,7 @@
 """The web server of the exporter and the monitor, with TLS, basic authentication, and limits on peers.
 
-A peer may be slow, silent, or hostile. Beyond MAX_ANSWERS requests at a time, a request gets a 503. Beyond
-MAX_CONNECTIONS connections, the one that has waited longest without a request is closed.
-
-A large body is made in pieces while it is sent, and is never in memory as a whole.
+Beyond MAX_ANSWERS requests at a time, a request gets a 503. Beyond MAX_CONNECTIONS connections, the one that has waited
+longest without a request is closed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Read the web server's TLS options and users from a file in the format of Prometheus, Alertmanager and exporters.
+"""Read the web server's TLS options and users from a file in the format of Prometheus and its exporters.
 
-https://prometheus.io/docs/prometheus/latest/configuration/https/ describes the format. The sections `tls_server_config`
-and `basic_auth_users` are read. Options that Python cannot fulfil, and unsafe ones, are refused.
+https://prometheus.io/docs/prometheus/latest/configuration/https/ describes the format. Options that Python cannot
+fulfil, and unsafe ones, are refused.
 """
 
 from __future__ import annotations

@@ -187,8 +187,8 @@ def _severity(status: Literal["confirmed", "suspected"]) -> Column:
 def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
     """Return the pages (alerts that call a person) that began in the period, one row per page of a service for a mode.
 
-    A page lasts while a client of the service has a confirmed failure in the mode, and `hold` seconds longer. `loses`:
-    an incident of the page may have lost records. Withdrawn incidents count, because they called a person.
+    A page lasts while a client of the service has a confirmed failure in the mode, and `hold` seconds longer. Withdrawn
+    incidents count, because they called a person. `loses`: an incident of the page may have lost records.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")

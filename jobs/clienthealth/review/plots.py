@@ -62,7 +62,6 @@ def _ticks(period: Period) -> list[tuple[float, str]]:
 
 
 def _blind(review: Review, top: int, height: int) -> Iterator[Markup]:
-    """Yield a hatched area for each time without data. `top`, `height`: pixels."""
     for gap in review.quality.gaps:
         start, end = _at(review.period, gap.start), _at(review.period, gap.end)
         title = element("title", f"No data: {stretch(gap.start, gap.end)}")

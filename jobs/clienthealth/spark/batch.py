@@ -57,8 +57,8 @@ class Batch:
     before   called before a batch is read
     waiting  returns True if the topics have unread records
 
-    A batch is small if it has less than half of `max_offsets_per_trigger` records. The next batch begins
-    `trigger_seconds` after its start; after an empty batch, IDLE_SECONDS after its start, or once `waiting` returns
+    A batch is small if it has less than half of `max_offsets_per_trigger` records. The next one begins
+    `trigger_seconds` after its start. After an empty batch, it begins after IDLE_SECONDS, or once `waiting` returns
     True.
     """
 
@@ -90,7 +90,6 @@ class Batch:
             self.metrics.pause = time.monotonic() - begun
 
     def _work(self, batch: DataFrame, batch_id: int) -> int:
-        """Write the results of a batch, and return the number of records read."""
         rows = kept = batch.persist()
         try:
             spark = batch.sparkSession

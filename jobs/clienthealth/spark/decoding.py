@@ -344,8 +344,8 @@ class _Records:
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
     """Choose the log records to decode. Return each one's index, and the indexes of the similar records it represents.
 
-    Lines with the same process as Kafka key are similar if they differ only in digits. Lines without a key are similar
-    if they differ only in times. Lines of thread dumps are similar to none.
+    Lines of a process (by Kafka key) are similar if they differ only in digits; lines without a key, if they differ
+    only in times. Lines of thread dumps are similar to none.
 
     `values`, `keys`: binary columns. `worth`: indexes of the records to choose from.
     """

@@ -30,7 +30,7 @@ REASON = "fatal"
 #: A batch is narrowed after DEATHS ends with a sign of a record's fault, or KILLS without. A narrowed batch is narrowed
 #: further after one such end, or DEATHS without a sign.
 DEATHS, KILLS = 3, 20
-#: SHARE: the monitor reads a SHARE-th of a batch, and SHARE times more after CALM good ones.
+#: To narrow a batch, the monitor reads a SHARE-th of it. After CALM good batches, it reads SHARE times more.
 SHARE, CALM = 16, 20
 #: Parts of Spark's messages: signs of a faulty record, and of another cause.
 OF_RECORDS = (

@@ -86,8 +86,6 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
 
 
 class _Run:
-    """A series of queries on the same checkpoint."""
-
     def __init__(
         self, spark: SparkSession, settings: Settings, metrics: SelfMetrics, stop: threading.Event, heap_ran_out: bool
     ) -> None:

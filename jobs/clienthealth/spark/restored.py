@@ -27,7 +27,7 @@ AGAIN, WRITTEN = "again.json", "written"
 OPENED = "opened"
 #: LASTING_MS: repeated rows are skipped for this long after the history's newest event.
 LASTING_MS = 2 * 86_400_000
-#: MORE_SECONDS: the history's last minutes may be missing, so reading again begins earlier.
+#: MORE_SECONDS: reading again begins earlier than the history's end, where minutes may be missing.
 MORE_SECONDS = 600
 
 

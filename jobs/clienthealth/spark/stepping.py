@@ -35,9 +35,9 @@ STATE = "data binary"
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
-#: AROUND: bytes of a Kafka batch around its record; SENT_BYTES: limit before compression.
+#: AROUND: overhead (bytes) of a batch with one record; SENT_BYTES: largest record before compression.
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
-#: Level 6, the default, takes twice the CPU time for a seventh less.
+#: Level 6, the default, takes twice the CPU time to save a seventh.
 GZIP_LEVEL = 1
 
 Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]
@@ -263,7 +263,6 @@ def headers_of(reason: str, source: Source | None, before: Iterable[Mapping[str,
 
 
 def _fault(fault: Fault) -> Row:
-    """Return the reject for a process with data that made the step fail."""
     return REJECT, fault.client.key.encode(), None, headers_of(fault.reason, fault.source)
 
 

@@ -163,8 +163,8 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the group repeatedly removes the consumer for polling too rarely.
 
-    Such a consumer joins its group repeatedly, and its lag grows. Each join takes about its
-    longest time outside poll(): in a window too short for that, other members cause the rebalances.
+    Such a consumer joins its group repeatedly, and its lag grows. Each join takes about its longest time outside
+    poll(). If the window is shorter than all joins, other members cause them.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -248,7 +248,6 @@ def _unless_away(window: ClientWindow, seconds: float, text: str) -> list[Fact]:
 
 
 def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on a consumer that handles the same records again and again."""
     locks_expire, seconds = outlasting_locks(w, limits)[0], lasted(w)[0]
     if not locks_expire and not circling(w, limits)[0]:
         return []
@@ -263,7 +262,6 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
 
 
 def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return facts on missing polls, or on missing fetches of clients that do not report polls."""
     seconds = float(seconds_since(w)[0])
     if silent(w, limits)[0]:
         most = number_or_none(interval(w)[0])
@@ -342,7 +340,6 @@ def _dumped(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[Mappi
 def _standing(
     window: ClientWindow, stays: Iterable[Held], limits: Thresholds, where: str = "", last_poll_ms: int | None = None
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) on threads that stay at the same frames for too long."""
     detail: dict[str, str] = {}
     facts: list[Fact] = []
     for stay in stays:
@@ -361,7 +358,6 @@ def _standing(
 def _ended(
     window: ClientWindow, w: Windows, pollers: Set[str], limits: Thresholds
 ) -> tuple[Mapping[str, str], list[Fact]]:
-    """Return (detail, facts) on an ended polling thread; both are empty if none ended."""
     if not silent(w, limits)[0]:
         return {}, []
     seconds, last = float(seconds_since(w)[0]), window.readings[-1]

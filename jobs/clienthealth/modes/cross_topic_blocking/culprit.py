@@ -1,10 +1,10 @@
 """Find the topic with a slow handler that keeps a consumer's application away from other topics.
 
 Java. If one handler is slow, the time between two polls is proportional to its topic's number of records. The growth of
-`records-lead` gives this number: `records-consumed-total` rises only at the end of a fetch.
+`records-lead` gives this number.
 
-librdkafka. All topics may share one queue to the application. If the queue is full and the position of only one topic
-moves, this topic has the slow handler.
+librdkafka. All topics may share one queue to the application. If only one topic's position moves while the queue is
+full, this topic has the slow handler.
 """
 
 from __future__ import annotations

@@ -179,7 +179,6 @@ def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[lis
 
 
 def _is_victim(window: ClientWindow, start: Reading, topic: str, culprit: str, limits: Thresholds) -> bool:
-    """Return True if the topic had records to consume before the sample `start`."""
     totals = [_topics(r, "messages-total").get(topic) for r in window.readings if r.ts_ms <= start.ts_ms]
     counted = [total for total in totals if total is not None]
     if any(later > earlier for earlier, later in itertools.pairwise(counted)):

@@ -156,7 +156,6 @@ def _begun(window: ClientWindow, pending: _Pending, limits: Thresholds) -> Verdi
 def _missed(
     window: ClientWindow, pending: _Pending, forced: LogEvent | None, unclosed: list[Fact], limits: Thresholds
 ) -> Verdict:
-    """Judge a client that ended with undelivered records without waiting for them."""
     nameless = (version(window) or NAMED_SINCE) < NAMED_SINCE
     is_logged = bool(events(window, STARTED, PRODUCER_CONFIG, CLOSING, CLOSED, FORCED, ABORTED)) and not nameless
     died, pushed, large = events(window, DIED), pushes(window), pending.large(limits)
@@ -184,7 +183,6 @@ def _missed(
 
 
 def _may_live_on(window: ClientWindow) -> bool:
-    """Return True if the client may live on although it pushes no more metrics."""
     if not pushes_on(window):
         return True
     sent = [reading.get("record-send-total") for reading in window.readings[-2:]]
@@ -206,7 +204,6 @@ def _pending(window: ClientWindow) -> _Pending:
 
 
 def _terminated(event: LogEvent) -> Verdict:
-    """Judge a producer by a log line about undelivered records at its end."""
     numbers = {name: int(event.captures[name]) for name in ("records", "bytes") if name in event.captures}
     left = count_of(float(numbers["records"]), "record") if "records" in numbers else "records"
     text = f"the producer ended with {left} still in its queue or in flight: {quoted(event.text)}"

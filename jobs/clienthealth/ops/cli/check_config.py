@@ -32,7 +32,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _connect_options(options: Mapping[str, str], where: str = "") -> None:
-    """Raise SettingsError if Spark or kafka-python would refuse one of the options of [kafka]."""
     from clienthealth.model.errors import SettingsError
     from clienthealth.platform.logins import java_options, python_options
 
