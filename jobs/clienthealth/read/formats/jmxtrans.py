@@ -1,4 +1,4 @@
-"""jmxtrans's KafkaWriter: one MBean attribute per record; the field `keyspace` contains the attribute's full name.
+"""jmxtrans's KafkaWriter. A record has one MBean attribute, with its full name in the field `keyspace`.
 
 The Java consumer replaces dots in topic names, so extra dots belong to the client id. For `producer-topic-metrics`, the
 client id is assumed to contain no dots.

@@ -1,4 +1,4 @@
-"""Jolokia: the response to a bulk read of MBeans (a JSON array), or to one read (an object), forwarded by a script.
+"""Jolokia's response to a read of MBeans: an array (bulk read) or an object, forwarded by a script.
 
 The response names no process, so the record's headers or key must name the process.
 """

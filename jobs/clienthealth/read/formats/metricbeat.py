@@ -1,4 +1,4 @@
-"""Metricbeat: module `kafka` (metricsets producer and consumer), and module `jolokia` with the user's mappings.
+"""Metricbeat's module `kafka` (metricsets producer and consumer), or `jolokia` with the user's mappings.
 
 The event's `host` is the host of Metricbeat; `service.address` is the address of the client.
 """

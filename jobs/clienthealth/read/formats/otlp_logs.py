@@ -1,4 +1,4 @@
-"""OpenTelemetry logs as OTLP JSON (`logs.encoding: otlp_json`): many resources and many log records in one message.
+"""OpenTelemetry logs as OTLP JSON (`logs.encoding: otlp_json`), with many log records in one message.
 
 64-bit numbers may be strings.
 """

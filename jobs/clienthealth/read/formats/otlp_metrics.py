@@ -1,4 +1,4 @@
-"""OTLP metrics as JSON: KIP-714 pushes through a broker's plugin, and the OpenTelemetry Java agent.
+"""OTLP metrics as JSON, from KIP-714 plugins of brokers and from the OpenTelemetry Java agent.
 
 Numbers may be strings. Histograms and summaries are skipped.
 """

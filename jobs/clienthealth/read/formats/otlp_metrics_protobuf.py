@@ -1,4 +1,4 @@
-"""OTLP metrics as protobuf: the default format of the OpenTelemetry Collector's Kafka exporter and of KIP-714 plugins.
+"""OTLP metrics as protobuf, from the OpenTelemetry Collector's Kafka exporter and KIP-714 plugins.
 
 Two pushes of equal metrics differ only in numbers, so a cache keeps their positions.
 """

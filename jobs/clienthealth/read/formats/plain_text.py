@@ -1,4 +1,4 @@
-"""Text in any layout, tried after all other formats: printable text that does not begin with `{`.
+"""Printable text in any layout that does not begin with `{`. This format is tried last.
 
 Text names no process, so the record's headers or key must name the process.
 """

@@ -1,4 +1,4 @@
-"""prometheus-kafka-adapter: one sample of Prometheus's remote write per record, with its value as a string.
+"""prometheus-kafka-adapter. A record has one sample of Prometheus's remote write, with its value as a string.
 
 Let the adapter match only `{__name__=~"kafka_(producer|consumer)_.*"}`; other samples become rejects (`no-metrics`).
 """

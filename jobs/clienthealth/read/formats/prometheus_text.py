@@ -1,4 +1,4 @@
-"""Prometheus's text exposition: from Telegraf with `data_format = "prometheus"`, or a script that scrapes and forwards.
+"""Prometheus's text format, from Telegraf (`data_format = "prometheus"`) or from a script.
 
 A series without a time gets the record's time.
 """

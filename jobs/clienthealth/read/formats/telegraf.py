@@ -1,4 +1,4 @@
-"""Telegraf's JSON (`data_format = "json"`): one metric per record, or a batch under `metrics`.
+"""Telegraf's JSON (`data_format = "json"`), with one metric or a batch (`metrics`) in a record.
 
 The URL from which Telegraf reads a JVM's metrics identifies the JVM.
 """

@@ -1,4 +1,4 @@
-"""A thread dump as one record, in any format that `logs.dump_formats` reads: text, or a JSON document.
+"""A thread dump as one record: text in any known format, or a JSON document.
 
 A dump without a time gets the record's time.
 """

@@ -1,4 +1,4 @@
-"""Vector's metrics as its Kafka sink writes them (`encoding.codec = "json"`, or `native_json`): one series per record.
+"""Metrics from Vector's Kafka sink (`encoding.codec = "json"` or `native_json`), one series in a record.
 
 The value of an `incremental` counter is the increment since its last record.
 """
