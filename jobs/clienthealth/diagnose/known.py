@@ -82,15 +82,12 @@ def _reach(bucket: Bucket, number: int, times: Sequence[int], until_ms: int) -> 
 
 
 def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input]) -> Verdict:
-    """Return a `suspected` verdict if a short input points to the verdict's failure mode, otherwise `verdict`.
-
-    One of these is enough:
+    """Return a `suspected` verdict if a short input has one of these signs, otherwise `verdict`.
 
     - at least `Meaning.enough` lines of one kind that point to the mode (`Meaning.suspects`)
     - a thread in a frame of `Facts.places`, if the same input states that something hangs
 
-    Lines of an explaining text, and lines before a sign of recovery, do not count. Nothing is suspected if the client
-    has samples, or in more than MOST_LINES lines of input.
+    Nothing is suspected if the client has samples, or in more than MOST_LINES lines of input.
     """
     attached, mode = known.attached, modes()[verdict.mode]
     if attached is None or attached.samples or verdict.unhealthy or sum(one.read for one in inputs) > MOST_LINES:

@@ -67,9 +67,8 @@ def json_lines(
 ) -> Iterator[str]:
     """Yield one JSON object per client.
 
-    Keys: `client`, `verdicts`, `also_seen` (known issues), `version` (known bugs of the client library's version),
-    `inputs` and `skipped` (all unused inputs). `inputs` has the used inputs that come from the client's process or
-    from an unknown process. `of_instance`: more keys and values of a client's object, by its process's instance id.
+    `inputs` has the used inputs from the client's process or an unknown process, and `skipped` all unused inputs.
+    `of_instance`: more keys and values of a client's object, by its process's instance id.
     """
     used = [attached for attached in diagnosis.inputs if attached.used]
     skipped = [_input(attached) for attached in diagnosis.inputs if not attached.used]

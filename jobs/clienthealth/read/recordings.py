@@ -97,10 +97,10 @@ def _folder(folder: Path) -> Iterator[Recorded]:
 
 
 def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
-    """Return a function that maps a file's name to its process. `stems`: the folder's file names without endings.
+    """Return a function that maps a file's name to its process; None is the main process.
 
-    If `X-metrics.jsonl` exists, it and `X.log`, `X-….log` and `jstack-…X…` belong to process X. All other files belong
-    to the main process (None).
+    `stems`: the folder's file names without endings. If `X-metrics.jsonl` exists, it and `X.log`, `X-….log` and
+    `jstack-…X…` belong to process X.
     """
     prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
 

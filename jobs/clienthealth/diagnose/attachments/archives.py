@@ -152,12 +152,10 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
-    """Unpack a zip, a tar or a mail into an empty folder. `limit`: maximum number of unpacked bytes of all members.
+    """Unpack a zip, a tar or a mail into an empty folder. `limit`: maximum number of unpacked bytes.
 
-    Yields (name, reason, True if perhaps evidence) for each member that is left out. A document or a jar is left out as
-    a whole, with the name ''.
-
-    Raises UnreadableError if the archive is damaged, has more than MAX_MEMBERS members or exceeds `limit`.
+    Yields (name, reason, True if perhaps evidence) for each member that is left out; the name is '' for the whole
+    archive. Raises UnreadableError if the archive is damaged or too large.
     """
     try:
         yield from {"zip": _zip, "eml": _mail}.get(packing, _tar)(raw, folder, limit)

@@ -334,8 +334,8 @@ _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 class Scanner:
     """Finds many texts in a block of bytes, faster than a regular expression.
 
-    Any seven bytes of a text contain four bytes that begin at a multiple of four. So numpy compares only every fourth
-    position with the texts. Texts of less than seven bytes are slow, so there should be few of them.
+    Four of any seven bytes of a text begin at a multiple of four, so numpy compares only every fourth position. Shorter
+    texts are slow, so there should be few of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

@@ -90,10 +90,9 @@ def _is_csv(line: str) -> bool:
 
 
 def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator[Reading]:
-    """Yield the samples in the lines of a text. `jvm`: the process to which the samples' clients belong.
+    """Yield the samples in the lines of a text. `jvm`: the process of the samples' clients.
 
-    `file_ms`: the file's time (epoch ms). The snapshots of a sample without a time get this time; `Reading.ts_ms` is
-    then None.
+    `file_ms`: the file's time (epoch ms), for the snapshots of samples without a time; `Reading.ts_ms` is then None.
     """
     table: _Table | None = None
     pile = _Pile(jvm, file_ms)
@@ -112,7 +111,7 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
 def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
     """Yield the samples of a file. If its only sample has no time, the sample gets the time in the file's name.
 
-    `named_ms` returns that time; None if the name contains no time.
+    `named_ms` returns this time, or None.
     """
     begin = list(islice(found, 2))
     if [reading.ts_ms for reading in begin] == [None] and (ts_ms := named_ms()) is not None:

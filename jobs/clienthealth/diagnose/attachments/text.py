@@ -181,7 +181,7 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        An application's text may look like a prefix. So prefixes count only if lines can be parsed without them.
+        An application's text may look like a prefix, so prefixes count only if lines can be parsed without them.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:

@@ -108,12 +108,10 @@ def agent_jar(given: Path | None) -> Path:
 
 @contextmanager
 def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent]:
-    """Yield the address of a Jolokia agent in the JVM. Attach an agent if the JVM has none.
+    """Yield the address of a Jolokia agent in the JVM, and attach one until the end if the JVM has none.
 
-    An agent attached here is removed at the end. `with_password`: True if the settings have a password for agents.
-
-    InputError: no agent can be attached, or the JVM's agent needs an unknown password. ServiceError: the launcher does
-    not end in time. DependencyError: there is no Java with jdk.attach.
+    `with_password`: True if the settings have a password for agents. Raises InputError if no agent can be attached or
+    its password is unknown, ServiceError if the launcher does not end, and DependencyError without jdk.attach.
     """
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         policy, config, password = (Path(folder, name) for name in ("policy.xml", "agent.properties", "password"))

@@ -86,11 +86,11 @@ class Watched:
 def watched(text: str, jar: Path | None, settings: Settings, session: Session, agents: ExitStack) -> Watched:
     """Connect to a process, read its data for the first time, and return it.
 
-    `text`: `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`. `jar`: the agent's jar, None for the default. An agent
-    attached here is removed when `agents` is closed.
+    `text`: `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`. `jar`: the agent's jar, None for the default. `agents`
+    removes the agents at its end.
 
-    InputError: `text` names no process, or no agent can be attached to it. SettingsError: the URL is invalid.
-    ServiceError: the process does not answer. DependencyError: a tool is missing.
+    Raises InputError for a wrong `text` or no agent, SettingsError for an invalid URL, ServiceError without an answer,
+    and DependencyError if a tool is missing.
     """
     service, _, number = text.rpartition("=")
     pid = int(number) if number.isascii() and number.isdigit() else None
@@ -150,10 +150,9 @@ def ended_instances(processes: Sequence[Watched]) -> Mapping[str, int]:
 def watch_group(
     group: str, settings: Settings, stop: threading.Event, seconds: float | None, show: Callable[[HealthRecord], None]
 ) -> HealthRecord:
-    """Judge a consumer group's lag until `stop` is set or `seconds` are over. Return the group's newest state.
+    """Judge a consumer group's lag until `stop` is set or `seconds` are over, and return its newest state.
 
-    `show` is called with each new state. Raises InputError if there is no such group, ServiceError if it cannot be
-    read or judged.
+    `show` is called with each new state. Raises InputError without such a group, ServiceError if it cannot be judged.
     """
     own = only(settings, group)
     session, begin = Session(own), time.monotonic()

@@ -117,7 +117,7 @@ def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
 def named(line: LogLine) -> LogLine:
     """Return a parsed line with client id, level in upper case, and plain stack trace. Never raises.
 
-    The client id may come from the message. A line without message, stack trace and dump gets an `error`.
+    A line without message, stack trace and dump gets an `error`.
     """
     client, message, thread = line.client, line.message, line.thread or None
     stack = (line.stack or "").rstrip("\r\n")

@@ -64,8 +64,7 @@ def is_line(text: str) -> bool:
 def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
     """Rejoin dumps that arrived line by line, in any order and from any number of files.
 
-    `lines`: one event per line, with DUMP_LINE as `signature`; a line that was sent twice counts once. A thread also
-    ends where more than MAX_GAP bytes are missing. Dumps without a title line are dropped.
+    `lines`: one event DUMP_LINE per line; a repeated line counts once. Dumps without a title line are dropped.
     """
     files = grouped(lines, lambda line: line.captures.get("file"))
     return [dump for of_file in files.values() for dump in _dumps_of_file(of_file)]

@@ -58,8 +58,8 @@ def events_and_dumps(
 ) -> tuple[list[LogEvent], list[ThreadDump]]:
     """Return (events, dumps) of a log line with a time: one event per matching pattern.
 
-    `source`: the input record. `attached`: True for a line of an attached file. Only in attached files, patterns for
-    lines of any program (`Wording.loose`) count. A dump's line that was sent alone becomes an event DUMP_LINE.
+    `attached`: True for a line of an attached file; only there, patterns for lines of any program count. A dump's line
+    that was sent alone becomes an event DUMP_LINE.
     """
     events, reported = [], set()
     body = body_of(line)

@@ -107,8 +107,8 @@ ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) to add to a time without a zone to get UTC; None if unknown.
 
-    `written_ms`: the time, read as UTC. `there_ms`: the time (epoch ms) when the text arrived. Their difference is the
-    offset if it is a multiple of half an hour: a delay rarely is.
+    `written_ms`: the time, read as UTC. `there_ms`: when the text arrived (epoch ms). If they differ by a multiple of
+    half an hour, this is the offset: a delay rarely is such a multiple.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -305,7 +305,7 @@ class TimeInName(NamedTuple):
 def time_in_name(file: str, day_ms: int) -> TimeInName | None:
     """Return the last time in a file's name; None if the name contains no time.
 
-    `day_ms`: an epoch time (ms). Its date is used if the name contains no date.
+    `day_ms`: an epoch time (ms) with the date to use if the name contains none.
     """
     day = datetime.fromtimestamp(day_ms / 1000, UTC).date()
     for match in reversed([*_IN_NAME.finditer(file.rpartition("/")[2])]):

@@ -126,8 +126,8 @@ def dump_of(
 ) -> Dump:
     """Make a dump of at most MAX_THREADS (256) threads, with those of Kafka clients first.
 
-    `what`: the program that wrote the dump. `ts_ms`: the dump's time (epoch ms). `taken`: numbers (from 0) of the
-    dump's lines in the text. `complete`: True if the closing line is there, False if not, None if none is written.
+    `what`: the program that wrote the dump. `taken`: numbers (from 0) of the dump's lines in the text. `complete`: True
+    with a closing line, False without it, None if the program writes none.
     """
     of_kafka, others = [], []
     for block in blocks:
