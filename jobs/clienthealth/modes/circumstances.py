@@ -49,7 +49,7 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 
     The circumstance holds if brokers answered after `at_ms`, or at most FRESH_MS (15 s) before it. An outage from
     SETTLES_MS (30 s) before to ANSWER_MS (10 s) after `at_ms` refutes it. It is unknown without answers, or if the
-    samples begin later than that.
+    samples begin less than SETTLES_MS before `at_ms`.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -99,7 +99,7 @@ def answered_at(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that brokers answered the client around a time that may be before all samples of the client.
 
     Inside the window, `coordinator_answers` decides. At earlier times, the circumstance is unknown if dumps show no
-    thread inside the client, and else does not hold.
+    thread inside the client; otherwise it does not hold.
     """
     known = window.known_readings
     if at_ms >= window.start_ms and at_ms > known[0].ts_ms:

@@ -89,8 +89,8 @@ def seen(state: BucketState, runs: Sequence[Run], client: Client, kinds: Mapping
     runs   the known issues in the log of the client's process, with their numbers of lines
     kinds  number of the process's clients by kind (None: unknown kind)
 
-    A line without a client id counts for every client that it may be about. If several clients are
-    possible, `Seen.of_process` is True.
+    A line without a client id counts for every client that it may be about. If several clients are possible,
+    `Seen.of_process` is True.
     """
     by_what: dict[tuple[str, bool], Seen] = {}
     for run in runs:

@@ -33,7 +33,7 @@ class Silence(NamedTuple):
     def settled_ms(self) -> float:
         """Time (epoch ms) up to which a logged start belongs to this client, not to a successor.
 
-        At least START_MS (5 s) after the first sample, which a client may send while it starts.
+        It is at least START_MS (5 s) after the first sample, which a client may send while it starts.
         """
         return max(self.last_ms, self.first_ms + START_MS)
 
@@ -151,8 +151,8 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the reporting clients that prove that the process of the silent `client` still runs.
 
     They are indices in `state.all_clients`. For libraries that report only inside poll(), any client of the same
-    instance is proof; for others, a client that reported before the silence. An open incident shows when the silence
-    began.
+    instance is proof. For others, a client that reported before the silence is proof; an open incident must show when
+    the silence began.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):

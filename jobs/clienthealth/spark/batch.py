@@ -58,8 +58,8 @@ class Batch:
     waiting  returns True if the topics have unread records
 
     A batch is small if it has less than half of `max_offsets_per_trigger` records. The next one begins
-    `trigger_seconds` after its start. After an empty batch, it begins after IDLE_SECONDS, or once `waiting` returns
-    True.
+    `trigger_seconds` after its start. After an empty batch, the pause lasts for IDLE_SECONDS, or until `waiting`
+    returns True.
     """
 
     settings: Settings

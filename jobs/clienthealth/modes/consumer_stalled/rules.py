@@ -111,8 +111,8 @@ def interval(w: Windows) -> Floats:
 def idle(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the consumer need not poll.
 
-    A consumer without partitions need not poll, nor one without lag that never consumed a record. With KIP-848, late
-    polls may have cost it its partitions: it must poll if it stopped its heartbeats (`left`).
+    A consumer without partitions need not poll, nor one without lag that never consumed a record. With KIP-848, a
+    consumer may lose its partitions by late polls: it must poll if it stopped its heartbeats (`left`).
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -164,7 +164,7 @@ def circling(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the group repeatedly removes the consumer for polling too rarely.
 
     Such a consumer joins its group repeatedly, and its lag grows. Each join takes about its longest time outside
-    poll(). If the window is shorter than all joins, other members cause them.
+    poll(). If all joins would take longer than the window, other members cause them.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
