@@ -25,7 +25,6 @@ from deploy.supply import plugin
 START_SECONDS = 300.0
 STOP_SECONDS = 20.0
 LOG4J = Path(__file__).with_name("broker-log4j.properties")
-#: JVM options that save memory and CPU time.
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", f"-Dlog4j.configuration={LOG4J.as_uri()}")
 
 

@@ -27,7 +27,6 @@ PYTHON = Path(__file__).parent / "python" / "produce_and_consume.py"
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
 ROLL_SECONDS = 60.0
 REST_SECONDS = 90.0
-#: JVM options that save memory and CPU time.
 JVM = ("-Xms16m", "-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 #: Sets of jars with clients that push their metrics to their brokers (KIP-714).
 PUSHING = ("clients-3.9", "clients-4.1", "streams-4.4")

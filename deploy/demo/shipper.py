@@ -68,7 +68,6 @@ class Shipper:
                 log.info("ships %s of %s", source["file"], source["instance"])
 
     def _send(self, process: ClientProcess, event: LogEvent) -> None:
-        # Fields of the Elastic Common Schema.
         record = {
             "@timestamp": datetime.fromtimestamp(event.ts_ms / 1000, UTC).isoformat(timespec="milliseconds"),
             "log.level": event.level,

@@ -21,7 +21,6 @@ from deploy.helm.build import project
 
 SOURCES = ("jobs", "exporters", "alerts", "pyproject.toml", "README.md", "LICENSE")
 BENCHMARK = "deploy/benchmark"
-#: The recording in which `diagnose` from the installed wheel must find the failure.
 RECORDING = "tests/recordings/deadlock-3.9"
 
 

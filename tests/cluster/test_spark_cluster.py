@@ -217,6 +217,5 @@ def test_every_jvm_runs_with_the_settings(trial: Trial) -> None:
 
 
 def test_executors_log_warnings_and_no_more(trial: Trial) -> None:
-    # Three executors of the first driver, and four of the second.
     assert len(trial.errors) >= 7
     assert not [line for text in trial.errors for line in text.splitlines() if " INFO " in line]

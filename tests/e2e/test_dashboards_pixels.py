@@ -42,7 +42,7 @@ SECONDS = 60
 TURN = 15
 LINES = 20
 RED, YELLOW, BLUE = (look.PALETTE[name] for name in (look.CRITICAL, look.WARNING, look.GOOD))
-#: GREY stands for an unknown state, UNKNOWN for an unknown number; GREEN is Grafana's default colour.
+#: GREEN is Grafana's default colour.
 GREY, GREEN, UNKNOWN = look.BAND.upper(), "#73BF69", look.UNKNOWN.upper()
 PICTURES = ("overview", "producers", "consumers", "one client")
 PHONE = 390

@@ -196,7 +196,6 @@ def test_all_five_failures_are_paged_side_by_side(folder: Path, capsys: pytest.C
 
 
 def proved(demo: Demo, names: Sequence[str], shown: set[str]) -> None:
-    # Exit code 0 also shows that every alert had a cause and a runbook.
     assert demo.process.wait(STARTED_SECONDS + 900 + ENDED_SECONDS) == 0, demo.printed
     result = demo.result()
     assert set(result) == {*names}

@@ -26,7 +26,6 @@ GUIDED = ("clienthealth.read", "clienthealth.diagnose.attachments")
 JUDGING = ("clienthealth.measure", "clienthealth.modes", "clienthealth.monitor")
 TARGETS = ("records", "texts", "attachments", "lives")
 MAX_MB = 1500
-#: An input that takes more CPU time than MAX_CPU_SECONDS, or more time than MAX_SECONDS, is a finding.
 MAX_CPU_SECONDS, MAX_SECONDS = 10.0, 1200
 #: Repetitions slow down a regular expression that searches for a missing end.
 PIECES = (

@@ -134,7 +134,7 @@ def check_texts(texts: Sequence[str | None]) -> None:
     assert all(text is None or text.encode() is not None for text in texts)
 
 
-#: Wrappers around a record. The registry knows schema 7 (Avro) and schema 8 (protobuf), but not 9.
+#: The registry knows schema 7 (Avro) and schema 8 (protobuf), but not 9.
 AROUND: tuple[Callable[[bytes], bytes], ...] = (
     bytes,
     gzip.compress,

@@ -75,7 +75,6 @@ def test_derived_is_measured_within_a_fifth(broker: Broker, tmp_path: Path) -> N
     latencies = measurements(broker, settings)
     assert latencies["callback_seconds"]["source"] == "derived"
     assert latencies["callback_seconds"]["avg"] == pytest.approx(measured, rel=0.2)
-    # 20 callbacks per second, 25 ms each, keep the I/O thread busy half the time.
     assert latencies["io_thread_busy_ratio"] == pytest.approx(records / SECONDS * measured, abs=0.1)
 
 

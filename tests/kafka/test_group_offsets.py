@@ -160,7 +160,6 @@ def test_a_consumer_that_keeps_up_is_ok_and_its_member_is_named(lab: Lab) -> Non
     record = keeps_up(lab, "web", lab.join("web"))
     (partition,) = record["lag"]
     assert (partition["records"], partition["state"], partition["quality"]) == (5, "OK", "interpolated")
-    # 5 of the 100 records of the last 10 s are unread.
     assert partition["seconds"] == pytest.approx(0.5)
     assert partition["commit_age_seconds"] == 0.0
     assert partition["retention_used_ratio"] == pytest.approx(5 / 600)

@@ -62,7 +62,7 @@ JARS = {
         )
     ),
 }
-#: Options of the OpenTelemetry agent. `v3-preview` turns on the changes of its version 3.
+#: `v3-preview` turns on the changes of the agent's version 3.
 AGENT = {
     # By default, the agent is off for `java Program.java`.
     "otel.javaagent.enabled": "true",

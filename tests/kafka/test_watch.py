@@ -32,7 +32,6 @@ for _ in range(2):
 print("up", flush=True)
 sys.stdin.read()
 """
-#: The consumer hangs, and leaves its group for lack of polls.
 HANGS_SOON = {"slow.after": "2", "c.max.poll.interval.ms": "15000", "c.group.id": "bills"}
 HANGS_SOON |= {"p.client.id": "bill-writer", "c.client.id": "bill-payer"}
 LEFT_SECONDS = 32.0

@@ -54,7 +54,6 @@ def test_rules_behave(name: str, alerts: Path) -> None:
 
 
 OURS = {**PLACEHOLDERS, "host": "HOST", "shard": "1/1"}
-#: VALUES of a series: 30 minutes each of 0 (no failure), 0.01, 1 (a state holds) and 100.
 VALUES = "0x30 0.01x30 1x30 100x30"
 
 

@@ -39,7 +39,6 @@ CLOSING = Thread(
 )
 
 
-#: LEAVING: inside close(), the thread commits, and waits for the coordinator's response.
 LEAVING = replace(CLOSING, frames=("sun.nio.ch.EPoll.wait", *CLOSING.frames[2:]))
 
 

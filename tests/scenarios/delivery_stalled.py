@@ -94,7 +94,6 @@ def answered(until: float) -> Of:
     return lambda s: 8 + 1 / (3 + min(s, until))
 
 
-#: REFUSED: 20 records a second fail for good, each after nine retries.
 REFUSED = sending(rising(200), still(MIB), record_retry_total=rising(180), record_error_total=since(0, 20))
 FAILING = {"connection_close_total": since(10, 1)}
 

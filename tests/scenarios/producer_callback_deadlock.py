@@ -71,7 +71,6 @@ EXIT = "java.lang.Runtime.exit"
 DO_SEND = "org.apache.kafka.clients.producer.KafkaProducer.doSend"
 FLUSHES = "org.apache.kafka.clients.producer.KafkaProducer.flush"
 CLOSE = "org.apache.kafka.clients.producer.KafkaProducer.close"
-#: A callback holds the I/O thread from 20 to 42 s.
 HELD = producer(
     lambda s: 500 + 50 * min(s, 20) + 50 * max(0, s - 42), lambda s: 20_000 * (s - 20) if 20 < s < 42 else 0.0, step=1
 )
@@ -261,7 +260,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # A callback has run for 45 s, longer than 1.25 × request.timeout.ms (37.5 s).
     fires("own-clock-callback-runs-45-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 5))))),
-    # A callback has run for 35 s, less than 1.25 × request.timeout.ms (37.5 s).
     suspects("own-clock-callback-runs-35-s", window(readings=timed(lambda s: max(0.0, 1000 * (s - 15))))),
     fires(
         "own-clock-callback-of-librdkafka",

@@ -23,7 +23,6 @@ from tests.scenarios._making import (
     window,
 )
 
-#: A close() that does not finish within its timeout (45 s) is forced.
 GAVE_UP = [
     mine(line(5, "producer-closing", timeout="45000")),
     mine(line(50, "producer-force-close", timeout="45000")),

@@ -25,7 +25,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
 START_SECONDS = 300.0
 EXECUTOR, PYTHON = "CoarseGrainedExecutorBackend", "pyspark.daemon"
-#: JVM options of masters and workers, which only start other processes.
 FRUGAL = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 

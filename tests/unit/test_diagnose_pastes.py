@@ -335,7 +335,6 @@ def test_what_cannot_happen_twice_in_a_window_is_counted_over_the_whole_text(
     (verdict,) = [verdict for _, verdicts in found.clients for verdict in verdicts if verdict.unhealthy]
     assert (verdict.mode, verdict.status) == ("consumer-stalled", "suspected")
     assert (verdict.detail["commits_refused"], verdict.detail.get("incidents")) == (times, incidents)
-    # One refused commit shows a slow handling, several show that it happens repeatedly.
     assert verdict.detail["cause"] == ("rejoins" if times > 1 else "poll-interval-exceeded")
     assert not any(fact.text[0].isdigit() for fact in verdict.evidence)
 

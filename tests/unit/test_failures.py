@@ -40,7 +40,6 @@ from clienthealth.spark.failures import explained
             StateError,
             "another release",
         ),
-        # Spark 4.0 refuses a checkpoint with another key schema, value schema or operator.
         (
             "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema.",
             StateError,
@@ -57,7 +56,6 @@ from clienthealth.spark.failures import explained
             StateError,
             "another release",
         ),
-        # Message of Spark 4.0 if two queries write one checkpoint.
         (
             "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7.\n"
             "Please make sure only one streaming job runs on a specific checkpoint location at a time. SQLSTATE: 40000",
@@ -72,7 +70,6 @@ from clienthealth.spark.failures import explained
             "an executor has no module 'clienthealth'",
         ),
         ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.", StateError, "is damaged"),
-        # Message of Spark 4.2 if files of a checkpoint are missing.
         (
             "[STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY] Cannot restart streaming query with stateful "
             "operators because the state directory is empty or missing.",

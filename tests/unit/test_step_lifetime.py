@@ -108,7 +108,6 @@ def test_a_loop_with_a_thinned_log_stays_one_incident_until_its_process_is_gone(
         == [change for _, change in transitions].count("closed")
         == 1
     )
-    # The last log line came in the second before `end`.
     assert -1 <= at(changes(monitor, LOOP)[-1]) - end <= 0
 
 

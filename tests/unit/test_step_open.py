@@ -20,7 +20,6 @@ from tests.unit.test_pushed_recordings import TRUTH, pushed
 
 STALLED, DEADLOCK, LOOP = "consumer-stalled", "producer-callback-deadlock", "consumer-shutdown-loop"
 HOUR, BUFFER = Settings().absence.shown_seconds, 33_554_432.0
-#: A 3.9 consumer with a hanging handler, which pushes until it leaves its group.
 HANGS = "handler-hangs-3.9-30s"
 ONSET = (int(TRUTH[HANGS]["onset_ms"]) - START) / 1000
 OF_HANGS = [*pushed(HANGS)]

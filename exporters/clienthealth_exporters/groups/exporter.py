@@ -277,7 +277,6 @@ class Snapshots:
             commits = self._commits[group.name] = {}
             topics = []
             for tp, (offset, end, start) in group.offsets.items():
-                # At a partition's first reading, its last commit time is unknown.
                 known = before.get(tp, _Commit(offset, None))
                 commits[tp] = commit = known if known.offset == offset else _Commit(offset, reading.ts_ms)
                 owner = group.owners.get(tp)

@@ -40,7 +40,6 @@ TICK_SECONDS = 0.2
 READS_WITHOUT_CLIENTS = 6
 #: Client options that may follow a target's URL, because JMX does not show them.
 TARGET_OPTIONS = (*CONFIG_OPTIONS, GROUP_OPTION)
-#: Option after a target's URL: its clients push metrics through the broker plugin.
 PUSHED = "metrics=pushed"
 
 

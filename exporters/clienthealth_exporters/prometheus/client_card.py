@@ -242,7 +242,6 @@ def _queue(name: str, record: HealthRecord) -> Measurement:
     if ratios:
         used, topic = max(ratios)
         return Measurement(name, f"{wording.percent(used)} full", f"{topic}, fullest of {len(ratios)}", used)
-    # Without a queue per topic, the topic with the largest lag is shown.
     waiting: dict[str, float] = {}
     for row in record.rows("lag"):
         waiting[row["topic"]] = waiting.get(row["topic"], 0) + (amount(row.get("records")) or 0)

@@ -240,7 +240,6 @@ class Reporter:
             with _LOCK:
                 for watched in due:
                     watched.due = now + self.interval_seconds * watched.patience
-                    # The object was freed without a close().
                     if watched.client() is None and watched in self._watched:
                         self._forget(watched)
                 if not self._watched and not self._last:

@@ -83,7 +83,6 @@ def _row(grown: Grown) -> list[str]:
 def _grown(clients: int, share: float) -> Grown:
     mine = clients // BUCKETS
     sick = round(mine * share)
-    # As many clients as each of 32 buckets would get.
     settings = Settings(monitor=dataclasses.replace(MonitorSettings(), buckets=1, max_clients=mine * 2))
     kept, metrics = _State(), SelfMetrics()
     state: Any = kept

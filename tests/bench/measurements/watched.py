@@ -24,7 +24,7 @@ TITLE = "Cost of `kafka-health watch`"
 RATE = 100
 START_SECONDS = 120.0
 CORES = 0.01
-#: Names of threads by part of the JVM. Linux keeps only 15 characters of a name.
+#: Linux keeps only 15 characters of a thread's name.
 PARTS = {
     "agent": ("jolokia-", "Jolokia", "HTTP-Dispatcher", "Attach Listener"),
     "compiler": ("C1 Compiler", "C2 Compiler"),

@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaError as AioError
 from confluent_kafka import KafkaException
 from kafka.errors import KafkaError
 
-#: Exceptions of a failed send. kafka-python 2 raises AssertionError if the partition does not exist.
+#: kafka-python 2 raises AssertionError if the partition does not exist.
 _FAILED = (KafkaError, AioError, AssertionError, ValueError)
 _RDKAFKA = (
     "bootstrap.servers", "client.id", "group.id", "linger.ms", "request.timeout.ms", "delivery.timeout.ms", "acks",
