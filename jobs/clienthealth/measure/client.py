@@ -67,7 +67,6 @@ def client_indicators(w: Windows, lag: LagSettings) -> list[dict[str, Any]]:
             columns[f"{total[:-6].replace('-', '_')}_rate"] = _numbers(per_second(w, total))
         columns["batch_size_bytes"] = _numbers(_positive(w.last("batch-size-avg")))
         columns["compression_ratio"] = _numbers(_positive(w.last("compression-rate-avg")))
-        # Java clients before 1.0 report no select-total, but a rate.
         selects = per_second(w, "select-total")
         columns["select_rate"] = _numbers(np.where(np.isnan(selects), w.last("select-rate"), selects))
         columns["undelivered_seconds"] = _numbers(np.where(stalls(w).since < 0, np.nan, stalls(w).seconds))

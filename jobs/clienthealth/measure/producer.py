@@ -2,8 +2,8 @@
 
 librdkafka limits bytes and records, and the greater used share counts. kafka-python 3 has no limit.
 
-Callback latency is the time for which callbacks hold the I/O thread. Instrumented clients report it
-(`callback-time-*`). For other Java clients, it is derived from the time outside Kafka's `Selector`:
+Callback latency is the time for which callbacks hold the I/O thread. Without `callback-time-*`, it is derived from the
+time outside Kafka's `Selector`. Δ is a counter's growth, summed over samples in which `select-total` grew:
 
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total

@@ -279,7 +279,7 @@ def strict(value: bytes) -> bytes:
 def aged(value: bytes, reason: str) -> bytes:
     """Return the last record of a silent client without the statements that may no longer be true.
 
-    Verdicts `ok` become `unknown` with this reason, and indicators are removed. Failures stay.
+    Verdicts `ok` become `unknown` with this `reason`, and indicators are removed. Failures stay.
     """
     row = document(value)
     verdicts = [

@@ -30,7 +30,6 @@ MATCH_LIBRDKAFKA = (
     "client_software_name=.*rdkafka.*|confluent-kafka-.*,"
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
-#: Prefixes of the metrics in librdkafka's subscription.
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
 #: Clients push at this interval. 60 s could delay a verdict by 30 s.
 INTERVAL_SECONDS = 30

@@ -22,7 +22,6 @@ _LARGEST = sys.float_info.max
 _NUMBERS = frozenset({float, int})
 #: Maximum length of a name in characters: four times Kafka's longest topic name.
 MAX_NAME = 1_000
-#: Range of Kafka's partition numbers (signed 32-bit integers).
 MIN_INT, MAX_INT = -(2**31), 2**31 - 1
 
 _NOTHING: Mapping[str, Any] = {}

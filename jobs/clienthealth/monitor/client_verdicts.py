@@ -349,7 +349,6 @@ class _Judgement:
     def _judged(self, gated: Gated, client: Client, reporter: Reporter) -> list[Verdict]:
         clients, number, touched = self.state.clients, reporter.number, gated.touched
         every, last, last_seen = int(clients.every[number]), int(clients.last[number]), int(clients.last_seen[number])
-        # A verdict on a log line waits for the next sample, unless samples are rare.
         seldom = self.collected is not None or every > USUAL_INTERVAL_MS
         known = self._known(client, None if seldom else Reporting(every, last, self.state.time_ms - last_seen))
 

@@ -160,7 +160,6 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
     earlier = int(np.sum(state.readings.ts[rows] < since))
     readings = tuple(map(bucket.reading, range(rows.start + earlier, rows.stop)))
     if client.kind == "producer":
-        # The last sample may lack metrics of undelivered records.
         newest: dict[str, float] = {}
         completed = []
         for reading in readings:

@@ -106,7 +106,6 @@ def _histories(
     by_position: dict[int, list[Observation]] = {}
     for position, begin, end in zip(present, begins, ends, strict=True):
         times, *offsets = (data[begin:end, column] for column in (0, 2, 3, 4, 5))
-        # Unknown values are negative. Columns without them are converted at once, which is faster.
         columns = [
             [None if number < 0 else number for number in column.tolist()] if (column < 0).any() else column.tolist()
             for column in offsets

@@ -24,7 +24,6 @@ from clienthealth.settings import MonitorSettings
 
 #: Lines about clients' starts and ends stay this long (ms) after the last data of their process.
 LIFECYCLE_MS = 900_000
-#: Number of old dumps kept per process, to compare them with new ones.
 EARLIER_DUMPS = 4
 #: Number of lines kept per client id and log pattern, because several clients may share an id.
 LAST_KEPT = 16

@@ -156,7 +156,6 @@ def renew_clients(state: BucketState) -> None:
     new, clients = state.readings.at(state.readings.fresh > 0), state.clients
     np.minimum.at(clients.first, new.client, new.ts)
     np.maximum.at(clients.last, new.client, new.ts)
-    # Samples are in order of time, so the last one's interval stays.
     clients.every[new.client] = new.interval
     unwritten = np.unique(new.client[clients.minute[new.client] == 0])
     clients.minute[unwritten] = clients.first[unwritten] // 60_000 * 60_000

@@ -34,7 +34,6 @@ ProcessKey = tuple[str, str]
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
-#: VERSION: version of the format in which states are saved. OLDEST: the oldest version that this program reads.
 VERSION, OLDEST = 5, 4
 _MAGIC = b"KCH"
 
@@ -326,7 +325,6 @@ def save(state: BucketState, buckets: int) -> bytearray:
 
 
 def _bytes(table: Table) -> bytes:
-    # A view of the bytes avoids a copy.
     return cast(bytes, table.matrix().reshape(-1, order="F").view(np.uint8).data)
 
 

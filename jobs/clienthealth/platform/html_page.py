@@ -17,7 +17,6 @@ from markupsafe import Markup, escape
 from clienthealth.model.wording import by_reason
 
 SCRIPT_PATH = "/page.js"
-#: The x coordinates of a curve run from 0 to _ACROSS.
 _ACROSS = 1000
 #: The name of a mark beyond _LATE per cent is left of it, for lack of room.
 _LATE = 88

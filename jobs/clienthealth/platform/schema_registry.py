@@ -24,7 +24,6 @@ from clienthealth.settings import RegistrySettings
 
 _LOG = logging.getLogger(__name__)
 
-#: Time (s) until the registry is asked again for a missing schema.
 UNKNOWN_SECONDS = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
 _SUBJECT_NOT_FOUND = 404

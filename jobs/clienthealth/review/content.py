@@ -16,7 +16,6 @@ from clienthealth.review.period import MINUTE
 from clienthealth.review.slo import Range, ServiceSlo, total
 
 NONE = "–"
-#: A no-break space keeps a number and its unit on one line.
 NB = "\u00a0"
 BADGES = {
     **{"within budget": "ok", "nearly spent": "warn", "overspent": "bad", "no data": "none"},

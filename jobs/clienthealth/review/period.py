@@ -13,7 +13,6 @@ MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 WEEK = timedelta(weeks=1)
 
-#: STEPS: distances (minutes) between two marks of a time axis.
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2 * 1440, 7 * 1440, 14 * 1440, 28 * 1440)
 
 

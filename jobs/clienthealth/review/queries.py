@@ -26,7 +26,6 @@ from clienthealth.spark import history
 
 #: SLOTS: maximum number of points in the chart of the error budget.
 SLOTS = 168
-#: REVIEWED: index of the reviewed period in [previous period, reviewed period].
 REVIEWED = 1
 
 

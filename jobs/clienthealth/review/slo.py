@@ -15,7 +15,6 @@ State = Literal["within budget", "nearly spent", "overspent", "no data"]
 LossState = Literal["met", "missed", "not known", "no data"]
 Decision = Literal["ship", "freeze", "no data"]
 
-#: A budget is nearly spent if at least this share of it is spent.
 NEARLY = 0.75
 #: Number of periods that `trend` and `long_budget` cover, with the reviewed one.
 PERIODS = 4

@@ -39,7 +39,6 @@ STOP_SECONDS = 60
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 #: Interval (s) at which Kafka's offsets are checked while no batch ends.
 LOOK_SECONDS = 10
-#: After this number of batches, a monitor makes the JVM's class data archive.
 ARCHIVE_AFTER = 10
 #: The JVM's classes are archived this long (s) after the query's start.
 STARTED_SECONDS = 10

@@ -65,7 +65,6 @@ class _Labelled(Collector):
 class SelfMetrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        #: The keys are names without the prefix PREFIX.
         self.gauges = _made(Gauge, _TABLE["gauges"], registry)
         self.counters = _made(Counter, _TABLE["counters"], registry)
         self.latency = Histogram(

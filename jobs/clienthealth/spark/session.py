@@ -26,7 +26,6 @@ from clienthealth.platform.secrecy import SECRET
 from clienthealth.settings import Settings
 
 _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
-#: Spark options that do not depend on the settings, grouped by where they apply.
 OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
 _JVM = OPTIONS["jvm"]
 #: Memory beyond the heap. Without it, the cluster manager kills the process.

@@ -11,7 +11,6 @@ from typing import TextIO
 from clienthealth.platform import secrecy
 
 REPEAT_SECONDS = 60.0
-#: Times (s) until a progress bar appears, and between two updates.
 FIRST_SECONDS, EVERY_SECONDS = 1.0, 0.2
 _ERASE = "\r\x1b[K"
 

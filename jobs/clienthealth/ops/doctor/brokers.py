@@ -28,7 +28,6 @@ from clienthealth.platform import topics as declared
 from clienthealth.platform.kafka import OFFSETS_TOPIC, admin, extents
 from clienthealth.settings import Settings
 
-#: Number of a topic's newest records to examine: enough for many clients.
 NEWEST = 500
 #: Beginning of the ids of Spark's consumer groups.
 READERS = "spark-kafka-source-"
