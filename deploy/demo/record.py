@@ -4,8 +4,8 @@ python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--s
 
 FOLDER then contains `metrics.jsonl.gz` (a line per client and second), `app.log.gz`, `jstack-*.txt` and `truth.json`.
 With `--pushes` the clients push their metrics every S seconds. `pushes-CLIENT_ID.jsonl.gz` then contains a line per
-push with `ts`, `headers` and `value` (base 64). The recording never names this machine: `host-1` replaces the host's
-name, and `clients` replaces the path of the programs' folder.
+push with `ts`, `headers` and `value` (base 64). `host-1` replaces the host's name, and `clients` the path of the
+programs' folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Read the modules of this checkout, their imports, and their packages.
 
-A package directly within `clienthealth` or `clienthealth_exporters` is called a *room* here. An example is
-`clienthealth.read`. Rooms must not import each other in a cycle.
+A package directly within `clienthealth` or `clienthealth_exporters` is called a *room*, such as `clienthealth.read`.
 """
 
 from __future__ import annotations

@@ -54,10 +54,9 @@ def _packages() -> bool:
 
 
 def has_vulnerability(code: int, out: str, err: str) -> bool:
-    """Print the result of a run of pip-audit. Return True if it found a vulnerability.
+    """Print the result of a run of pip-audit. Return False if it found nothing or got no answer, else True.
 
-    Return False if there is no vulnerability, or if the advisory service did not answer. Return True after any other
-    failure. `code`, `out`, `err`: exit code, standard output and standard error of pip-audit.
+    `code`, `out`, `err`: exit code, standard output and standard error of pip-audit.
     """
     if code == 0:
         print("Python packages: none has a known vulnerability")

@@ -68,10 +68,7 @@ def vulnerabilities() -> list[Mapping[str, Any]]:
 
 
 def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """Compare jars with the entries of known_cves.toml. Return (required changes, accepted vulnerabilities).
-
-    The items of both lists are sentences.
-    """
+    """Compare jars with known_cves.toml. Return sentences: (required changes, accepted vulnerabilities)."""
     mend, stays, present = [], [], list(present)
     for cve in cves:
         reasons = dict(cve.get("stays", {}))

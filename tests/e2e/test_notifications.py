@@ -175,10 +175,7 @@ def test_a_fleet_that_fails_is_one_page(world: World) -> None:
 
 @dataclass(frozen=True)
 class Storm:
-    """A fleet in trouble. `services`: number of failing services; `each`: failing clients per service and mode.
-
-    In addition, `fleet` clients are healthy.
-    """
+    """A fleet in trouble: `each` clients per service and mode fail, and `fleet` clients are healthy."""
 
     services: int
     status: str

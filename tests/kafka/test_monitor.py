@@ -1,7 +1,4 @@
-"""Run a monitor on a real broker from an earlier release's checkpoint.
-
-The broker deletes unread input. One of the records kills the monitor's JVM whenever it is read.
-"""
+"""Run a monitor on a real broker from an earlier release's checkpoint."""
 
 from __future__ import annotations
 

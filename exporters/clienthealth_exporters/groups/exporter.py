@@ -261,7 +261,7 @@ class _Commit(NamedTuple):
 class Snapshots:
     """Turn readings of one cluster into snapshots of groups with commit times.
 
-    Brokers report no commit times. So `commit-timestamp-ms` is the time of the first reading with the present offset.
+    Brokers report no commit times: `commit-timestamp-ms` is the time of the first reading with the present offset.
     """
 
     cluster: str

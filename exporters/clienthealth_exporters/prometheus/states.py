@@ -389,7 +389,7 @@ def _beyond(record: HealthRecord, most: Sequence[float | None]) -> bool:
 
 
 def urgency(record: HealthRecord) -> int:
-    """Return the client's rank in lists. The client with the largest rank comes first.
+    """Return the client's rank in lists, which begin with the largest rank.
 
     A group with a lag state of WARN or worse ranks just below suspected clients.
     """
