@@ -238,7 +238,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
     apart = spanned(expired) >= limits.expiries_apart_seconds
     shown = expired and (apart or stalls_by_metrics or not delivers)
     facts = [_expiries(expired, apart and not delivers)] if shown else []
-    # A window may end between two attempts to deliver a batch.
+    # Use lines of earlier windows, too: a window may end between two attempts.
     seen = replace(window, logs=window.known_logs)
     failed = sorted([*_refused(seen), *_unreachable(seen), *events(seen, TIMED_OUT, UNANSWERED)], key=lambda e: e.ts_ms)
     # The records of the first line had already waited for `waitMs`.
