@@ -1,8 +1,8 @@
 """Judge clients that stopped reporting.
 
-A client has departed after three reporting intervals without data, at least `[absence] min_gap_seconds`. Its open
-incidents stay until data proves its end, at most for `[absence] shown_seconds`. Missing data proves nothing: a process
-may hang, or its metrics agent may fail.
+A client has departed after three reporting intervals without data (at least `[absence] min_gap_seconds`), plus
+`[absence] watermark_seconds`. Its open incidents stay until data proves its end, at most for `[absence] shown_seconds`.
+Missing data proves nothing: a process may hang, or its metrics agent may fail.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Add decoded data to a bucket's state, up to limits that bound its memory and work.
 
-Beyond a limit, new clients are left out and counted. They are added at their second report, which a made-up client id
-never sends.
+Beyond a limit, new clients are left out and counted. A batch adds only some clients at their first report, because a
+made-up client id never sends a second one.
 
 Log lines wait for metrics of the same time, because logs may be read minutes ahead. Ended clients are remembered, so
 that old data that a collector sends again does not bring them back.
