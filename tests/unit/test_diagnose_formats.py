@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from pathlib import Path
 
 import pytest
 
+from clienthealth.diagnose.examine import examine
 from clienthealth.ops.cli import main
+from clienthealth.settings import Settings
 from tests.support.raw_records import SAMPLES
 
 
@@ -72,3 +75,69 @@ def test_what_cannot_be_read_is_named(
         main(["diagnose", str(tmp_path / name)])
     assert ended.value.code == 3
     assert f"{what}; left out" in capsys.readouterr().out
+
+
+LAYOUTS = {
+    "log4j": "2026-02-03 11:41:30,848 ERROR [worker-1] com.acme.Sink - send failed: MESSAGE",
+    "spring": "2026-02-03T11:41:30.848Z ERROR 1 --- [svc] [ntainer#0-0-C-1] c.acme.Listener       : failed: MESSAGE",
+    "java.util.logging": "Feb 03, 2026 11:41:30 AM com.acme.Sink run\nSEVERE: send failed: MESSAGE",
+    "quarkus": "2026-02-03 11:41:30,848 ERROR [com.acm.Sink] (executor-thread-1) send failed: MESSAGE",
+    "logstash": '{"@timestamp":"2026-02-03T11:41:30.848Z","@version":"1","level":"ERROR","logger_name":"com.acme.Sink",'
+    '"message":"send failed","stack_trace":"java.lang.RuntimeException: MESSAGE\\n\\tat a.Sink.run(Sink.java:42)"}',
+    "ecs": '{"@timestamp":"2026-02-03T11:41:30.848Z","log.level":"ERROR","message":"send failed",'
+    '"error.type":"x","error.message":"MESSAGE"}',
+    "ecs, nested": '{"@timestamp":"2026-02-03T11:41:30.848Z","log":{"level":"error"},"message":"send failed",'
+    '"error":{"message":"MESSAGE"}}',
+    "log4j2, thrown": '{"timestamp":"2026-02-03T11:41:30.848Z","level":"ERROR","message":"send failed",'
+    '"thrown":{"message":"MESSAGE","name":"TimeoutException"}}',
+    "python": "ERROR:acme.sink:send failed: MESSAGE",
+    "airflow": "[2026-02-03 11:41:30,848] {taskinstance.py:1150} ERROR - send failed: MESSAGE",
+    "celery": "[2026-02-03 11:41:30,848: ERROR/MainProcess] send failed: MESSAGE",
+    "loguru": "2026-02-03 11:41:30.848 | ERROR    | acme.sink:run:42 - send failed: MESSAGE",
+    "structlog": "2026-02-03 11:41:30 [error    ] send failed                    error='MESSAGE' topic=orders",
+    "traceback": 'Traceback (most recent call last):\n  File "/app/sink.py", line 42, in run\nRuntimeError: MESSAGE',
+    "tracing": "2026-02-03T11:41:30.848254Z ERROR acme::sink: send failed error=MESSAGE",
+    "tracing, one blank more": "2026-02-03T11:41:30.848254Z  WARN acme::sink: send failed: MESSAGE",
+    "tracing, Debug": '2026-02-03T11:41:30.848254Z ERROR a::sink: failed, result=Err(Source("send failed: MESSAGE"))',
+    "env_logger": "[2026-02-03T11:41:30Z ERROR acme::sink] send failed: MESSAGE",
+    "go": "2026/02/03 11:41:30 send failed: MESSAGE",
+    "panic": "panic: MESSAGE\n\ngoroutine 1 [running]:\nmain.main()\n\t/app/main.go:42 +0x1d",
+    "zap": '{"level":"error","ts":1770118890.84,"caller":"sink/sink.go:42","msg":"send failed","error":"MESSAGE"}',
+    "zap, verbose": '{"level":"error","ts":1770118890.84,"msg":"send failed","errorVerbose":"MESSAGE","error":"x"}',
+    "zap, console": '2026-02-03T11:41:30.848Z\tERROR\tsink/sink.go:42\tsend failed\t{"error": "MESSAGE"}',
+    "logrus": 'time="2026-02-03T11:41:30Z" level=error msg="send failed" error="MESSAGE"',
+    "slog": 'time=2026-02-03T11:41:30.848Z level=ERROR msg="send failed" err="MESSAGE"',
+    "klog": 'E0203 11:41:30.848254       1 sink.go:42] "send failed" err="MESSAGE"',
+    "pino": '{"level":50,"time":1770118890848,"pid":1,"err":{"type":"Error","message":"MESSAGE"},"msg":"send failed"}',
+    "node": "Error: MESSAGE\n    at Producer.send (/app/node_modules/x/lib/producer.js:10:5)",
+    "nest": "[Nest] 1  - 02/03/2026, 11:41:30 AM   ERROR [Sink] send failed: MESSAGE",
+    ".NET": "fail: Acme.Sink[0]\n      Send failed: MESSAGE",
+    "serilog": '{"@t":"2026-02-03T11:41:30.848Z","@l":"Error","@m":"send failed","@x":"KafkaException: MESSAGE"}',
+    "nlog": "2026-02-03 11:41:30.8482|ERROR|Acme.Sink|Send failed: MESSAGE",
+    "monolog": '[2026-02-03T11:41:30.848+00:00] app.ERROR: send failed: MESSAGE {"topic":"orders"} []',
+    "ruby": "E, [2026-02-03T11:41:30.848254 #1] ERROR -- : send failed: MESSAGE",
+    "elixir": '11:41:30.848 [error] send failed: {:error, "MESSAGE"}',
+    "syslog": "2026-02-03T11:41:30.848254+00:00 host1 sink[1234]: send failed: MESSAGE",
+    "container runtime": "2026-02-03T11:41:30.848254321Z stderr F send failed: MESSAGE",
+    "docker": '{"log":"send failed: MESSAGE\\n","stream":"stderr","time":"2026-02-03T11:41:30.848Z"}',
+    "lambda": "[ERROR]\t2026-02-03T11:41:30.848Z\t5f1a-22\tsend failed: MESSAGE",
+    "glog": "E20260203 11:41:30.848254 1234 sink.cpp:42] send failed: MESSAGE",
+    "list with a fence": "# 문제 상황\n\n- timeout 에러\n\n  - ```\n    KafkaTimeoutError: MESSAGE\n    ```",
+}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Expiring 3 record(s) for orders-0:120003 ms has passed since batch creation",
+        "Local: Message timed out",
+    ],
+)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_a_logging_library_writes_around_a_message_hides_nothing(
+    layout: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "app.log").write_text(LAYOUTS[layout].replace("MESSAGE", message) + "\n", encoding="utf-8")
+    found = examine([tmp_path / "app.log"], Settings(), io.BytesIO(b""))
+    statuses = {verdict.mode: verdict.status for _, verdicts in found.clients for verdict in verdicts}
+    assert statuses.get("delivery-stalled") == "suspected"

@@ -92,7 +92,7 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
     lines = text.split("\n")
     sentences = [literal for literal in literals(catalogue()) if " " in literal.strip()]
     inside = _RE["inside"].match(text) is not None
-    fences = [*accumulate((line.lstrip().startswith(("```", "~~~")) for line in lines), initial=inside)][1:]
+    fences = [*accumulate((line.lstrip(" \t*+-").startswith(("```", "~~~")) for line in lines), initial=inside)][1:]
 
     @cache
     def weights(number: int) -> tuple[int, ...]:

@@ -98,14 +98,27 @@ def _named(error: str) -> dict[str, object]:
 
 
 def _coded(error: str) -> dict[str, object]:
-    """Return the TOML table of a log pattern for a protocol error's code (`NOT_LEADER`)."""
+    """Return the TOML table of a log pattern for a protocol error's code (`NOT_LEADER`).
+
+    Bindings of librdkafka write `ERR_` before the code. Elixir and Erlang write it as an atom.
+    """
     code = _WORDS.sub("_", error).upper()
+    atom = code.lower()
     return {
         "id": f"code-{error}",
         "source": _SOURCES["named"],
         "literal": code,
-        "pattern": rf"(?:\b(?:[Ee]rror[\"']?[:=]? ?|code[\"']?[:=] ?)|\"type\": ?|返回 ?)[\"'`]?{code}(?:_FAILED)?\b",
-        "examples": [{"line": f"Error: {code}"}, {"line": f'"type":"{code}"'}],
+        "or_literals": ["{:error, :", "{error,"],
+        "pattern": rf"(?:\b(?:[Ee]rror[\"']?[:=]? ?|code[\"']?[:=] ?)|\"type\": ?|返回 ?)[\"'`]?{code}(?:_FAILED)?\b"
+        rf"|\b(?:RD_KAFKA_RESP_)?ERR_{code}\b|(?:\bfailed|[a-z]:|\() \(?{code}(?=[:,.;)\s]|\Z)"
+        rf"|\{{(?::error, :|error,){atom}\b",
+        "examples": [
+            {"line": f"Error: {code}"},
+            {"line": f'"type":"{code}"'},
+            {"line": f"RD_KAFKA_RESP_ERR_{code}"},
+            {"line": f"commit failed: {code}"},
+            {"line": f"{{:error, :{atom}}}"},
+        ],
     }
 
 

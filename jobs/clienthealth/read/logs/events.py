@@ -120,7 +120,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     words = before[: prefix.start()] if prefix else before
     if opened and not value:
         return False if bare and _is_reported(unquoted[: opened.start()][-MAX_BEFORE:], opened[0], after) else None
-    if opened and _RE["statement"].match(after):
+    if opened and bare and _RE["statement"].match(after):
         return None
     if prefix and words.strip() and value and "''" in value[0] and not words.startswith("{"):
         return None
