@@ -118,8 +118,8 @@ CONFIRMED  order-producer  (orders, producer, java 3.9.1)
 
 CANNOT_JUDGE = f"""\
 CANNOT JUDGE  order-producer  (orders, producer, java 3.9.1)
-{VERSION}  Not judged  producer-callback-deadlock: a healthy I/O thread, but no dump ten
-              seconds later
+{VERSION}  Not judged  producer-callback-deadlock: the I/O thread looks healthy, but
+              there is no second dump ten seconds later
   Next        jcmd PID Thread.print, twice, ten seconds apart, into one file"""
 
 NOTHING = """\
@@ -141,7 +141,7 @@ def test_the_report_shows_input_failure_evidence_and_advice() -> None:
 
 
 def test_what_cannot_be_judged_is_reported_with_reason_and_next_command() -> None:
-    reason = "a healthy I/O thread, but no dump ten seconds later"
+    reason = "the I/O thread looks healthy, but there is no second dump ten seconds later"
     assert (
         report(Diagnosis([(CLIENT, [Verdict("producer-callback-deadlock", "unknown", reason=reason)])])) == CANNOT_JUDGE
     )

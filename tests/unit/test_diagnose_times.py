@@ -135,7 +135,7 @@ def test_metrics_that_end_without_polls_prove_no_health(away: int, status: str, 
     for mode in (STALLED, "consumer-shutdown-loop", "cross-topic-blocking"):
         found = verdict(diagnosis, mode)
         assert found.status == status
-        assert (f"the last poll() was {away} s before its metrics end" in (found.reason or "")) == (status != "ok")
+        assert (f"the last known poll() was {away} s before" in (found.reason or "")) == (status != "ok")
 
 
 @pytest.mark.parametrize(("ahead", "stated"), [(7200, True), (7200, False), (0, True)])

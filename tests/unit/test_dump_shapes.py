@@ -194,7 +194,7 @@ def test_dumps_of_real_tools_show_callers_that_wait_for_metadata(file: str, what
     assert not in_foreign_code(at_its_selector)
     judged = verdicts(text)
     assert judged["send-blocked-on-metadata"].status == "suspected"
-    assert judged["producer-callback-deadlock"].reason == "a healthy I/O thread, but no dump ten seconds later"
+    assert "looks healthy, but there is no second dump" in (judged["producer-callback-deadlock"].reason or "")
 
 
 def test_a_python_callback_that_waits_is_suspected_because_it_may_return() -> None:

@@ -80,7 +80,7 @@ def test_a_selector_that_stops_at_the_end_is_not_ok_even_if_it_moved_in_earlier_
     windows = [ClientWindow(client, 0, 60_000, tuple(readings[:count])) for count in (3, 4)]
     (verdict,) = [v for v in judge_windows(windows, {}) if v.mode == MODE]
     assert (verdict.status, len(verdict.evidence)) == ("unknown", 1)
-    assert verdict.reason == "select-total did not change from 739 in the last 15 s, although work waits"
+    assert verdict.reason == "select-total stayed at 739 for the last 15 s, while records wait"
     (moved,) = [v for v in judge_windows(windows[:1], {}) if v.mode == MODE]
     assert moved.status == "ok"
 
@@ -123,7 +123,7 @@ def test_a_healthy_producer_is_never_suspected_because_its_selector_rests(health
         seen |= {(verdict["status"], verdict.get("reason")) for verdict in verdicts}
     assert {status for status, _ in seen} == {"ok", "unknown"}
     doubts = [str(reason) for _, reason in seen - {("ok", None), ("unknown", FEW), ("unknown", ALL_SILENT)}]
-    assert all(doubt.endswith(" in the last 20 s, although work waits") for doubt in doubts)
+    assert all(doubt.endswith(" for the last 20 s, while records wait") for doubt in doubts)
 
 
 def test_a_partition_that_a_python_client_names_is_named_as_kafkas_tools_name_it() -> None:

@@ -53,9 +53,9 @@ def test_the_last_push_decides(left: float, terminating: bool, status: str) -> N
 
 
 def test_the_reason_is_given() -> None:
-    assert ended(0.0, True)["detail"]["note"].startswith("the producer's last push announced a close")
+    assert ended(0.0, True)["detail"]["note"].startswith("close() sent the producer's last push")
     left = ended(4e6, True)
-    assert "3.8 MiB (12 % of the buffer) to deliver" in left["reason"]
+    assert "3.8 MiB (12 % of the buffer) undelivered" in left["reason"]
     assert left["detail"]["lost_bytes"] == [0, 4_000_000]
 
 
@@ -66,7 +66,7 @@ def test_a_close_that_is_proved_proves_no_delivery() -> None:
     others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]
     monitor.batches([*pushes, *others], 10, "o")
     found = verdict(monitor)
-    assert (found["status"], "did not report what it still had to deliver" in found["reason"]) == ("unknown", True)
+    assert (found["status"], "did not report how many records were undelivered" in found["reason"]) == ("unknown", True)
 
 
 def test_its_log_counts_for_more() -> None:
@@ -87,7 +87,7 @@ def test_missing_pushes_confirm_only_for_idle_clients_with_a_log() -> None:
     idle: dict[str, Any] = {"version": "4.1.2", "idle_since": 50}
     went = ended(4e6, False, started, **idle)
     assert (went["status"], went["evidence"][-1]["kind"]) == ("confirmed", "absence")
-    assert went["evidence"][-1]["text"].endswith("about a close; the client's last push announced no close either")
+    assert went["evidence"][-1]["text"].endswith("but no close(); its last push did not come from close() either")
     assert ended(4e6, False, started, version="4.1.2")["status"] == "suspected"
     assert ended(4e6, False, started, version="4.1.1", idle_since=50)["status"] == "suspected"
     assert ended(4e6, False, **idle)["status"] == "suspected"

@@ -41,7 +41,7 @@ def diagnosed(folder: Path) -> dict[tuple[str, str], Verdict]:
         ("librdkafka-hangs-beside", IN, STALLED, "suspected", "before a sample of 'stock-audit' in the same process"),
         ("librdkafka-hangs-max-poll", IN, STALLED, "confirmed", "Application maximum poll interval (50000ms) exceeded"),
         ("librdkafka-not-polled", OUT, DEADLOCK, "confirmed", "the producer's queue is full"),
-        ("librdkafka-collector-stops", IN, STALLED, "unknown", "its threads have not moved since it polled"),
+        ("librdkafka-collector-stops", IN, STALLED, "unknown", "threads are where they were during polls"),
         ("librdkafka-exits", IN, STALLED, "ok", ""),
         ("librdkafka-slow-70s", IN, STALLED, "ok", ""),
     ],
@@ -132,7 +132,7 @@ def test_the_stream_gives_the_same(name: str, client: str, expected: tuple[str, 
         (record,) = (r for key, r in monitor.records.items() if key.endswith(f"|{IN}"))
         (verdict,) = (v for v in record["verdicts"] if v["mode"] == STALLED)
         assert verdict["status"] == "unknown"
-        assert "nothing shows whether its process lives" in verdict["reason"]
+        assert "either the client's process has ended" in verdict["reason"]
 
 
 def consumer(second: float, client_id: str = "in", lag: float = 50.0, instance: str = "h:1") -> Snapshot:
@@ -182,10 +182,10 @@ EXITS = [
     ("librdkafka-flushed", BILLING, "unknown", "201 records or 20 KiB", [0, 201], None),
     ("librdkafka-raises", BILLING, "suspected", "150 records still in its queue or in flight", [0, 150], "confirmed"),
     ("librdkafka-flushed-too-short", BILLING, "suspected", "ended with 5,895 records", [0, 5895], "confirmed"),
-    ("librdkafka-killed", BILLING, "unknown", "statistics end before a last flush()", [0, 150], None),
+    ("librdkafka-killed", BILLING, "unknown", "statistics end before a final flush()", [0, 150], None),
     ("kafka-python-returns", BILLING, "ok", "", None, None),
     ("kafka-python-closed-too-short", BILLING, "unknown", "close() was still delivering", [0, 5976], None),
-    ("kafka-python-killed", BILLING, "unknown", "that was read ends right after this sample", [0, 2], "suspected"),
+    ("kafka-python-killed", BILLING, "unknown", "all data ends right after this sample", [0, 2], "suspected"),
     ("kafka-python-2-forced", BILLING, "suspected", "Proceeding to force close", None, "confirmed"),
     ("aiokafka-returns", "", "suspected", "Unclosed AIOKafkaProducer", None, "suspected"),
 ]

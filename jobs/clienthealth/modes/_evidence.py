@@ -52,7 +52,7 @@ class Circumstance:
 
 
 #: A line that may be about another client cannot confirm a failure.
-ANOTHERS = Circumstance(None, "another client that the line may be about", "own-lines")
+ANOTHERS = Circumstance(None, "a log line about another client", "own-lines")
 NOTHING_NEEDED = Circumstance(True)
 #: Minimum time (ms) between two dumps that show whether a thread moves.
 APART_MS = 9_000
@@ -284,7 +284,7 @@ def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
 def deadlock(dump: ThreadDump, thread: Thread, role: str, direct: bool) -> Fact:
     """Return the fact that the JVM reports a deadlock of `thread`. `role`: for example "I/O thread"."""
     others = listing(f"'{name}'" for name in dump.deadlocked if name != thread.name)
-    text = f"the JVM reports a deadlock of the {role} '{thread.name}' and {others}, in {innermost(thread)}"
+    text = f"the JVM reports a deadlock of the {role} '{thread.name}' with {others}, in {innermost(thread)}"
     return Fact.of("thread-dump", dump, text, direct)
 
 

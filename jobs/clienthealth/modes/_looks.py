@@ -17,7 +17,7 @@ from clienthealth.modes._io_thread import at_work, in_callback, network_threads
 from clienthealth.modes._polls import longest_between, seconds_since
 
 NOTHING = "there are neither metrics nor a thread dump"
-UNMEASURED = "neither a dump nor a log line shows that the failure is absent, and metrics are too few or end too early"
+UNMEASURED = "no thread dump or log line rules this failure out, and the metrics are too few or end too early"
 #: Maximum age (ms) of a dump that proves a client healthy.
 FRESH_MS = 60_000
 
@@ -48,11 +48,11 @@ class Look:
         if not dumps:
             return what
         if len(dumps) > 1 and self.untimed:
-            return f"{what} in {len(dumps)} dumps, but the time between them is unknown"
+            return f"{what} in {len(dumps)} dumps, but the time between these dumps is unknown"
         if dumps[-1].ts_ms - dumps[0].ts_ms < APART_MS:
-            return f"{what}, but no dump ten seconds later"
+            return f"{what}, but there is no second dump ten seconds later"
         if self.until_ms - dumps[-1].ts_ms > FRESH_MS:
-            return f"{what}, but no dump in the last {elapsed((self.until_ms - dumps[-1].ts_ms) / 1000)}"
+            return f"{what}, but the last {elapsed((self.until_ms - dumps[-1].ts_ms) / 1000)} have no dump"
         return ""
 
 
@@ -69,7 +69,7 @@ def unpolled(look: Look) -> str:
     away = float(seconds_since(window.table)[0])
     if not away >= max(APART_MS / 1000, longest_between(window.readings)):
         return ""
-    return f"the last poll() was {elapsed(away)} before its metrics end, and nothing shows whether another poll() came"
+    return f"the last known poll() was {elapsed(away)} before the consumer's metrics end"
 
 
 def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
@@ -82,9 +82,9 @@ def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
         return [window.dumps[-1]], "the I/O thread is inside a callback"
     healthy = [dump for dump in window.dumps if any(seen is dump and at_work(thread) for seen, thread in sightings)]
     if healthy:
-        return healthy, "a healthy I/O thread"
+        return healthy, "the I/O thread looks healthy"
     if sightings:
-        return [], "the dump shows the I/O thread, but not the whole stack of the thread"
+        return [], "the dump shows only a part of the I/O thread's stack"
     return [], "no dump shows the producer's I/O thread" if window.dumps else NOTHING
 
 

@@ -32,7 +32,7 @@ WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 HEARTBEAT_SECONDS = 8.0
 #: A partition is behind with at least BEHIND unread records, and level with at most LEVEL.
 BEHIND, LEVEL = 1_000, 10
-APART = f"at least {BEHIND:,} records are unread, while other partitions of the topic are level"
+APART = f"at least {BEHIND:,} records are unread, but almost none in the topic's other partitions"
 
 
 def seconds_away(w: Windows) -> Floats:
@@ -175,20 +175,20 @@ def statistics_ended(window: ClientWindow) -> Fact | None:
     if sign is None or ended_ms is None:
         return None
     away = elapsed((sign.ts_ms - ended_ms) / 1000)
-    text = f"the client's statistics, which librdkafka delivers in poll(), ended {away} before {sign.text}"
+    text = f"the client's statistics ended {away} before {sign.text}; librdkafka delivers statistics in poll()"
     return Fact.of("absence", sign, text, since=ended_ms)
 
 
 ENDED = (
-    "librdkafka delivers the client's statistics in poll(), and they have ended; nothing shows whether its process "
-    "lives: either the process has ended, or it does not call poll()"
+    "the client's statistics have ended, and librdkafka delivers statistics in poll(): either the client's process has "
+    "ended, or its application does not call poll()"
 )
 CLOSED = "the client was closed, or its application does not call poll()"
 SILENT = (
-    "the client no longer pushes, and its last push announced no close; either its process has ended, or the "
-    "application does not call poll(): the consumer's group or a thread dump shows which"
+    "the client stopped pushing metrics without the final push that close() sends: either its process has ended, or "
+    "its application does not call poll(); the consumer group or a thread dump shows which"
 )
-UNREPORTED = "its threads have not moved since it polled; perhaps it still polls, and only its statistics have stopped"
+UNREPORTED = "the application's threads are where they were during polls; perhaps only the statistics have stopped"
 
 
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
@@ -208,8 +208,8 @@ def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
     level = Counter(p.topic for p, lag in unread if p.committed and lag <= LEVEL)
     stand = [p for p, lag, came in stays if 0 < came < lag]
     apart = [p for p, lag, _ in stays if lag >= BEHIND and behind[p.topic] <= level[p.topic]]
-    shown = {"the committed offset stayed the same while records came": stand, APART: apart}
+    shown = {"new records arrived, but the committed offset did not change": stand, APART: apart}
     texts = [f"{listing(f'{p.topic}-{p.partition}' for p in some)}: {text}" for text, some in shown.items() if some]
     facts = [Fact("metric", readings[0].ts_ms, last.ts_ms, text, source=last.source) for text in texts]
-    most = f"up to {count_of(max((lag for _, lag in unread), default=0), 'record')} of a partition are unread, and "
+    most = f"partitions have up to {count_of(max((lag for _, lag in unread), default=0), 'unread record')}, but "
     return facts, most + ("samples do not show that consumption has stopped" if owned else "no member owns a partition")

@@ -77,7 +77,7 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     times = [reading.ts_ms for reading in window.known_readings if reading.ts_ms <= at_ms]
     gaps = [after - before for before, after in itertools.pairwise(times[-READINGS:])]
     if len(gaps) < READINGS - 1 or max(gaps) > UNEVEN * min(gaps):
-        return Circumstance(None, "the client's samples do not come at even intervals", "process-runs")
+        return Circumstance(None, "the client's samples come at irregular intervals", "process-runs")
     return Circumstance(True, f"the client's samples came every {elapsed(max(gaps) / 1000)}", "process-runs")
 
 
@@ -160,7 +160,7 @@ def _measured(readings: tuple[Reading, ...]) -> Iterator[_Sign]:
             if silent <= (ts_ms - since_ms) / 1000 + HEARTBEAT_SECONDS:
                 yield _Sign(since_ms, ts_ms, True)
             elif asked:
-                text = f"the client sent requests, but no heartbeat for {elapsed(silent)}, so it knows no coordinator"
+                text = f"the client sent requests, but no heartbeat for {elapsed(silent)}: it has no group coordinator"
                 yield _Sign(since_ms, ts_ms, False, text)
         if answered or not selected:
             # Without a select(), the I/O thread reads no answers.

@@ -144,10 +144,10 @@ def _adjustment(stage: Stage, why: str) -> Callable[[Change], Change]:
     return entered
 
 
-REPEATS = "the samples are identical, even metrics that always grow: a gateway or collector re-sends the last sample"
+REPEATS = "all samples are identical, even in metrics that always grow: a gateway or collector re-sends one sample"
 REFUTED = (
-    "log lines report this failure, but the client's metrics contradict them: the lines may be about another time or "
-    "another client"
+    "log lines report this failure, but the client's metrics contradict them; perhaps the lines are about another time "
+    "or client"
 )
 AWAITING_METRICS = "log lines report this failure; the client's next metrics will confirm or contradict them"
 BY_EVIDENCE: Mapping[EvidenceKind, str] = {
@@ -196,7 +196,7 @@ def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
     return by_log if by_log.unhealthy or by_log.evidence else Verdict(verdict.mode, "unknown", reason=REPEATS)
 
 
-@_adjustment("window", "Until data refutes every innocent explanation, a failure is only suspected.")
+@_adjustment("window", "A failure is only suspected until data refutes every innocent explanation.")
 def _alibis(verdict: Verdict, context: Context) -> Verdict:
     """Lower the status of a failure with a possible innocent explanation. Runs before statuses are compared."""
     mode, window = context.mode, context.window
@@ -245,7 +245,7 @@ def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
 
 
 @_adjustment(
-    "window", "Lines that report the failure put an `ok` in doubt, even if the client's samples contradict these lines."
+    "window", "Log lines that report the failure make `ok` doubtful, even if the client's samples contradict them."
 )
 def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
     """Change `ok` to unknown if samples contradict lines that report the failure. The judge did not see these lines."""
@@ -255,7 +255,7 @@ def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
     return Verdict(verdict.mode, "unknown", reason=REFUTED)
 
 
-@_adjustment("window", "Lines alone would open an incident that the client's next sample may contradict.")
+@_adjustment("window", "Log lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
     """Let a failure wait for a sample if only log lines show it. Runs last, after adjustments that remove evidence."""
     reporting = context.reporting
@@ -306,7 +306,7 @@ def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="suspected")
 
 
-@_adjustment("moment", "If a failure explains the end of a client, the evidence of that end belongs to the failure.")
+@_adjustment("moment", "The evidence of a client's end belongs to the failure that explains this end.")
 def _evidence_of_end(verdict: Verdict, context: Context) -> Verdict:
     """Add the evidence of a client's end to the failure that explains the end. Runs before `explained`."""
     if context.attached is None or not verdict.unhealthy or not _lasts(verdict, context):
@@ -334,7 +334,7 @@ def _explained(verdict: Verdict, context: Context) -> Verdict:
     return Verdict(verdict.mode, "unknown", reason=f"{by} explains the evidence of this failure", detail=verdict.detail)
 
 
-LOOKED_AT = "records wait in the buffer, but the producer was running when its metrics were read: nothing shows its end"
+LOOKED_AT = "records wait in the buffer, but the producer was running when its metrics were read: its end is not proven"
 
 
 @_adjustment(
@@ -349,7 +349,7 @@ def _topics(verdict: Verdict, kind: str = "") -> list[str]:
     return [fact.source.topic for fact in verdict.evidence if fact.source is not None and kind in ("", fact.kind)]
 
 
-@_adjustment("shown", "Lines without times cannot prove a failure that is defined by a duration.")
+@_adjustment("shown", "Log lines without times cannot prove a failure that is defined by a duration.")
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
     """Set a failure to unknown if only untimed lines show it. Runs before `unproven-ok`, which keeps the new reason."""
     mode, attached = modes()[verdict.mode], context.attached
@@ -363,7 +363,7 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
     return replace(verdict, status="unknown", reason=reason, evidence=())
 
 
-@_adjustment("shown", "Metrics that a person copied end when the person stops copying, not when the client ends.")
+@_adjustment("shown", "Copied metrics end when the person stops copying, not when the client ends.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
     """Set an end to unknown if only copied metrics show it. Runs before `unproven-ok`, which keeps the new reason."""
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}

@@ -95,7 +95,7 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
         where = {"thread": seen.stay.thread.name, "frame": innermost(seen.stay.thread)} if seen else {}
         return conclude(ID, facts or refused, {"cause": "close-refused" if refused else "close-hangs", **where})
     if seen:
-        text = f"'{seen.stay.thread.name}' is inside close(), which may take a while"
+        text = f"'{seen.stay.thread.name}' is inside close(), which may take some time"
         return conclude(ID, [], doubts=[seen.fact(text)])
     begun = events(window, *CLOSINGS)
     if begun and not any(event.ts_ms >= begun[-1].ts_ms for event in events(window, CLOSED)):
@@ -105,7 +105,7 @@ def _closes(window: ClientWindow, limits: Thresholds) -> Verdict:
     doubts = []
     if not has_evidence and silent(w, limits)[0]:
         ago = elapsed(w.last("last-poll-seconds-ago")[0])
-        text = f"the consumer has not called poll() for {ago}, and no dump shows whether the consumer is being closed"
+        text = f"the consumer has not called poll() for {ago}, and no thread dump shows whether close() is running"
         doubts.append(Fact.of("metric", window.readings[-1], text))
     return conclude(ID, [], otherwise=None if has_evidence else GATE.reason(w, limits), doubts=doubts)
 
@@ -121,7 +121,7 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
     certain = alone or any(polled_ms(reading) is not None for reading in window.readings[-1:])
     facts = [seen.fact(text, certain and seen.seconds >= limits.confirm_close_seconds, given)]
     if seen.last_ms > dump.ts_ms:
-        text = "the consumer has not polled since close() began, and still reports metrics, so close() has not ended"
+        text = "the consumer still reports metrics, but has not polled since close() began: close() has not ended"
         facts.append(replace(seen.fact(text, given=given), kind="metric"))
     return facts
 
@@ -266,7 +266,7 @@ def _overdue(
     for event in begun:
         seconds = max((window.newest_ms - event.ts_ms) / 1000, 60 * captured(event, "minutes"))
         if not any(e.ts_ms >= event.ts_ms for e in ended) and seconds >= limits.overdue_shutdown_seconds:
-            text = f"{client} began to shut down {elapsed(seconds)} ago, and the shutdown has not completed"
+            text = f"{client} began to shut down {elapsed(seconds)} ago, but the shutdown has not completed"
             given = coordinator_answers(window, window.newest_ms) if window.client.kind == "consumer" else None
             return [Fact.of("log", event, text, given=given)]
     return []
@@ -285,10 +285,10 @@ def _blindness(window: ClientWindow, limits: Thresholds) -> str | None:
     return None if dumps or events(window, OUTAGE) else GATE.reason(window.table, limits)
 
 
-UNDER_WAY = "the consumer's shutdown began, and the data ends before the shutdown completed"
-LOOKING = "the consumer looks for its offset manager, and no data shows that the search succeeded"
-BLIND = "nothing is fetched, and neither a log line nor a thread dump shows why; metrics cannot show this fault"
-BLIND_POLLS = "nothing shows that the consumer polls, and no thread dump shows whether the consumer is being closed"
+UNDER_WAY = "the consumer began to shut down, but the data ends before the shutdown completes"
+LOOKING = "the consumer is looking for its offset manager, and no data shows that it found one"
+BLIND = "the consumer fetches nothing, and no log line or thread dump shows why; metrics cannot show this failure"
+BLIND_POLLS = "no data shows that the consumer polls, and no thread dump shows whether close() is running"
 
 
 def silent(w: Windows, limits: Thresholds) -> Bools:
@@ -369,18 +369,18 @@ def doubt(look: Look) -> str:
     """Return why `diagnose` cannot rule the failure mode out; '' if it can."""
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:
-        return "the connector began to shut down, and the data ends before the shutdown completed"
+        return "the connector began to shut down, but the data ends before the shutdown completes"
     if look.vanished and look.window.client.kind != "consumer" and not events(look.window, COMPLETED):
-        return "the JVM still served metrics, but none of the connector; nothing shows how the shutdown ended"
+        return "the JVM still served metrics, but not those of the connector; no data shows how its shutdown ended"
     if look.measured:
         return unpolled(look)
     if marks and marks[-1] in LOOKUPS:
-        return "a look-up of the offset manager failed, and no data shows that a later look-up succeeded"
+        return "the consumer failed to find its offset manager, and no data shows that it succeeded later"
     if events(look.window, COMPLETED):
         return ""
     dumps = look.window.dumps
     if looking := [t.name for dump in dumps for t in dump.threads if has_frame(t, LOOKUP_FRAME)]:
-        return look.twice(dumps[-1:], f"thread '{looking[0]}' looks for its offset manager")
+        return look.twice(dumps[-1:], f"thread '{looking[0]}' is looking for its offset manager")
     return look.twice(dumps, "no thread loops" if dumps else NOTHING)
 
 

@@ -200,7 +200,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     return long | circling(w, thresholds) | unseen(w, thresholds)
 
 
-BLIND_POLLS = "the consumer's metrics do not include the time of its polls (a Java client reports it from 2.4 on)"
+BLIND_POLLS = "the consumer does not report when it polls; Java clients report this from version 2.4 on"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
@@ -251,13 +251,13 @@ def _circles(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
     locks_expire, seconds = outlasting_locks(w, limits)[0], lasted(w)[0]
     if not locks_expire and not circling(w, limits)[0]:
         return []
-    often, away = f"in {elapsed(seconds)}", f"did not call poll() for up to {elapsed(seconds_away(w)[0])}"
+    often, away = f"in {elapsed(seconds)}", f"up to {elapsed(seconds_away(w)[0])} passed between polls"
     if locks_expire:
         refused = count_of(w.grown("acknowledgements-error-total")[0], "acknowledgement")
-        text = f"brokers refused {refused} {often}, while the consumer {away}: the locks on its records had expired"
+        text = f"brokers refused {refused} {often}, because the consumer's locks on records had expired; {away}"
     else:
         joined, lag = w.grown("rebalance-total")[0], count_of(w.grown(lags(w))[0], "record")
-        text = f"the consumer joined its group {joined:.0f} times {often}, {away} in between, and its lag grew by {lag}"
+        text = f"the consumer joined its group {joined:.0f} times {often}; {away}, and its lag grew by {lag}"
     return _unless_away(window, seconds, text)
 
 
@@ -270,7 +270,7 @@ def _silence(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
         return _unless_away(window, seconds, text)
     if not unseen(w, limits)[0]:
         return []
-    text = f"nothing was fetched for {elapsed(lasted(w)[0])}, and the metrics do not include the time of the polls"
+    text = f"the consumer fetched nothing for {elapsed(lasted(w)[0])}, and does not report when it polls"
     facts = _unless_away(window, lasted(w)[0], text)
     return [] if facts[0].settled and seconds < WAITED_SECONDS else facts
 
@@ -283,8 +283,8 @@ def _outside(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
     if spell.seconds < max(limits.outside_seconds, limits.outside_margin * spell.longest, spell.needed):
         return []
     text = (
-        f"the application is outside poll() for {elapsed(spell.seconds)}, while its client sends heartbeats and no "
-        f"fetch; before, the application was never outside poll() for more than {elapsed(spell.longest)}"
+        f"the application has been outside poll() for {elapsed(spell.seconds)}; its client still sends heartbeats, but "
+        f"no fetches; the longest earlier time between two polls was {elapsed(spell.longest)}"
     )
     return _unless_away(window, spell.seconds, text)
 
@@ -306,7 +306,7 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     w = window.table
     if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
-    text = f"a commit was refused: {quoted(refused[-1].text)}"
+    text = f"a broker refused a commit: {quoted(refused[-1].text)}"
     return [Fact.of("log", refused[-1], text, since=refused[0], given=unless_away(window, refused))]
 
 
@@ -372,7 +372,7 @@ def _ended(
         newest = window.dumps[-1]
         gone = sorted(pollers - {thread.name for thread in newest.threads})
         if gone and newest.threads and newest.ts_ms > polled_ms:
-            text = f"the thread '{gone[0]}', which called poll(), no longer exists"
+            text = f"the polling thread '{gone[0]}' no longer exists"
             facts.append(Fact.of("thread-dump", newest, text, since=polled_ms))
     if not facts:
         return {}, []
@@ -409,7 +409,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
     queued = sum(topic.metrics.get("queue-records") or 0.0 for reading in last for topic in reading.topics)
     goes_on = where_they_were(window)
     if not (expired or threads) and (goes_on or not (lag or queued)):
-        return conclude(ID, [], doubts=[replace(ended, text=f"{ended.text}: {UNREPORTED if goes_on else CLOSED}")])
+        return conclude(ID, [], doubts=[replace(ended, text=f"{ended.text}; {UNREPORTED if goes_on else CLOSED}")])
     detail = {
         "cause": "handler-hangs",
         **stuck,

@@ -118,10 +118,8 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
     return held_up(w, thresholds) | in_one_queue(w) | stays_away(w, thresholds) | unfetched
 
 
-BLIND_QUEUES = "the consumer does not report the queue of each topic (FetchQueueSize)"
-BLIND_POLLS = (
-    "the consumer reports neither the time of its polls (Java clients report it since 2.4) nor a queue per topic"
-)
+BLIND_QUEUES = "the consumer does not report the queue of each topic (metric FetchQueueSize)"
+BLIND_POLLS = "the consumer reports no queue per topic, and not when it polls; Java clients from 2.4 on report polls"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
@@ -206,7 +204,7 @@ def _parked(window: ClientWindow, several_topics: bool, measured: bool, limits: 
         stay = parked[0]
         still = stay.seconds >= limits.parked_seconds and stay.cpu_ms == 0
         wait = f"{count_of(len(waiting), 'consumer')} wait for data"
-        text = f"the fetcher '{stay.thread.name}' is parked in {PUT} and {wait}"
+        text = f"the fetcher '{stay.thread.name}' is parked in {PUT}, and {wait}"
         if still:
             text += f"; the fetcher used no CPU for {elapsed(stay.seconds)}"
         facts.append(Fact.of("thread-dump", dump, text, still and not others, since=stay.since_ms))
@@ -245,9 +243,9 @@ def _prefetched(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[l
     first, last = window.readings[rows[0]], window.readings[-1]
     names, lag = w.names, dict(zip(now.topic.tolist(), now.lag.tolist(), strict=True))
     text = (
-        f"the prefetch queue of topic {names[at_limit[0]]} was at its limit for "
-        f"{elapsed((last.ts_ms - first.ts_ms) / 1000)}, while {listing(names[t] for t in victims)} got nothing, "
-        f"although {count_of(sum(lag[t] for t in victims), 'record')} waited"
+        f"the prefetch queue of topic {names[at_limit[0]]} was full for "
+        f"{elapsed((last.ts_ms - first.ts_ms) / 1000)}; meanwhile, the consumer received no records of "
+        f"{listing(names[t] for t in victims)}, although {count_of(sum(lag[t] for t in victims), 'record')} waited"
     )
     shares = {
         names[t]: round(min(1.0, share), 3) for t, share in zip(now.topic.tolist(), now.share.tolist(), strict=True)
@@ -267,8 +265,8 @@ def _one_queue(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
         if rate * limits.slow_record_seconds > 1:
             continue
         text = (
-            f"nothing was fetched for {elapsed(alone.seconds)}, while the application handled "
-            f"{rate:.1f} records of {alone.topic} a second and none of {listing(alone.starved)}"
+            f"the consumer fetched nothing for {elapsed(alone.seconds)}; meanwhile, the application handled "
+            f"{rate:.1f} records of {alone.topic} per second and none of {listing(alone.starved)}"
         )
         fact = Fact.of("metric", alone.last, text, since=alone.first)
         return [fact], {"culprit": alone.topic, "victims": list(alone.starved)}
@@ -287,9 +285,9 @@ def _in_turn(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
     if len(handled) < 2 or not slow or waiting * seconds < records * limits.shared_queue_seconds:
         return []
     text = (
-        f"the application took {count_of(records, 'record')} of {listing(sorted(handled))} in turn within "
-        f"{elapsed(seconds)}, and {waiting:.0f} wait in the queue that these topics share: statistics do not show "
-        "whether one topic holds up the others or all are handled slowly"
+        f"the application handled {count_of(records, 'record')} of {listing(sorted(handled))} in {elapsed(seconds)}, "
+        f"and {waiting:.0f} records wait in the queue that these topics share; statistics do not show whether one "
+        "topic holds up the others, or all are handled slowly"
     )
     return [Fact.of("metric", last, text, since=first)]
 
@@ -328,10 +326,10 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
         return None
     others = [topic for topic in topics if topic != culprit]
     text = f"the application did not call poll() for {elapsed(away)}, consumed {count_of(consumed, 'record')}"
-    text += f" and is {count_of(behind, 'record')} behind on " if piles_up else " meanwhile, and holds up "
+    text += f", and is {count_of(behind, 'record')} behind on " if piles_up else " meanwhile, and holds up "
     text += listing(topics)
     if culprit:
-        text += f"; the time outside poll() grows with the number of records of {culprit}"
+        text += f"; the more records of {culprit} it consumes, the longer it stays outside poll()"
     since = round(reading.ts_ms - 1000 * away)
     detail = {"culprit": culprit, "victims": others} if culprit else {"topics": topics}
     given = coordinator_answers(window, max(window.readings, key=_seconds_away).ts_ms)

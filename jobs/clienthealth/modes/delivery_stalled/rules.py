@@ -182,7 +182,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 BLIND_COUNTS = "the client does not report how many records it sent"
 BLIND_WAITING = "the client does not report whether records wait"
-FAILING = "records have failed, and nothing shows that any record was delivered afterwards"
+FAILING = "records have failed, and no data shows that any record was delivered afterwards"
 BLIND_FROZEN = "nothing is delivered, but the I/O thread is stuck: see producer-callback-deadlock"
 
 
@@ -219,8 +219,8 @@ def _refusals(window: ClientWindow, w: Windows) -> Fact:
     first, last = window.readings[0], window.readings[-1]
     failed, retried = (float(w.grown(name)[0]) for name in ("record-error-total", "record-retry-total"))
     text = (
-        f"{count_of(retried, 'record')} were sent again and {count_of(failed, 'record')} given up "
-        f"in {elapsed(lasted(w)[0])}, and nothing shows that any record was delivered"
+        f"the client sent {count_of(retried, 'record')} again and gave up {count_of(failed, 'record')} "
+        f"in {elapsed(lasted(w)[0])}, and no data shows that any record was delivered"
     )
     return Fact.of("metric", last, text, since=first)
 

@@ -125,7 +125,7 @@ def _seen(stay: Held, text: str, direct: bool = False, since: int | None = None)
 
 
 def _inside(thread: Thread) -> str:
-    return "inside a callback" if in_callback(thread) else "in code that is not the client's"
+    return "inside a callback" if in_callback(thread) else "in code outside the Kafka client"
 
 
 def _cause_of(thread: Thread) -> str | None:
@@ -212,7 +212,7 @@ def died(window: ClientWindow) -> tuple[Caused, str | None]:
             without.append((dump, sender))
     if without and without[-1][0] in window.dumps:
         (first, _), (last, sender) = without[0], without[-1]
-        text = f"'{sender.name}' is in {innermost(sender)}, and no producer of the process has an I/O thread any more"
+        text = f"'{sender.name}' is in {innermost(sender)}, but no producer of the process still has an I/O thread"
         twice = last.ts_ms - first.ts_ms >= 1000 * APART_SECONDS
         facts.append(Fact.of("thread-dump", last, text, twice, since=first))
     return [(fact, "io-thread-died") for fact in facts], thrown

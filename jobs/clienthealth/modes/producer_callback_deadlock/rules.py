@@ -241,9 +241,9 @@ def _at_end(w: Windows, limits: Thresholds) -> Runs:
     return runs.at(runs.seconds >= limits.unmoved_seconds + linger)
 
 
-BLIND_SELECTOR = "the client's metrics count no selects of its I/O thread (neither select-total nor select-rate)"
+BLIND_SELECTOR = "the client reports neither select-total nor select-rate, the metrics of its I/O thread"
 BLIND_BUFFER = "the client does not report how full its buffer is"
-BLIND_RATE = "records wait and select-rate falls: as an average, it does not show that the I/O thread still runs"
+BLIND_RATE = "records wait, and select-rate falls; this average does not prove that the I/O thread still runs"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
@@ -265,13 +265,13 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     if (seconds := inside(w)[0]) >= limits.suspect_inside_seconds:
         last = window.readings[-1]
         waiting = count_of(last.metrics["queue-records"], "record")
-        text = f"a callback has not returned for {elapsed(seconds)}, by the client's own clock, and {waiting} wait"
+        text = f"the client reports that a callback has not returned for {elapsed(seconds)}, and {waiting} wait"
         sure = seconds >= _overdue_after(window, limits)
         facts.append(Fact.of("metric", last, text, sure, since=round(last.ts_ms - 1000 * seconds)))
     if unserved(w, limits)[0]:
         reports = run(window, "reply-queue")
         before, *_, after = reports.values("reply-queue")
-        text = f"unserved delivery reports rose from {before:,.0f} to {after:,.0f} in {elapsed(reports.seconds)}"
+        text = f"the unserved delivery reports rose from {before:,.0f} to {after:,.0f} in {elapsed(reports.seconds)}"
         facts.append(Fact.of("metric", reports.last, text, since=reports.first))
     return facts
 
@@ -281,8 +281,8 @@ def _stopped(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]
     facts = []
     for first, last in zip((runs := _at_end(w, limits)).first, runs.last, strict=True):
         unchanged = run(window, "select-total", first, last)
-        text = f"select-total did not change from {unchanged.first.metrics['select-total']:.0f} in the last "
-        facts.append(Fact.of("metric", unchanged.last, f"{text}{elapsed(unchanged.seconds)}, although work waits"))
+        text = f"select-total stayed at {unchanged.first.metrics['select-total']:.0f} for the last "
+        facts.append(Fact.of("metric", unchanged.last, f"{text}{elapsed(unchanged.seconds)}, while records wait"))
     return facts
 
 
@@ -292,7 +292,7 @@ def _standing(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     for at, (first, last) in enumerate(zip(blockades.runs.first, blockades.runs.last, strict=True)):
         unchanged, used = run(window, "select-total", first, last), number_or_none(ratios[last])
         text = f"select-total stayed at {unchanged.first.metrics['select-total']:.0f} for "
-        bounded = "; then select-total rose again, so the I/O thread had returned" if _rises_again(window, last) else ""
+        bounded = "; then select-total rose, so the I/O thread ran again" if _rises_again(window, last) else ""
         if blockades.filling[at]:
             before = number_or_none(ratios[first])
             filled = f"from {percent(before)} to {percent(used)}" if before is not None and used is not None else "up"
@@ -355,7 +355,7 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
         return []
     text = (
         f"the client refused calls of flush() inside its callbacks: {quoted(lines[-1].text)}; "
-        "nothing is stuck, but nothing was flushed"
+        "the I/O thread is not stuck, but these calls flushed nothing"
     )
     return [Fact.of("log", lines[-1], text, since=lines[0])]
 
@@ -405,7 +405,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
         if e.ts_ms > window.departed_ms
     ]
     if not full and not (queued and limit and queued >= thresholds.silent_queue_ratio * limit):
-        return conclude(ID, [], doubts=[replace(ended, text=f"{ended.text}: {CLOSED}")])
+        return conclude(ID, [], doubts=[replace(ended, text=f"{ended.text}; {CLOSED}")])
     return conclude(ID, [ended, *full[:1], *full[-1:]], {"cause": "poll-not-called", "queued_records": queued})
 
 
@@ -423,17 +423,17 @@ def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
     if not pushes_on(window) or sent is None or sent != before.get("record-send-total") or filled <= 0:
         return Verdict(ID, "unknown", reason=f"{SILENT}; {sign.text} came after the last push")
     seconds = (last.ts_ms - before.ts_ms) / 1000
-    text = f"the buffer filled by {size(filled)} in {elapsed(seconds)}, to {size(used or 0.0)}, and nothing was sent"
+    text = f"the used buffer grew by {size(filled)} to {size(used or 0.0)} in {elapsed(seconds)}, and nothing was sent"
     away = (sign.ts_ms - departed_ms) / 1000
-    silent = f"the metric pushes, which the I/O thread sends, have stopped, but {sign.text} came {elapsed(away)} later"
+    silent = f"the I/O thread stopped pushing metrics, but {sign.text} came {elapsed(away)} later"
     return conclude(
         ID, [Fact.of("metric", last, text, since=before), Fact.of("absence", sign, silent, since=departed_ms)]
     )
 
 
 SILENT = (
-    "the client no longer pushes, and its last push announced no close: its process has ended, or its I/O thread is "
-    "stuck; a thread dump or its log shows which is true"
+    "the client stopped pushing metrics without the final push that close() sends: either its process has ended, or "
+    "its I/O thread is stuck; a thread dump or the client's log shows which"
 )
 
 
@@ -441,7 +441,7 @@ SILENT = (
 FULL_RATIO, HALF_FULL_RATIO = 0.8, 0.5
 
 
-FULL = "send() found no room in the buffer; no metric or dump shows whether the I/O thread is stuck or brokers are slow"
+FULL = "send() found no room in the buffer; no data shows whether the I/O thread is stuck or the brokers are slow"
 
 
 def doubt(look: Look) -> str:

@@ -72,7 +72,7 @@ class _Pending:
     def facts(self) -> list[Fact]:
         if self.reading is None or not self.some_left:
             return []
-        return [Fact.of("metric", self.reading, f"at its last sample the producer still had {self} to deliver")]
+        return [Fact.of("metric", self.reading, f"the producer still had {self} to deliver at its last sample")]
 
     def __str__(self) -> str:
         parts = [count_of(self.records, "record")] if self.records is not None else []
@@ -112,7 +112,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     if pending.none_left and not unclosed:
         if inside or (died and window.table.rose("record-send-total")[0]):
             return Verdict(ID, "unknown", reason=CLOSED_SENDING if inside else DIED_SENDING)
-        return Verdict(ID, "ok", detail={"note": "the producer had nothing left to deliver at its last sample"})
+        return Verdict(ID, "ok", detail={"note": "no record was undelivered at the producer's last sample"})
     if reports_only_in_poll(window) and not died:
         return Verdict(ID, "unknown", reason=FLUSHED.format(pending), detail=pending.loss())
     return _missed(window, pending, forced, unclosed, thresholds)
@@ -129,9 +129,9 @@ def explicable(verdict: Verdict) -> bool:
 
 def _closing_at_the_end(pending: _Pending) -> Verdict:
     if not pending.known:
-        return Verdict(ID, "unknown", reason=f"the producer's last push announced a close, and {BLIND}")
+        return Verdict(ID, "unknown", reason=f"close() sent the producer's last push, and {BLIND}")
     if pending.none_left:
-        return Verdict(ID, "ok", detail={"note": "the producer's last push announced a close, and no record was left"})
+        return Verdict(ID, "ok", detail={"note": "close() sent the producer's last push, and no record was left"})
     return Verdict(ID, "unknown", reason=LEAVING.format(pending), detail=pending.loss())
 
 
@@ -170,13 +170,13 @@ def _missed(
         return Verdict(ID, "unknown", reason=reason, detail=pending.loss())
     facts = [*pending.facts(), *unclosed]
     if forced:
-        facts.append(Fact.of("log", forced, "the producer's close() waited 0 s", given=AT_ONCE))
+        facts.append(Fact.of("log", forced, "the producer's close() had a timeout of 0 s", given=AT_ONCE))
     elif died:
         facts.append(Fact.of("log", died[-1], quoted(died[-1].text)))
     elif is_logged and window.client.library not in CLOSES_UNLOGGED and not may_live and large:
         gone = window.departed_ms or window.end_ms
-        text = "no data has come since, and the client's log has a line about its start, but no line about a close"
-        text += "; the client's last push announced no close either" if pushed else ""
+        text = "the client's data ended here; its log shows its start, but no close()"
+        text += "; its last push did not come from close() either" if pushed else ""
         facts.append(Fact("absence", gone, gone, text))
     cause = "forced-close" if forced else "killed" if died else "exit-without-close"
     return conclude(ID, facts, {"cause": cause, **pending.loss()})
@@ -226,48 +226,46 @@ def _waited(window: ClientWindow) -> bool:
 AT_ONCE = Circumstance(True, "close() did not wait", "io-thread-works")
 LOGS_ON = "the producer no longer reports, but its process still logs: nothing shows that the producer has ended"
 BESIDE = (
-    "the producer no longer reports, but other clients of its process do: the application may have stopped calling "
+    "the producer no longer reports, but other clients of its process do; perhaps the application no longer calls "
     "poll()"
 )
 NEIGHBOURS = (
-    "the producer had records to deliver at its last push, and other clients at its address still push: its I/O thread "
-    "may be stuck, or only this producer was closed"
+    "the producer had undelivered records at its last push, but other clients at its address still push: either its "
+    "I/O thread is stuck, or only this producer was closed"
 )
-DELIVERING = "close() was still delivering at the last sample, and no log line shows that close() finished"
+DELIVERING = "close() was still delivering records at the last sample, and no log line shows that close() finished"
 LEAVING = (
-    "the producer's last push announced a close with {} to deliver, and no line of its log shows whether close() waited"
+    "close() sent the producer's last push with {} undelivered; no log line shows whether close() waited for delivery"
 )
 FLUSHED = (
-    "at its last sample the producer still had {} to deliver; a last flush() may have delivered this, because "
-    "librdkafka's statistics end before a last flush()"
+    "the producer still had {} to deliver at its last sample; a final flush() may have delivered them, because "
+    "librdkafka's statistics end before a final flush()"
 )
 CUT_OFF = (
-    "the producer had a small amount to deliver at its last push, and missing pushes do not prove its end: a broken "
-    "connection or a high load can also stop the pushes"
+    "the producer had few undelivered records at its last push, and perhaps it still runs: a broken connection or a "
+    "high load can also stop the pushes"
 )
-BLIND = "the client did not report what it still had to deliver"
+BLIND = "the client did not report how many records were undelivered"
 NAMELESS = (
-    "the producer had a small amount to deliver at its last sample, and clients before 1.0 do not log their client id "
+    "the producer had few undelivered records at its last sample, and clients before 1.0 do not log their client id "
     "when they close"
 )
 CLOSED_SENDING = (
-    "the producer had nothing left to deliver at its last sample, but a callback closed the producer, and such a "
-    "close() waits for no record"
+    "no record was undelivered at the producer's last sample, but a callback called close(), and close() in a callback "
+    "waits for no record"
 )
-DIED_SENDING = "the producer had nothing left to deliver at its last sample, but its process was killed while sending"
+DIED_SENDING = "no record was undelivered at the producer's last sample, but its process was killed while sending"
 ENDS = (
-    "the producer had a small amount to deliver at its last sample, as any working producer has, and the data that was "
-    "read ends right after this sample"
+    "the producer had few undelivered records at its last sample, which is normal, and all data ends right after this "
+    "sample"
 )
-UNREAD = (
-    "the producer had a small amount to deliver at its last sample, and no log line about its start or close was read"
-)
+UNREAD = "the producer had few undelivered records at its last sample, and no log line shows its start or its close"
 
 
 def doubt(look: Look) -> str:
     """Return why `diagnose` cannot rule the failure mode out; '' if it can."""
     if not look.measured and look.window.logs and look.window.logs[-1] in CLOSING:
-        return "the producer's close() had begun, and the data ends before close() completed"
+        return "the producer's close() began, but the data ends before close() completes"
     return ""
 
 

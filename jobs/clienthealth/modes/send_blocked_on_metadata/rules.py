@@ -196,12 +196,12 @@ def _doubts(window: ClientWindow, limits: Thresholds, sends: bool, topics: dict[
     if not lines or (sends and not topics):
         return []
     answer = f"the brokers answer {_error(lines[-1])} for topic {lines[-1].captures.get('topic')}"
-    text = f"{answer}, and {'other records are sent' if sends else 'nothing shows whether callers wait for this topic'}"
+    text = f"{answer}, but {'other records are sent' if sends else 'no data shows whether callers wait for this topic'}"
     return [Fact.of("log", lines[-1], text, since=lines[0])]
 
 
-FIRST = "but the producer had only just started, and even a healthy first send() waits for metadata"
-ANY = "and nothing shows which producer of the process this thread uses"
+FIRST = "but the producer had just started, and every first send() waits for metadata"
+ANY = "but no data shows which producer of the process this thread uses"
 
 
 def _error(event: LogEvent) -> str:
@@ -242,11 +242,11 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
         return []
     fullest = max(grouped(waits, lambda stay: stay.dump.ts_ms).values(), key=len)
     longest = max(waits, key=lambda stay: stay.seconds)
-    text = f"{count_of(len(fullest), 'caller')} of send() in KafkaProducer.waitOnMetadata: "
+    text = f"KafkaProducer.waitOnMetadata blocks {count_of(len(fullest), 'caller')} of send(): "
     text += listing(stay.thread.name for stay in fullest)
     if longest.seconds:
         text += f"; {longest.thread.name} was there{longest.repeated}"
-        text += ", but in different calls, because sends failed in between" if same_call is False else ""
+        text += ", but in different calls, because sends failed meanwhile" if same_call is False else ""
     direct = bool(same_call) and longest.seconds >= limits.confirm_blocked_seconds
     return [Fact.of("thread-dump", fullest[0].dump, text, direct, since=waits[0].since_ms)]
 
@@ -268,13 +268,13 @@ def _refusals(window: ClientWindow) -> list[LogEvent]:
 def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
     bootstraps = [e for e in events(window, UNREACHABLE, CONNECTION_FAILED) if e.captures.get("node", "-")[:1] == "-"]
     for lines, what, least in (
-        (events(window, AUTHENTICATION, TLS), "a broker did not let the client in", limits.topic_error_seconds),
-        (bootstraps, "no bootstrap broker answered", limits.min_attempts_seconds),
+        (events(window, AUTHENTICATION, TLS), "authentication or TLS failed", limits.topic_error_seconds),
+        (bootstraps, "bootstrap brokers did not answer", limits.min_attempts_seconds),
     ):
         times, seconds = sum(line.repeats for line in lines), spanned(lines)
         often = lines and times >= limits.min_topic_errors and seconds >= least
         if often and not w.max("record-send-total")[0] > 0:
-            text = f"{what}, {times} times in {elapsed(seconds)}, and no record is known to have been sent"
+            text = f"{what} {times} times in {elapsed(seconds)}, and no data shows that a record was sent"
             return [Fact.of("log", lines[-1], f"{text}: {quoted(lines[-1].text)}", since=lines[0])]
     return []
 
@@ -356,11 +356,9 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 BLIND_SENDS = "the client does not report how many records it sent, and no log line or thread dump shows any send"
-BLIND_IDLE = (
-    "nothing was sent, and callers may be waiting, because no log line or thread dump of the process was ever read"
-)
-BLIND_METADATA = "nothing was sent, the client has no metadata yet, and neither a log line nor a thread dump shows why"
-BLIND_ASKS = "nothing was sent since the client began to renew its metadata repeatedly; a caller may wait for metadata"
+BLIND_IDLE = "nothing was sent; without a log line or thread dump of the process, it is unknown whether callers wait"
+BLIND_METADATA = "nothing was sent, and the client has no metadata yet; no log line or thread dump shows why"
+BLIND_ASKS = "nothing was sent while the client kept renewing its metadata; a caller may be waiting for metadata"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
@@ -404,9 +402,9 @@ def _metadata_words(why: int, ages: list[float]) -> str:
     if why == NEVER:
         return "the producer has never received metadata"
     if why == RENEWED:
-        return f"metadata was renewed before every sample (never older than {elapsed(max(ages))})"
+        return f"its metadata was never older than {elapsed(max(ages))}"
     received = [age for age in ages if age < NEVER_SECONDS]
-    return f"no connection is open and metadata is {elapsed(received[-1])} old"
+    return f"no connection is open, and its metadata is {elapsed(received[-1])} old"
 
 
 def _cause(
