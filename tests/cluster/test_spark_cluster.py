@@ -203,7 +203,7 @@ def test_the_log_of_events_has_both_drivers_and_what_they_asked_for(trial: Trial
 
 def test_another_number_of_partitions_has_no_effect_and_is_reported(trial: Trial) -> None:
     log = trial.run.monitor.log.read_text()
-    assert log.count(f"spreads its state over {PARTITIONS} partitions and keeps this number") == 1
+    assert log.count(f"has {PARTITIONS} partitions, and this number cannot change") == 1
     state = trial.run.checkpoint / "monitor" / "state" / "0"
     assert {path.name for path in state.iterdir() if path.name.isdigit()} == {*map(str, range(PARTITIONS))}
 

@@ -164,7 +164,7 @@ def test_what_the_newest_records_are_and_why_some_are_rejected(
     (unknown,) = texts(iter(findings), "topic mixed-metrics", "warning")
     assert unknown == (
         "2 of the newest 4 records are rejected as unknown-format (the first: partition 0, offset 2). "
-        "To look closer: kafka-health formats --topic mixed-metrics"
+        "For details, run: kafka-health formats --topic mixed-metrics"
     )
     read = texts(iter(findings), "topic mixed-metrics", "ok")
     assert "Of the newest 4 records, these can be read: 2 canonical." in read
@@ -204,7 +204,7 @@ def test_a_topic_shows_its_codec(broker: Broker, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(machine, "READABLE", {**machine.READABLE, "lz4": lambda: False})
     findings = list(kafka_works(settings))
     (lz4,) = texts(iter(findings), "topic packed-lz4", "failed")
-    assert lz4.startswith("The topic is compressed with lz4, which no installed library decompresses: pip install")
+    assert lz4.startswith("The topic is compressed with lz4, which the exporters here cannot read. Remedy: pip install")
     any_codec, empty = texts(iter(findings), "topic packed-metrics", "warning")
     assert "lz4 cannot be read" in any_codec and "no records yet" in empty
     assert [finding.state for finding in machine.codecs_present(settings)] == ["warning"]

@@ -105,7 +105,7 @@ def test_what_this_user_may_not_do_is_shown_once_and_not_called_done(
     assert ended.value.code == 1
     out = capsys.readouterr().out
     assert out.count("kafka-client-metrics.sh") == 2
-    assert "clients could not be asked for metrics (kafka-client-health): ClusterAuthorizationFailedError\n" in out
+    assert "the subscription kafka-client-health could not be written: ClusterAuthorizationFailedError\n" in out
     assert "Nothing is missing." not in out
     assert (
         "\nNot complete: an administrator has to run the commands above for kafka-client-health and "

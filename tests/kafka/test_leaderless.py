@@ -230,7 +230,7 @@ def test_the_doctor_names_the_broker_and_the_partitions(half: Half, monkeypatch:
     monkeypatch.setitem(sys.modules, "pyspark", None)  # because Spark's start takes long
     findings: list[Finding] = [finding for _, check in checks() for finding in check(half.settings)]
     failed = {finding.about: finding.text for finding in findings if finding.state == "failed"}
-    assert failed["kafka"].endswith("answers, but of its 2 brokers these are down: 2. Start them.")
+    assert failed["kafka"].endswith("answers, but 1 of 2 brokers are down: 2. Start them.")
     for topic in ("client-metrics", "client-logs", "client-health", "client-rejects"):
         gone = ", ".join(sorted(name for name in half.leaderless() if name.startswith(f"{topic}/")))
         assert failed[f"topic {topic}"].startswith(f"{gone}: no leader. ")

@@ -162,7 +162,7 @@ def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Sett
         (
             "topic others",
             "warning",
-            "This user may not read the topic's configuration; to have it checked, grant DescribeConfigs.",
+            "This user may not read the topic's configuration. Grant DescribeConfigs, so that it can be checked.",
         ),
     ]
 
@@ -183,8 +183,8 @@ def test_rights_on_groups_that_are_missing_are_named(cluster: SecureBroker, sett
     )
     assert any(f.about == "groups" and "sees no consumer group" in f.text for f in findings)
     assert [f.text for f in findings if f.about == "pushes"] == [
-        "This user may not see which metrics brokers request from clients (ClusterAuthorizationFailedError); "
-        "to check these requests, grant DescribeConfigs: kafka-acls.sh --operation DescribeConfigs --cluster."
+        "This user may not see which metrics the brokers request from clients (ClusterAuthorizationFailedError); "
+        "grant DescribeConfigs: kafka-acls.sh --operation DescribeConfigs --cluster."
     ]
     client = admin(replace(settings, kafka=replace(settings.kafka, options=narrow)))
     with closing(client), pytest.raises(ServiceError, match="Authorization"):

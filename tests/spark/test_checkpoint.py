@@ -132,7 +132,7 @@ def test_no_code_is_compiled_for_another_batch_of_ticks(spark: SparkSession, tmp
 def test_a_truncated_file_is_reported_in_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
     planned(tmp_path, (M, L), committed=0)
     (tmp_path / "offsets/0").write_text("")
-    with pytest.raises(StateError, match=r"^offsets/0 in the checkpoint is damaged; begin anew"):
+    with pytest.raises(StateError, match=r"^the checkpoint's file offsets/0 is damaged; set "):
         Checkpoint(spark, str(tmp_path)).claim(1)
 
 

@@ -40,7 +40,7 @@ def test_in_an_empty_folder_all_works_and_the_folder_stays_empty(here: Path) -> 
         "monitor.history": "ok",
         "review.out": "ok",
     }
-    assert findings["monitor.history"].text.startswith(f"{here}/state/history: tables are made and read there, ")
+    assert findings["monitor.history"].text.startswith(f"{here}/state/history: test tables were written and read, ")
     assert list(here.iterdir()) == []
 
 

@@ -195,7 +195,7 @@ def test_a_checkpoint_that_is_older_than_the_history_counts_nothing_twice(
 ) -> None:
     settings = backed_up.with_backup("older-checkpoint", "backup-0", "backup-1")
     counted_once(backed_up, backed_up.run(settings, backed_up.has_read(settings, 3)))
-    assert "has not read all data until then" in caplog.text and "are not added twice" in caplog.text
+    assert "has not read all data until then" in caplog.text and "adds no row to the history twice" in caplog.text
 
 
 def test_a_history_older_than_the_checkpoint_is_reported_and_a_new_checkpoint_repairs_it(

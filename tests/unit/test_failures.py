@@ -60,7 +60,7 @@ from clienthealth.spark.failures import explained
             "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7.\n"
             "Please make sure only one streaming job runs on a specific checkpoint location at a time. SQLSTATE: 40000",
             StateError,
-            "another monitor works on the checkpoint in state/checkpoints, which allows only one writer",
+            "another monitor works on the checkpoint in state/checkpoints: stop one of the two monitors",
         ),
         ("Failed to read log file file:/c/monitor/offsets/7. Incomplete log file", StateError, "or is damaged"),
         ("[CANNOT_LOAD_STATE_STORE] Caused by: java.io.IOException: No space left on device", ServiceError, "is full"),

@@ -134,5 +134,5 @@ def test_the_monitor_rejects_what_is_foreign_also_where_it_reads_fast() -> None:
 
 
 def test_a_rule_that_binds_no_topic_is_an_error() -> None:
-    with pytest.raises(SettingsError, match="services: 'payment' is not a topic in metrics or logs"):
+    with pytest.raises(SettingsError, match="services: topic 'payment' is listed neither in metrics nor in logs"):
         load(None, {"KAFKA_HEALTH_TOPICS_SERVICES": "payment=payments"})

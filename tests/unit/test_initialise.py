@@ -107,7 +107,7 @@ def test_an_incomplete_login_is_reported() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "--bootstrap-servers is missing, and there is no terminal for questions"),
+        ([], "--bootstrap-servers is missing, and there is no terminal to ask for it"),
         (
             ["--bootstrap-servers", "b:1", "--security-protocol", "SASL_SSL", "--username", "u"],
             "--username and --password-file",

@@ -226,7 +226,7 @@ def test_what_ends_even_where_nothing_is_read_is_no_records_fault() -> None:
         except ServiceError as error:
             message = str(error)
             break
-    assert "no record is the cause" in message
+    assert "although it reads no record" in message
     query.run()
     assert len(query.read_records) == 40
     assert query.rejected == []

@@ -25,7 +25,7 @@ def test_histories_come_from_the_command_line_or_from_the_settings() -> None:
 
 @pytest.mark.parametrize("name", ["", "../eu", "a/b", ".hidden"])
 def test_a_cluster_has_the_name_of_a_folder(name: str) -> None:
-    with pytest.raises(SettingsError, match="cannot be the name of a folder"):
+    with pytest.raises(SettingsError, match="is not a valid folder name"):
         replace(Settings(), review=ReviewSettings(histories={name: "/history"}))
 
 
@@ -40,5 +40,5 @@ def test_a_cluster_has_the_environment_that_the_settings_name_and_no_other() -> 
     assert labels("test=/elsewhere") == [{"env": "staging"}]
     assert labels("us=/us") == [{}]
     assert labels("/one") == [{}]
-    with pytest.raises(SettingsError, match="environments: 'us' is not a cluster in histories"):
+    with pytest.raises(SettingsError, match="environments: cluster 'us' is not listed in histories"):
         replace(settings, review=replace(review, environments={"us": "prod"}))

@@ -140,14 +140,13 @@ def test_no_file_makes_a_traceback(text: str) -> None:
         ),
         (
             "[prometheus]\nttl_seconds = 10",
-            "[prometheus] ttl_seconds (10) must be longer than [jvm] interval_seconds (10) and [monitor] "
-            "publish_seconds (15) together: otherwise series would vanish between two records",
+            "[prometheus] ttl_seconds (10) must be longer than the sum of [jvm] interval_seconds (10) and "
+            "[monitor] publish_seconds (15): otherwise series would vanish between two records",
         ),
         (
             "[groups]\ninterval_seconds = 600\n[prometheus]\nttl_seconds = 3600",
-            "[lag] window_seconds (900) must have room for min_commits (3) samples, one every [groups] "
-            "interval_seconds (600): "
-            "otherwise no group could be judged",
+            "[lag] window_seconds (900) must be at least min_commits (3) times [groups] "
+            "interval_seconds (600): otherwise no group could be judged",
         ),
         (f"[monitor]\nbuckets = {'9' * 5000}", "not valid TOML"),
     ],

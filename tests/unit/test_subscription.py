@@ -133,14 +133,14 @@ def test_the_doctor_lists_what_is_missing() -> None:
         ),
     ]
     ((state, text), *_) = findings(with_plugin, "x.Y", subscriptions=ours)
-    assert (state, text.split(":")[0]) == ("warning", "Of 2 brokers, 1 lack our plugin (2)")
+    assert (state, text.split(":")[0]) == ("warning", "1 of 2 brokers lack our plugin (2)")
     ((state, text), *_) = findings(with_plugin, f"{PLUGIN},{BROKEN}", subscriptions=ours)
     assert (state, text.split(".")[0]) == (
         "failed",
         "The plugin of broker(s) 2 accepts no pushes, because its settings are wrong",
     )
     (_, (state, text), _) = findings(with_plugin, subscriptions={})
-    assert (state, text.split(".")[0]) == ("failed", "Clients are not requested to push metrics that we read")
+    assert (state, text.split(".")[0]) == ("failed", "Clients are not requested to push the metrics that we read")
     (_, (state, text), _) = findings(with_plugin, subscriptions={"lag": {"metrics": CONSUMER, "interval.ms": "5000"}})
     assert (state, text.split(".")[0]) == ("failed", "Clients are not requested to push all metrics that we read")
     (*_, (state, text)) = findings(with_plugin, subscriptions={NAME: ours[NAME]})

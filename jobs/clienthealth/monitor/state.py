@@ -338,13 +338,13 @@ def load(data: bytes | bytearray, buckets: int) -> BucketState:
     if not OLDEST <= data[3] <= VERSION:
         raise StateError(
             f"the checkpoint has version {data[3]} of the state, but this program reads versions {OLDEST} to {VERSION}"
-            "; run the release that wrote the checkpoint, or begin anew with another folder in [monitor] checkpoint"
+            "; run the release that wrote the checkpoint, or set [monitor] checkpoint to a new folder"
         )
     saved = _decoder.decode(memoryview(data)[4:])
     if saved.buckets != buckets:
         raise StateError(
             f"the checkpoint was written with {saved.buckets} buckets, but [monitor] buckets is {buckets}; "
-            f"set [monitor] buckets = {saved.buckets}, or begin anew with another folder in [monitor] checkpoint"
+            f"set [monitor] buckets = {saved.buckets}, or set [monitor] checkpoint to a new folder"
         )
     clients = _table(Clients, saved.clients, saved.heads[2], len(saved.undelivered), data[3])
     parts = _table(Parts, saved.readings.parts, saved.heads[1], len(saved.topic_metrics), data[3])

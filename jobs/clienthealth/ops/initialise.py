@@ -198,12 +198,12 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
     if missing:
         return (
             missing,
-            f"Clients are not requested to push {'all' if len(missing) < len(wanted) else 'their'} metrics yet.",
+            f"The brokers do not ask clients for {'all' if len(missing) < len(wanted) else 'their'} metrics yet.",
         )
     often = sorted({other.interval_ms / 1000 for other in present.values() for one in wanted if other.covers(one)})
     return (
         [],
-        f"Clients are requested to push their metrics every {' and '.join(f'{seconds:g}' for seconds in often)} s.",
+        f"The brokers ask clients to push their metrics every {' and '.join(f'{seconds:g}' for seconds in often)} s.",
     )
 
 
@@ -218,9 +218,9 @@ def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable
             try:
                 subscription.write(client)
                 often = f"every {subscription.interval_ms / 1000:g} s"
-                say(f"clients are requested to push their metrics {often} ({subscription.name})")
+                say(f"the brokers now ask clients to push their metrics {often} ({subscription.name})")
             except ServiceError as error:
-                say(f"clients could not be asked for metrics ({subscription.name}): {error}")
+                say(f"the subscription {subscription.name} could not be written: {error}")
                 refused.append(subscription.name)
     return refused
 

@@ -38,7 +38,7 @@ class TopicSettings(Stated, of=STATED["topics"]):
         if self.health == self.rejects or {self.health, self.rejects} & {*self.metrics, *self.logs}:
             yield "the topics health and rejects must differ from each other and from the input topics"
         for topic in sorted({rule.partition("=")[0] for rule in self.services} - {*self.metrics, *self.logs}):
-            yield f"services: '{topic}' is not a topic in metrics or logs"
+            yield f"services: topic '{topic}' is listed neither in metrics nor in logs"
 
 
 class MonitorSettings(Stated, of=STATED["monitor"]):
@@ -190,9 +190,9 @@ class ReviewSettings(Stated, of=STATED["review"]):
         """Yield an error for each contradiction, for example a password that would be sent without TLS."""
         for cluster in self.histories:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", cluster):
-                yield f"histories: '{cluster}' cannot be the name of a folder"
+                yield f"histories: '{cluster}' is not a valid folder name: use letters, digits, '_', '.' and '-'"
         for cluster in self.environments.keys() - self.histories.keys():
-            yield f"environments: '{cluster}' is not a cluster in histories"
+            yield f"environments: cluster '{cluster}' is not listed in histories"
         if self.smtp_user and self.smtp_tls == "none":
             yield "smtp_tls must not be none if smtp_user is set, because the password would be sent without TLS"
 
@@ -225,14 +225,13 @@ class Settings:
         for section, interval in (("jvm", self.jvm.interval_seconds), ("groups", self.groups.interval_seconds)):
             if self.prometheus.ttl_seconds <= interval + self.monitor.publish_seconds:
                 raise SettingsError(
-                    f"[prometheus] ttl_seconds ({self.prometheus.ttl_seconds}) must be longer than [{section}] "
-                    f"interval_seconds ({interval:g}) and [monitor] publish_seconds ({self.monitor.publish_seconds}) "
-                    "together: otherwise series would vanish between two records"
+                    f"[prometheus] ttl_seconds ({self.prometheus.ttl_seconds}) must be longer than the sum of "
+                    f"[{section}] interval_seconds ({interval:g}) and [monitor] publish_seconds "
+                    f"({self.monitor.publish_seconds}): otherwise series would vanish between two records"
                 )
         if self.lag.window_seconds < self.lag.min_commits * self.groups.interval_seconds:
             raise SettingsError(
-                f"[lag] window_seconds ({self.lag.window_seconds}) must have room for min_commits "
-                f"({self.lag.min_commits}) samples, one every [groups] interval_seconds "
-                f"({self.groups.interval_seconds:g}): "
+                f"[lag] window_seconds ({self.lag.window_seconds}) must be at least min_commits "
+                f"({self.lag.min_commits}) times [groups] interval_seconds ({self.groups.interval_seconds:g}): "
                 "otherwise no group could be judged"
             )

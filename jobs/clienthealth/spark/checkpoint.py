@@ -62,8 +62,8 @@ class Checkpoint(Files):
             has = f"version {noted} of the state" if sources == SOURCES else f"{sources} sources"
             raise StateError(
                 f"the checkpoint was written by {'a later' if is_later else 'an earlier'} release (it has {has}, this "
-                f"release has {form if sources == SOURCES else SOURCES}); run that release, or begin anew with "
-                "another folder in [monitor] checkpoint: open incidents are taken over from the history"
+                f"release has {form if sources == SOURCES else SOURCES}); run that release, or set [monitor] "
+                "checkpoint to a new folder: the monitor then reads open incidents from the history"
             )
         if noted != str(form):
             self.write(FORM, str(form))
@@ -154,8 +154,8 @@ class Checkpoint(Files):
             return [version, about], [json.loads(source) if source.startswith("{") else {} for source in sources]
         except ValueError as error:
             raise StateError(
-                f"offsets/{batch} in the checkpoint is damaged; begin anew with another folder in [monitor] "
-                "checkpoint: open incidents are taken over from the history"
+                f"the checkpoint's file offsets/{batch} is damaged; set [monitor] checkpoint to a new folder: the "
+                "monitor then reads open incidents from the history"
             ) from error
 
     def _write_offsets(self, batch: int, head: Sequence[str], ends: Sequence[Offsets]) -> None:

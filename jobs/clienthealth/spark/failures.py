@@ -12,11 +12,11 @@ from clienthealth.settings import Settings
 #: MOST: maximum number of characters that our message quotes from an unknown error.
 MOST = 2000
 ANOTHER = (
-    "another monitor works on the checkpoint in {checkpoint}, which allows only one writer: stop one of the two, or "
-    "give each its own [monitor] checkpoint and history"
+    "another monitor works on the checkpoint in {checkpoint}: stop one of the two monitors, or give each its own "
+    "[monitor] checkpoint and history"
 )
 _FAILED = "the streaming query failed: "
-_ANEW = "begin anew with another folder in [monitor] checkpoint: open incidents are taken over from the history"
+_ANEW = "set [monitor] checkpoint to a new folder: the monitor then reads open incidents from the history"
 _MEANINGS = table(Path(__file__).with_suffix(".toml"))["meaning"]
 _MODULE = r"ModuleNotFoundError: No module named '([\w.]+)'"
 
@@ -28,8 +28,8 @@ def explained(message: str, settings: Settings) -> HealthError:
         return StateError(state_error[1])
     if missing := re.search(_MODULE, message):
         return DependencyError(
-            f"the Python of an executor has no module '{missing[1]}': the executor needs this program "
-            "in the same release, with the extra 'spark' (deploy/cluster.md, spark-submit)"
+            f"the Python of an executor has no module '{missing[1]}': install this release of kafka-client-health "
+            "there, with the extra 'spark' (deploy/cluster.md, spark-submit)"
         )
     checkpoint, history = settings.monitor.checkpoint, settings.monitor.history
     named = {"places": f"{checkpoint} or {history}", "servers": settings.kafka.bootstrap_servers}

@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 Positions = Mapping[tuple[str, int], int]
 TIMEOUT_MS = 5_000
 ABSENT = (
-    "the topic %s does not exist, or this user may not see it: the topic is read once it exists; 'kafka-health init' "
-    "creates topics"
+    "the topic %s does not exist, or this user may not see it; create the topic with 'kafka-health init': the monitor "
+    "then reads it"
 )
 
 
@@ -95,7 +95,7 @@ class Losses:
                     for topic, records in waiting.items():
                         self._metrics.gauges["input_lag_records"].labels(topic, QUERY).set(records)
             except Py4JJavaError as error:
-                log.warning("cannot find out what Kafka has deleted: %s", str(error.java_exception))
+                log.warning("the check for deleted records failed: %s", str(error.java_exception))
             self._looked = time.monotonic()
 
     def deleted(self, positions: Positions) -> dict[str, int]:

@@ -173,8 +173,8 @@ class Guard:
     def _mend(self, pending: Pending, signed: bool) -> None:
         run, sizes = self._run, pending.sizes
         total = sum(sizes.values())
-        sign = "with a fault of a record" if signed else "and nothing shows a fault of a record"
-        log.warning("the monitor ended while it read batch %s of %s records, %s", pending.batch, total, sign)
+        sign = "a record probably caused the end" if signed else "the cause is unknown"
+        log.warning("the monitor ended while it read batch %s (%s records); %s", pending.batch, total, sign)
         deaths, kills = (1, DEATHS) if run.limit and total > 1 else (DEATHS, KILLS)
         if run.deaths < deaths and run.kills < kills:
             return
@@ -187,8 +187,8 @@ class Guard:
             run.running, run.deaths, run.kills = False, 0, 0
             self._write()
             raise ServiceError(
-                "the monitor ends although it reads no record, so no record is the cause: the messages above give the "
-                "reason; check [monitor] heap_mb and the free memory of this machine"
+                "the monitor ends although it reads no record; the messages above give the reason: check [monitor] "
+                "heap_mb and the free memory of this machine"
             )
         if total > 1:
             fewer = narrowed(sizes, random.Random(repr(sorted(pending.begin.items()))))
@@ -204,9 +204,7 @@ class Guard:
             self._checkpoint.begin_at(pending.batch, part, begin + 1)
             self._checkpoint.end_at(pending, {part: begin + 1})
             run.skipped, run.deaths, run.kills = (*part, begin), 0, 0
-            log.error(
-                "record %s of %s/%s ends the monitor when it is read: this record is left out", begin, part[1], part[2]
-            )
+            log.error("reading record %s of %s/%s ends the monitor: this record is left out", begin, part[1], part[2])
 
 
 def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int]:

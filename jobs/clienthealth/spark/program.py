@@ -43,8 +43,8 @@ ARCHIVE_AFTER = 10
 #: The JVM's classes are archived this long (s) after the query's start.
 STARTED_SECONDS = 10
 FIXED = (
-    "the checkpoint spreads its state over %s partitions and keeps this number: [monitor] shuffle_partitions = %s "
-    "takes effect only with a new folder in [monitor] checkpoint"
+    "the state in the checkpoint has %s partitions, and this number cannot change: [monitor] shuffle_partitions = %s "
+    "takes effect only if you set [monitor] checkpoint to a new folder"
 )
 
 
@@ -75,7 +75,7 @@ def run(spark: SparkSession, settings: Settings, heap_ran_out: bool = False) -> 
             time.sleep(0.1)
         code = process.poll() if process is not None else None
         if code == OUT_OF_MEMORY:
-            text = "the heap of Spark's JVM was exhausted: [monitor] heap_mb sets its maximum size"
+            text = "the heap of Spark's JVM is exhausted: raise [monitor] heap_mb"
             raise HeapError(text) from error
         raise ServiceError(f"the JVM of Spark has ended with code {code}; its last messages are above") from error
     finally:
@@ -142,7 +142,7 @@ class _Run:
         try:
             while not self._stop.is_set():
                 if running.awaitTermination(1):
-                    raise ServiceError("the streaming query ended without an error, though no stop was requested")
+                    raise ServiceError("the streaming query ended without an error, although no stop was requested")
                 if guard.committed(metrics.batches - batches):
                     break
                 if metrics.batches >= ARCHIVE_AFTER and self._archiver is None:

@@ -75,14 +75,14 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
             back = f"= {int((now - state.ends).total_seconds()) + MORE_SECONDS}"
         return (
             f"the history in {root} {until}, but the checkpoint in {checkpoint} has read newer records. Reviews lack "
-            "the verdicts on these records, and failures that ended meanwhile look open. The monitor can judge the "
-            "data in the topics again: set [monitor] checkpoint to a new folder, and set [monitor] start_seconds_back "
+            "the verdicts on these records, and failures that ended meanwhile look open. To judge the data in "
+            "the topics again, set [monitor] checkpoint to a new folder, and set [monitor] start_seconds_back "
             f"{back}. No record is counted twice"
         )
     if state.ahead:
         return (
             f"the history in {root} ends on {state.ends:%Y-%m-%d at %H:%M} UTC, but the checkpoint in {checkpoint} has "
-            "not read all data until then: the monitor reads it again, and rows in the history are not added twice"
+            "not read all data until then: the monitor reads this data again, and adds no row to the history twice"
         )
     return None
 

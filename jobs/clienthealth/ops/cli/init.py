@@ -38,8 +38,8 @@ def run(args: argparse.Namespace) -> int:
     if answers:
         print(f"\nTo be written, {path}:\n\n{textwrap.indent(answers.text(hidden=True), '  ')}")
     servers = settings.kafka.bootstrap_servers
-    _show("Topics to be created", [topic.command(servers) for topic in topics.missing])
-    _show("Clients to be asked for their metrics", [subscription.command(servers) for subscription in unasked])
+    _show("Topics to create", [topic.command(servers) for topic in topics.missing])
+    _show("Metrics to request from clients", [subscription.command(servers) for subscription in unasked])
     if args.dry_run:
         print("\nNothing was changed (--dry-run).")
         return 0
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(what: str, commands: Sequence[str]) -> None:
     if commands:
-        print(f"\n{what}, as if by:", *(f"  {command}" for command in commands), sep="\n")
+        print(f"\n{what} (equivalent commands):", *(f"  {command}" for command in commands), sep="\n")
 
 
 def _kept(args: argparse.Namespace, path: Path) -> Settings:
@@ -107,7 +107,7 @@ def _answers(args: argparse.Namespace) -> Answers:
     asks = sys.stdin.isatty()
     ask = partial(_ask, asks)
     if not args.bootstrap_servers and not asks:
-        raise SettingsError("--bootstrap-servers is missing, and there is no terminal for questions")
+        raise SettingsError("--bootstrap-servers is missing, and there is no terminal to ask for it: give this option")
     servers = ask(args.bootstrap_servers, "Brokers (host:port, comma separated)")
     protocol = ask(args.security_protocol, "Security protocol", "PLAINTEXT", PROTOCOLS)
     login: dict[str, Any] = {}

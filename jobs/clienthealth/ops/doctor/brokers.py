@@ -33,8 +33,8 @@ NEWEST = 500
 READERS = "spark-kafka-source-"
 DESCRIBE = "To measure the lag of groups, grant Describe: kafka-acls.sh --operation Describe --topic '*' --group '*'."
 PUSHES = "pushes"
-UNSEEN = "This user may not see which metrics brokers request from clients"
-GRANT = "to check these requests, grant DescribeConfigs: kafka-acls.sh --operation DescribeConfigs --cluster."
+UNSEEN = "This user may not see which metrics the brokers request from clients"
+GRANT = "grant DescribeConfigs: kafka-acls.sh --operation DescribeConfigs --cluster."
 
 
 def kafka_works(settings: Settings) -> Iterator[Finding]:
@@ -51,8 +51,8 @@ def kafka_works(settings: Settings) -> Iterator[Finding]:
         away = [broker["broker_id"] for broker in brokers if broker.get("is_fenced")]
         if away:
             down = ", ".join(map(str, away))
-            text = f"Kafka at {servers} answers, but of its {len(brokers)} brokers these are down: {down}. Start them."
-            yield Finding("kafka", "failed", text)
+            text = f"Kafka at {servers} answers, but {len(away)} of {len(brokers)} brokers are down: {down}."
+            yield Finding("kafka", "failed", f"{text} Start them.")
         else:
             yield Finding("kafka", "ok", f"Kafka at {servers} answers; the cluster has {len(brokers)} broker(s).")
         there = [broker["broker_id"] for broker in brokers if broker["broker_id"] not in away]
@@ -73,7 +73,7 @@ def _topics(settings: Settings, client: KafkaAdminClient, brokers: int) -> Itera
             yield from _topic(settings, client, existing[topic.name], brokers)
             continue
         command = topic.command(settings.kafka.bootstrap_servers)
-        text = f"The topic does not exist, or this user may not see it. 'kafka-health init' creates it, or: {command}"
+        text = f"The topic does not exist, or this user may not see it. Run 'kafka-health init', or: {command}"
         yield Finding(f"topic {topic.name}", "failed", text)
     streams: dict[str, Stream] = {**dict.fromkeys(topics.metrics, "metrics"), **dict.fromkeys(topics.logs, "logs")}
     for name in filter(existing.__contains__, streams):
@@ -102,7 +102,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     if risk := declared.replication_risk(topic, brokers, int(config.get("min.insync.replicas", 1))):
         yield Finding(about, "warning", f"The topic has {risk}.")
     if not config:
-        text = "This user may not read the topic's configuration; to have it checked, grant DescribeConfigs."
+        text = "This user may not read the topic's configuration. Grant DescribeConfigs, so that it can be checked."
         yield Finding(about, "warning", text)
         return
     policy = config.get("cleanup.policy", "")
@@ -112,11 +112,11 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
         lost, wanted = "compaction would delete older samples of a client", "delete"
         if states:
             lost, wanted = "a client's record would vanish if the client's state rarely changes", "compact,delete"
-        yield Finding(about, "failed", f"The topic's cleanup.policy is '{policy}': {lost}. Set it to {wanted}.")
+        yield Finding(about, "failed", f"The topic's cleanup.policy is '{policy}': {lost}. Set the policy to {wanted}.")
     if read:
         kept_ms, needed = int(config.get("retention.ms", "-1")), settings.monitor.start_seconds_back
         if 0 <= kept_ms < needed * 1000:
-            short = f"for {kept_ms / 1000:.0f} s, less than the {needed} s that a new monitor reads"
+            short = f"for only {kept_ms / 1000:.0f} s, but a new monitor reads the last {needed} s"
             text = f"The topic keeps records {short} ([monitor] start_seconds_back). Raise retention.ms."
             yield Finding(about, "failed", text)
         else:
@@ -162,14 +162,12 @@ def groups_readable(client: KafkaAdminClient) -> Iterator[Finding]:
         return
     authorised = not error and isinstance(allowed, list)
     if GroupAuthorizationFailedError.__name__ in error or (authorised and not {"READ", "ALL"} & set(allowed or ())):
-        text = (
-            f"The monitor's consumer groups are named {READERS}…, and this user lacks the right READ on them; grant it:"
-        )
+        text = f"This user lacks the right READ on the monitor's consumer groups, which are named {READERS}…. Grant it:"
         grant = f"kafka-acls.sh --operation Read --group {READERS} --resource-pattern-type prefixed"
         yield Finding(about, "failed", f"{text} {grant}.")
     else:
         # Brokers report no rights on a group that does not exist.
-        yield Finding(about, "ok", f"This user may {'read in' if authorised else 'describe'} groups named {READERS}….")
+        yield Finding(about, "ok", f"This user may {'read' if authorised else 'describe'} groups named {READERS}….")
     yield Finding(about, *_groups_seen(client))
 
 
@@ -212,7 +210,7 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
         return
     lacking = [node for node in nodes if node not in with_plugin]
     if lacking:
-        text = f"Of {len(nodes)} brokers, {len(lacking)} lack our plugin ({', '.join(map(str, lacking))})"
+        text = f"{len(lacking)} of {len(nodes)} brokers lack our plugin ({', '.join(map(str, lacking))})"
         yield Finding(
             PUSHES,
             "warning",
@@ -242,8 +240,8 @@ def _asked(
         often = f"every {one.interval_ms / 1000:g} s"
         return Finding(PUSHES, "ok", f"{client} are requested to push their metrics {often} ({one.name}).")
     command = wanted.command(settings.kafka.bootstrap_servers)
-    text = f"{client} are not requested to push {'all ' if present else ''}metrics that we read"
-    return Finding(PUSHES, otherwise, f"{text}. 'kafka-health init' requests them, or: {command}")
+    text = f"{client} are not requested to push {'all' if present else 'the'} metrics that we read"
+    return Finding(PUSHES, otherwise, f"{text}. Run 'kafka-health init', or: {command}")
 
 
 def configuration(client: KafkaAdminClient, topic: str) -> Mapping[str, str]:

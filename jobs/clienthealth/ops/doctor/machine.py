@@ -36,7 +36,7 @@ def java_works(_: Settings) -> Iterator[Finding]:
     """Check that there is a Java on which Spark runs."""
     try:
         path = java()
-        kit = "a development kit, which the demo needs" if has_compiler(path) else "a runtime; the demo needs a JDK"
+        kit = "a JDK, which the demo needs" if has_compiler(path) else "a JRE; the demo needs a JDK"
         yield Finding("java", "ok", f"Java {version(path)} at {path} is {kit}.")
     except DependencyError as error:
         yield Finding("java", "failed", f"{error}.")
@@ -45,7 +45,7 @@ def java_works(_: Settings) -> Iterator[Finding]:
 def jars_present(_: Settings) -> Iterator[Finding]:
     """Check that the jars of Spark's connectors are present; download missing jars."""
     if importlib.util.find_spec("pyspark") is None:
-        yield Finding("jars", "skipped", "PySpark is not installed here, so this machine runs exporters only.")
+        yield Finding("jars", "skipped", "PySpark is not installed here, so this machine can run only the exporters.")
         return
     try:
         paths = jars.classpath("spark")
@@ -78,10 +78,10 @@ def of_topic(about: str, compression: str) -> Finding:
         return Finding(
             about,
             "failed",
-            f"The topic is compressed with {compression}, which no installed library decompresses: {REMEDY}",
+            f"The topic is compressed with {compression}, which the exporters here cannot read. Remedy: {REMEDY}",
         )
     if compression == "producer" and lacking:
-        text = f"Producers choose the codec (compression.type). Records with {', '.join(lacking)} cannot be read."
+        text = f"Producers choose the codec (compression.type). Exporters cannot read {', '.join(lacking)} here."
         return Finding(about, "warning", f"{text} Remedy: {REMEDY}")
     if compression == "uncompressed":
         return Finding(about, "ok", "The topic is not compressed.")
@@ -141,11 +141,11 @@ def _tried(settings: Settings, places: Mapping[str, str]) -> Iterator[Finding]:
         for about, place in places.items():
             with _left_as_it_was(place):
                 why = probe(spark, place) or (probe_tables(spark, place) if about == HISTORY else None)
-            what = "tables are made and read there" if about == HISTORY else "files are written and read there"
+            what = f"test {'tables' if about == HISTORY else 'files'} were written and read"
             if why is None and (apart := _apart(spark, settings, about)):
                 yield Finding(about, "warning", f"{apart}.")
             elif why is None:
-                free = "" if is_url(place) else f", {shutil.disk_usage(_there(place)).free / 1e9:.0f} GB are free"
+                free = "" if is_url(place) else f", and {shutil.disk_usage(_there(place)).free / 1e9:.0f} GB are free"
                 yield Finding(about, "ok", f"{place}: {what}{free}.")
             else:
                 look = " Check the bucket, [spark] options (spark.hadoop.fs.s3a.…) and the credentials; see "
@@ -178,7 +178,7 @@ def _apart(spark: Any, settings: Settings, about: str) -> str | None:
     finally:
         losses.close()
     gone = listing(f"{count} records of {topic}" for topic, count in deleted.items())
-    return gone and f"Kafka deleted {gone} before the monitor read these records: reviews have a gap at that time"
+    return gone and f"Kafka deleted {gone} before the monitor read these records, so reviews have a gap"
 
 
 @contextmanager

@@ -24,7 +24,7 @@ _NAMED = 8
 def owners_known(settings: Settings) -> Iterator[Finding]:
     """Compare the files of owners ([owners] files) with services and groups in the newest records of client-health."""
     if not (files := settings.owners.files):
-        yield Finding(ABOUT, "skipped", "No owner is named ([owners] files), so every alert takes the default route.")
+        yield Finding(ABOUT, "skipped", "[owners] files is not set, so every alert takes the default route.")
         return
     try:
         owners = read_owners(files)

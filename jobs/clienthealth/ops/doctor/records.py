@@ -182,7 +182,7 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
         first = f"the first: partition {reject.partition}, offset {reject.offset}"
         text = f"{reject.records:,} of the newest {result.records:,} records are rejected as {why} ({first})"
         state: State = "warning" if result.formats else "failed"
-        yield Finding(about, state, f"{text}. To look closer: kafka-health formats --topic {topic}")
+        yield Finding(about, state, f"{text}. For details, run: kafka-health formats --topic {topic}")
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
@@ -212,7 +212,7 @@ def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -
     late = {client: by for client, by in behind.items() if by > DELAY_WARNING_SECONDS}
     mend, held = "Correct the clocks of these clients or of this machine.", "or a collector delays their samples."
     judged: tuple[tuple[Mapping[str, float], State, str, str], ...] = (
-        (rejected, "failed", "have a time in the future, and are rejected", mend),
+        (rejected, "failed", "are rejected, because their time is in the future", mend),
         (early, "warning", "have a time in the future", "Compare the clocks."),
         (late, "warning", "are older than their records", f"The clocks of these clients are behind, {held}"),
     )

@@ -30,7 +30,7 @@ def servers(settings: Settings) -> Iterator[Finding]:
         ("grafana", settings.links.dashboards, "[links] dashboards", _grafana_answers),
     ):
         if not address:
-            yield Finding(about, "skipped", f"Not checked, because the address is not set ({key}, or --{about}).")
+            yield Finding(about, "skipped", f"Not checked, because no address is set: set {key}, or give --{about}.")
             continue
         url = address.rstrip("/")
         try:
@@ -101,7 +101,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:
-        text = f"Limits: {at_most}. Whether any was exceeded is unknown, because [monitor] metrics_port is 0."
+        text = f"Limits: {at_most}. [monitor] metrics_port is 0, so their use is unknown."
         yield Finding("limits", "skipped", text)
         return
     url = f"http://{settings.monitor.metrics_host}:{settings.monitor.metrics_port}/metrics"
@@ -122,7 +122,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
     for limit in LIMITS:
         if left_out := values.get(("left_out_total", limit), 0):
             name = f"max_{limit.replace('-', '_')}"
-            what = f"The limit on {limit.replace('-', ' ')} ({chosen[limit]:,}) has left out {left_out:,.0f} of them"
+            what = f"{left_out:,.0f} {limit.replace('-', ' ')} exceeded the limit ({chosen[limit]:,}) and were left out"
             remedy = f"Find the clients that send so much, or raise [monitor] {name}."
             yield Finding("limits", "warning", f"{what} since the monitor started. {remedy}")
     if skewed := values.get(("skewed_clients", ""), 0):
