@@ -121,7 +121,7 @@ def test_doctor_shows_limits_and_what_they_left_out() -> None:
         in text
     )
     assert "The monitor keeps 36 clients now." in text
-    assert [(state, text[:78]) for state, text in warnings] == [
+    assert [(state, text[:77]) for state, text in warnings] == [
         ("warning", "970 clients exceeded the limit (200,000) and were left out since the monitor ")
     ]
     (finding,) = limits(settings)
