@@ -722,3 +722,49 @@ def test_a_stack_or_a_framework_that_states_a_wait_suspects(text: str, mode: str
 def test_a_stack_without_such_a_wait_accuses_no_client(text: str, tmp_path: Path) -> None:
     found = judged(text, tmp_path)
     assert not {status for of_client in found.values() for status in of_client.values()} & {"suspected", "confirmed"}
+
+
+NARRATED = {
+    STALLED: (
+        "After a few hours the consumer just stops.",
+        "The consumer goes silent after a rebalance.",
+        "No messages are ever consumed after a restart of the service.",
+        "poll() doesn't return at all.",
+        "Lag keeps growing although the consumer is running.",
+        "The consumer lag went up to 4 million and never came down.",
+        "The consumer became a zombie.",
+        "The consumer wedged with its offsets frozen at 7540.",
+        "The consumer never rejoined the group after the session timed out.",
+        "Partitions stay unassigned after the rebalance.",
+    ),
+    LOOP: (
+        "KafkaBus.StopAsync() blocks and does not return.",
+        "After calling unsubscribe the consumer still receives messages.",
+        "rd_kafka_consumer_close hangs.",
+        "The consumer thread is still alive after close().",
+    ),
+    "delivery-stalled": (
+        "The producer queue fills up and never drains.",
+        "Records time out in the producer after 120 seconds.",
+        "Nothing reaches the topic any more.",
+        "The producer's buffer is exhausted.",
+        "The sink stopped writing to kafka without any error.",
+    ),
+    METADATA: ("Creating the producer takes 60 seconds because it cannot fetch metadata.",),
+    CLOSED: ("We lose the last events on every deployment because the pod is killed.",),
+    None: (
+        "The consumer should not block while the broker is away.",
+        "The producer was closed and all messages were delivered.",
+        "If the consumer does not poll within five minutes, it is removed from the group.",
+        "The lag is growing during the nightly batch and goes back to zero in the morning.",
+        "During a rebalance all consumers stop consuming messages until it completes.",
+        "The service reads the offsets again when there is no more data to consume.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("mode", "sentence"), [(mode, one) for mode, many in NARRATED.items() for one in many])
+def test_a_persons_sentence_suspects_the_mode_that_it_states(mode: str | None, sentence: str, tmp_path: Path) -> None:
+    found = judged(f"We have a Kafka application in production and noticed a problem.\n\n{sentence}\n", tmp_path)
+    suspected = {named for of_client in found.values() for named, status in of_client.items() if status == "suspected"}
+    assert (mode in suspected) if mode else not suspected

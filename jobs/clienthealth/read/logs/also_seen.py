@@ -108,10 +108,10 @@ def _coded(error: str) -> dict[str, object]:
         "id": f"code-{error}",
         "source": _SOURCES["named"],
         "literal": code,
-        "or_literals": ["{:error, :", "{error,"],
+        "or_literals": ["{:error, :", "{error,", "eason: :"],
         "pattern": rf"(?:\b(?:[Ee]rror[\"']?[:=]? ?|code[\"']?[:=] ?)|\"type\": ?|返回 ?)[\"'`]?{code}(?:_FAILED)?\b"
         rf"|\b(?:RD_KAFKA_RESP_)?ERR_{code}\b|(?:\bfailed|[a-z]:|\() \(?{code}(?=[:,.;)\s]|\Z)"
-        rf"|\{{(?::error, :|error,){atom}\b",
+        rf"|(?:\{{:error, :|\{{error,|eason: :){atom}\b",
         "examples": [
             {"line": f"Error: {code}"},
             {"line": f'"type":"{code}"'},
