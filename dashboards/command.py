@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
     settings = load(args.config)
     url = args.url or settings.links.dashboards
     if not url:
-        raise SettingsError("no address of Grafana: give --url, or set `dashboards` in the file's section [links]")
+        raise SettingsError("the address of Grafana is missing: give --url, or set [links] dashboards")
     incidents = annotations.incidents(args.incidents) if args.incidents else []
     with closing(push.Grafana(url, push.token(args.token_file), args.timeout)) as grafana:
         folder = grafana.folder(args.folder, args.folder_uid)

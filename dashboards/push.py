@@ -55,8 +55,8 @@ def token(file: str | None) -> str:
     text = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not text:
         raise SettingsError(
-            f"no token for Grafana: name a file with --token-file, or set ${TOKEN_VARIABLE}; "
-            "create it for a service account with the role Editor"
+            "no token for Grafana: create one for a service account with the role Editor, and give its file with "
+            f"--token-file, or set ${TOKEN_VARIABLE}"
         )
     return text
 
@@ -66,7 +66,7 @@ class Grafana:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise SettingsError(
-                f"'{url}' is not the address of a Grafana, such as http://host:3000 or https://host/prefix"
+                f"'{url}' is no valid address of Grafana: write it as http://host:3000 or https://host/prefix"
             )
         if parts.username or parts.password:
             raise SettingsError("the address of Grafana must contain no password: use --token-file or $GRAFANA_TOKEN")
@@ -163,7 +163,7 @@ def _message(error: GrafanaException) -> str:
 
 def _advice(error: GrafanaClientError) -> str:
     if error.status_code == 403:
-        return "the token is not allowed to do this: give its service account the role Editor"
+        return "the token lacks this right: give its service account the role Editor"
     if error.status_code == 412:
-        return f"somebody changed the dashboard, or it is provisioned from a file: {_message(error)}"
+        return f"another user changed the dashboard, or a file provisions it: {_message(error)}"
     return _message(error)

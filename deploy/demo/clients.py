@@ -32,7 +32,7 @@ _DEADLOCK = DemoClient(
 _DEADLOCK_41 = replace(
     _DEADLOCK,
     name="callback-deadlock-4.1",
-    help="the producer that waits in its callback, with kafka-clients 4.1 and metadata.recovery.strategy=none",
+    help="callback-deadlock with kafka-clients 4.1 and metadata.recovery.strategy=none",
     default=False,
     classpath="clients-4.1",
     options={**_DEADLOCK.options, "p.metadata.recovery.strategy": "none"},
@@ -40,7 +40,7 @@ _DEADLOCK_41 = replace(
 _DEADLOCK_011 = replace(
     _DEADLOCK,
     name="callback-deadlock-0.11",
-    help="the producer that waits in its callback, with kafka-clients 0.11: other metrics, other log lines",
+    help="callback-deadlock with kafka-clients 0.11, which has other metrics and log lines",
     default=False,
     classpath="clients-0.11",
     options={name: value for name, value in _DEADLOCK.options.items() if name != "p.delivery.timeout.ms"}
@@ -59,7 +59,7 @@ _SEND_IN_CALLBACK = replace(
 _CHECKOUTS = {"rate": "4", "p.client.id": "checkout-events", "p.max.block.ms": "20000"}
 _BLOCKED = DemoClient(
     name="send-blocked",
-    help="request workers that send to a topic that does not exist, after a release that misspelt its name",
+    help="request workers that send to a missing topic, because a release misspelt its name",
     program="RequestPool",
     service="checkout-web",
     mode="send-blocked-on-metadata",
@@ -85,7 +85,7 @@ _NO_CLUSTER = replace(
 )
 _NOT_CLOSED = DemoClient(
     name="not-closed",
-    help="a job that returns from main() with records still in the producer's buffer",
+    help="a job that returns from main() while records are in the producer's buffer",
     program="SteadyProducer",
     service="nightly-export",
     mode="producer-not-closed",
@@ -123,7 +123,7 @@ _BURST = replace(
 _KILLED = replace(
     _NOT_CLOSED,
     name="not-closed-killed",
-    help="a job that is killed with records still in the producer's buffer",
+    help="a job that is killed while records are in the producer's buffer",
     default=False,
     options={**_NOT_CLOSED.options, "end": "halt"},
 )
@@ -136,7 +136,7 @@ _FORCED = replace(
 )
 _CROSS_TOPIC = DemoClient(
     name="cross-topic-blocking",
-    help="an old Scala consumer of three topics with one connector; the handler of one topic goes to sleep",
+    help="an old Scala consumer of three topics with one connector; the handler of one topic sleeps",
     program="LegacyTopics",
     service="trade-feed",
     mode="cross-topic-blocking",
@@ -253,14 +253,14 @@ _STALLED = DemoClient(
 _SWALLOWED = replace(
     _STALLED,
     name="delivery-swallowed",
-    help="a producer with connections that stay open, while no request is answered",
+    help="a producer whose connections stay open, but whose requests get no answer",
     kinds=1,
     outage=Outage(after=25, seconds=1e6, how="swallow", fails=True),
 )
 _LEADERLESS = replace(
     _STALLED,
     name="delivery-leaderless",
-    help="a producer to a topic with one replica, after the broker with this replica was killed",
+    help="a producer to a topic whose only replica is on a killed broker",
     kinds=1,
     broker="cluster",
     options={**_STALLED.options, "p.client.id": "ledger-writer"},
@@ -335,7 +335,7 @@ _STREAMS = _of_kafka_4(
 )
 _SHARE = _of_kafka_4(
     "share-stalled",
-    "a share consumer with a handler that never returns, so that its records are given out again and again",
+    "a share consumer with a handler that never returns: brokers deliver its records again and again",
     "share",
     slow_after="25",
     handle_ms="100000000",

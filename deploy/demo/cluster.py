@@ -188,7 +188,7 @@ class Cluster:
         deadline = time.monotonic() + SYNC_SECONDS
         while lagging := self._out_of_sync():
             if time.monotonic() > deadline:
-                raise ServiceError(f"replicas still out of sync after {SYNC_SECONDS:.0f} s: {', '.join(lagging)}")
+                raise ServiceError(f"replicas are still out of sync after {SYNC_SECONDS:.0f} s: {', '.join(lagging)}")
             time.sleep(0.5)
 
     def __enter__(self) -> Self:

@@ -45,17 +45,17 @@ def shortcomings(
         if course.first_shown_ms is None or not course.is_shown:
             due = now_ms - onset >= 1000 * DUE_SECONDS
             if due or course.first_shown_ms is not None:
-                sentences.append(f"wrong: the failure of {name} is no longer shown at the end: {_shown(course)}")
+                sentences.append(f"wrong: the monitor does not show the failure of {name} at the end: {_shown(course)}")
         elif course.gaps:
-            sentences.append(f"wrong: the failure of {name} was not shown all the time: {_shown(course)}")
+            sentences.append(f"wrong: the monitor did not always show the failure of {name}: {_shown(course)}")
         count = len(paged(course, pages))
         late = count == 0 and now_ms - onset < 1000 * DUE_SECONDS
         if pager and count != 1 and not late:
-            sentences.append(f"wrong: {name} was paged {count} times for one failure")
+            sentences.append(f"wrong: the failure of {name} caused {count} pages, not one")
         if pager and count and not course.firing:
             sentences.append(f"wrong: the page on {name} was resolved although {name} still fails")
     nameless = {_about(page) for page in pages if page.labels.get("instance") and not page.labels.get("client_id")}
-    sentences += [f"wrong: a page names a process, but none of its clients: {about}" for about in sorted(nameless)]
+    sentences += [f"wrong: the page on {about} names a process, but no client" for about in sorted(nameless)]
     return sentences + unexplained(pages, courses)
 
 

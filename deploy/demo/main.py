@@ -203,7 +203,7 @@ def shortcomings(expect: Sequence[str], courses: Sequence[Course], pages: Sequen
             status = course.now.get(mode, "unknown")
             onset = "has begun" if course.running.onset_ms is not None else "has not begun"
             sentences.append(
-                f"missing: a page for {mode}. {course.client.name} {onset} to fail; the verdict on it is {status}"
+                f"missing: no page came for {mode}. {course.client.name} {onset} to fail, and its verdict is {status}"
             )
         elif len(kinds) < course.client.kinds:
             sentences.append(

@@ -160,9 +160,9 @@ def unexplained(pages: Sequence[Page], courses: Sequence[Course]) -> list[str]:
         )
         alert = f"{labels.get('severity')} alert {labels.get('alertname')} ({about or 'of the monitor itself'})"
         if not any(course.explains(labels) for course in courses):
-            sentences.append(f"wrong: {alert}: no failing client explains it")
+            sentences.append(f"wrong: no failing client explains the {alert}")
         if not page.annotations.get("runbook_url"):
-            sentences.append(f"wrong: {alert} has no link to a runbook")
+            sentences.append(f"wrong: the {alert} has no link to a runbook")
     return list(dict.fromkeys(sentences))
 
 

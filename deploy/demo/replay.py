@@ -44,7 +44,7 @@ def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_st
     records = read(paths)
     undecided = {r.file for r in records if r.stream == "any"}
     if undecided and not undecided_stream:
-        raise InputError(f"say with --stream whether these files hold metrics or logs: {', '.join(sorted(undecided))}")
+        raise InputError(f"give --stream metrics or --stream logs for these files: {', '.join(sorted(undecided))}")
     timed = in_order(records)
     start, end = timed[0][0], timed[-1][0]
     began = time.time()

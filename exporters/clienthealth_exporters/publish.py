@@ -27,8 +27,8 @@ WARNING_SECONDS = 60.0
 _json = msgspec.json.Encoder().encode
 MAX_BLOCK_MS = 5_000
 NO_METADATA = (
-    "there is no such topic, or this user may not write to it, or the brokers do not answer; "
-    "'kafka-health init' creates topics, 'kafka-health doctor' names the fault"
+    "the topic does not exist, this user may not write to it, or the brokers do not answer; find the cause with "
+    "'kafka-health doctor', or create the topic with 'kafka-health init'"
 )
 
 
@@ -76,7 +76,7 @@ class Publisher:
         with self._changed:
             if self._under_way >= self._capacity:
                 if self._due("waits"):
-                    log.warning("sending waits, because %d records (the limit) are not acknowledged", self._under_way)
+                    log.warning("sending waits: %d records, the maximum, are not acknowledged yet", self._under_way)
                 self._changed.wait_for(lambda: self._under_way < self._capacity or self._closing.is_set())
             self._under_way += 1
         self._hand_over(topic, key.encode(errors="replace"), encoded)

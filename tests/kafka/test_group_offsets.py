@@ -359,7 +359,7 @@ def test_groups_of_all_types_of_kafka_4_and_members_that_hang(
     assert hanging == {f"{kind}-app" for kind in OF_KAFKA_4 if kind != "streams"} | {
         "streams-app-StreamThread-1-consumer"
     }
-    assert complaint.splitlines()[-1] == "cluster default: the settings [groups] include and exclude leave out 1 groups"
+    assert complaint.splitlines()[-1] == "cluster default: [groups] include and exclude leave out 1 groups"
 
 
 def watch(pid: int) -> list[dict[str, Any]]:

@@ -77,7 +77,7 @@ def test_false_accusations_and_what_is_missed_count_and_what_happened_too_does_n
 def test_silence_is_precise_and_finds_nothing(ids: Mapping[str, str]) -> None:
     result = benchmark.score({})
     assert (result.recall, result.precision, result.unanswered) == (0, 1, 4)
-    with pytest.raises(ValueError, match="no case has the ids typo"):
+    with pytest.raises(ValueError, match="no case has these ids: typo"):
         benchmark.score({"typo": []})
 
 

@@ -107,11 +107,11 @@ def test_address_and_target_of_the_settings_arrive(grafana: Grafana, tmp_path: P
 @pytest.mark.parametrize(
     ("request_", "answer", "sentence"),
     [
-        (("POST", "/dashboards"), (403, {"message": "Permission denied"}), "(403): the token is not allowed to do"),
+        (("POST", "/dashboards"), (403, {"message": "Permission denied"}), "(403): the token lacks this right"),
         (
             ("POST", "/dashboards"),
             (412, {"message": "A dashboard with the same name already exists", "status": "name-exists"}),
-            "(412): somebody changed the dashboard, or it is provisioned from a file: A dashboard with the same name",
+            "(412): another user changed the dashboard, or a file provisions it: A dashboard with the same name",
         ),
         (
             ("POST", "/dashboards"),
@@ -158,7 +158,7 @@ def test_no_server(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("url", "sentence"),
-    [("grafana:3000", "not the address of a Grafana"), ("http://admin:secret@grafana", "must contain no password")],
+    [("grafana:3000", "no valid address of Grafana"), ("http://admin:secret@grafana", "must contain no password")],
 )
 def test_addresses(url: str, sentence: str, capsys: pytest.CaptureFixture[str], grafana: Grafana) -> None:
     assert push(Grafana(url=url)) == 2

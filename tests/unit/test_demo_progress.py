@@ -65,7 +65,7 @@ def test_what_a_failure_does_is_explained(labels: dict[str, Any]) -> None:
 )
 def test_what_no_failure_does_is_wrong(labels: dict[str, Any]) -> None:
     [sentence] = unexplained([page(**labels), page(**labels)], [DEADLOCKED, HEALTHY])
-    assert sentence.startswith("wrong: ") and sentence.endswith(": no failing client explains it")
+    assert sentence.startswith("wrong: ") and "no failing client explains the " in sentence
 
 
 def test_a_ticket_for_the_group_of_a_consumer_that_fails_is_right_and_a_page_is_wrong() -> None:
@@ -86,7 +86,7 @@ def test_a_ticket_for_what_a_controls_load_does_is_right_and_a_page_is_wrong() -
 
 def test_an_alert_without_a_runbook_is_wrong() -> None:
     assert unexplained([page("A", {}, service="order-service")], [DEADLOCKED]) == [
-        "wrong: critical alert A (service order-service) has no link to a runbook"
+        "wrong: the critical alert A (service order-service) has no link to a runbook"
     ]
 
 
@@ -107,7 +107,7 @@ def test_a_client_may_only_be_suspected_during_an_outage_of_its_broker() -> None
 
 def test_an_expected_page_is_waited_for_and_so_is_its_proof() -> None:
     assert shortcomings((DEADLOCK,), [DEADLOCKED, HEALTHY], []) == [
-        f"missing: a page for {DEADLOCK}. callback-deadlock has begun to fail; the verdict on it is unknown"
+        f"missing: no page came for {DEADLOCK}. callback-deadlock has begun to fail, and its verdict is unknown"
     ]
     paged = replace(DEADLOCKED, paged={DEADLOCK: 1}, kinds={DEADLOCK: {"thread-dump"}})
     assert shortcomings((DEADLOCK,), [paged, HEALTHY], []) == [
@@ -143,15 +143,15 @@ ITS_PAGE = Page(
     ("failing", "pages", "lacks"),
     [
         (lasts(), [ITS_PAGE, replace(ITS_PAGE, received_ms=900_000)], None),
-        (lasts(), [], "was paged 0 times"),
-        (lasts(), [ITS_PAGE, replace(ITS_PAGE, started="00:10:00")], "was paged 2 times"),
+        (lasts(), [], "caused 0 pages"),
+        (lasts(), [ITS_PAGE, replace(ITS_PAGE, started="00:10:00")], "caused 2 pages"),
         (lasts(now={DEADLOCK: "ok"}), [ITS_PAGE], "not shown any more"),
-        (lasts(gaps=[(100_000, 130_000)]), [ITS_PAGE], "was not shown all the time"),
+        (lasts(gaps=[(100_000, 130_000)]), [ITS_PAGE], "did not always show the failure"),
         (lasts(firing=set()), [ITS_PAGE], "was resolved although callback-deadlock still fails"),
         (
             lasts(),
             [ITS_PAGE, replace(ITS_PAGE, labels={n: v for n, v in ITS_PAGE.labels.items() if n != "client_id"})],
-            "a page names a process, but none of its clients",
+            "names a process, but no client",
         ),
         (replace(lasts(), running=cast(Running, Process(7, None))), [], "has not begun within 1200 s"),
     ],

@@ -144,7 +144,7 @@ def test_what_can_succeed_later_is_repeated_and_what_cannot_is_not(
 
 def test_what_was_before_all_of_the_topic_was_read_is_no_news(tmp_path: Path) -> None:
     receiver = Receiver()
-    with sending(receiver, tmp_path, trouble="reading client-health: 5 records left") as (states, webhook):
+    with sending(receiver, tmp_path, trouble="reading client-health: 5 records are left") as (states, webhook):
         states.put(*wire(deadlock()))
         webhook.close(0.2)
     assert receiver.got == []

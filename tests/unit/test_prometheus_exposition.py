@@ -225,7 +225,7 @@ def test_cap_leaves_out_the_healthy_and_counts_them() -> None:
 
 
 def test_before_the_topic_is_read_only_the_exporter_is_shown() -> None:
-    assert served(deadlock(), trouble="reading client-health: 9 records left") == [
+    assert served(deadlock(), trouble="reading client-health: 9 records are left") == [
         "kafka_client_health_exporter_up 0",
         "kafka_client_health_exporter_decode_errors_total 0",
         'kafka_client_health_exporter_newest_record_timestamp_seconds{of="clients"} 1795208640',

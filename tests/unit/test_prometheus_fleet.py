@@ -146,7 +146,7 @@ def test_labels_of_the_installation_come_first_everywhere() -> None:
     ("options", "part"),
     [
         ({"labels": {"1st": "x"}}, "'1st' is not a valid label name"),
-        ({"labels": {"service": "x"}}, "'service' is a label that our series already have"),
+        ({"labels": {"service": "x"}}, "our series already have the label 'service'"),
         ({"keep_labels": ("a-b",)}, "'a-b' is not a valid label name"),
         ({"shard": "5/4"}, "shard must be a string, a part and the number of parts, as 2/4"),
         ({"shard": "0/4"}, "shard must be a string, a part and the number of parts, as 2/4"),

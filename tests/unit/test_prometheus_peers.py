@@ -275,7 +275,7 @@ def test_a_client_is_found_by_its_names_whatever_its_key_is() -> None:
 
 def test_before_the_topic_is_read_a_scrape_fails() -> None:
     """A page without clients would mean that all clients are gone."""
-    trouble: list[str | None] = ["reading client-health: 9 records left", None, "Kafka at x is lost"]
+    trouble: list[str | None] = ["reading client-health: 9 records are left", None, "Kafka at x is lost"]
     exporter = Exporter(Settings(), States(Settings()), lambda: trouble[0])
     statuses = []
     while trouble:

@@ -130,8 +130,8 @@ def test_reads_everything_and_reports_how_much_is_left(monkeypatch: pytest.Monke
     reading.run()
     assert sorted(key or b"" for key in reading.seen) == [b"a", b"b", b"c", b"d"]
     assert reading.states == [
-        "reading client-health: 4 records left",
-        "reading client-health: 1 records left",
+        "reading client-health: 4 records are left",
+        "reading client-health: 1 records are left",
         None,
     ]
 
@@ -140,7 +140,7 @@ def test_it_is_whole_only_once_what_was_read_is_prepared(monkeypatch: pytest.Mon
     reading = Reading(Broker({0: records("a", "b", "c"), 1: records("d")}), monkeypatch)
     reading.broker.polls = [reading.note, reading.note, reading.note]
     reading.run()
-    assert reading.prepared == [(4, "reading client-health: 1 records left")]
+    assert reading.prepared == [(4, "reading client-health: 1 records are left")]
     assert reading.topic.trouble is None
 
 

@@ -89,8 +89,8 @@ def test_a_missing_topic_is_reported_with_advice(caplog: pytest.LogCaptureFixtur
     publisher.send("t", "k", {"n": 1})
     assert kafka.twice.wait(60)
     publisher.close()
-    assert "there is no such topic" in caplog.text
-    assert "'kafka-health init' creates topics" in caplog.text
+    assert "the topic does not exist" in caplog.text
+    assert "create the topic with 'kafka-health init'" in caplog.text
     assert "secs" not in caplog.text
 
 

@@ -19,7 +19,7 @@ def test_histories_come_from_the_command_line_or_from_the_settings() -> None:
     assert histories("eu=/eu", "us=s3a://us/x=y") == [("eu", "/eu"), ("us", "s3a://us/x=y")]
     assert histories(settings=several) == [("a", "/a"), ("b", "s3a://b/x=y")]
     assert histories("s3a://one/x=y", settings=several) == [("", "s3a://one/x=y")]
-    with pytest.raises(SettingsError, match="each value must be CLUSTER=DIR"):
+    with pytest.raises(SettingsError, match="write each value as CLUSTER=DIR"):
         histories("/eu", "us=/us")
 
 

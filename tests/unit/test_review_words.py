@@ -61,8 +61,8 @@ def test_a_bad_week_after_good_ones() -> None:
         "1 of 2 services missed the target of 99.50 %: orders-api (99.01 %).",
         "The worst was “Producer deadlocked”: 1 incident (confirmed) on 1 client of orders-api, 1 h 40 min in all, "
         "found after a median of 40 s.",
-        "To do: settle what is overdue: “x” (y, 15 days) and “x” (y, 15 days); agree on one action against “Producer "
-        "deadlocked”; find what spent the week's budget of orders-api.",
+        "To do: finish the overdue actions: “x” (y, 15 days) and “x” (y, 15 days); agree on one action against "
+        "“Producer deadlocked”; find out what spent the week's budget of orders-api.",
     ]
 
 
@@ -97,7 +97,7 @@ def test_an_overspent_month_puts_reliability_first() -> None:
     ill = service("orders-api", ILL, ILL)
     reviewed = review(overall=ill, services=[ill], themes=[theme(open=1, stop=None)], quality=watched())
     assert sentences(reviewed)[2] == (
-        "To do: end what is still going on (“Producer deadlocked”); "
+        "To do: end the open failures (“Producer deadlocked”); "
         "put reliability first in orders-api: the budget for the last 4 weeks is overspent."
     )
 
@@ -245,7 +245,7 @@ def test_pages_are_listed_by_service_and_by_night_without_zeros() -> None:
     alerts = alerts_of(pages=pages)
     assert (
         "3 pages, 2 at night (22:00 to 07:00): 0.3 per night, at most 2 (the night that ended on Tue 10 Nov). "
-        "1 was over within 10 minutes with nothing lost: no action was needed."
+        "1 ended within 10 minutes, and no record was lost: no action was needed."
     ) in alerts
     assert "| orders-api | 2 | 2 | 1 |\n| search | 1 |  |  |" in alerts
     assert "Pages: 3 (2 at night, 1 needed no action)" in markdown(review(pages=pages))
@@ -271,7 +271,7 @@ def test_what_to_do_names_the_team_that_owns_the_service() -> None:
     orders = dataclasses.replace(service("orders-api", FINE, FINE, ILL), owner=Owner("checkout"))
     reviewed = review(overall=orders, services=[orders], themes=[theme()], quality=watched())
     assert "1 client of orders-api (checkout)" in sentences(reviewed)[1]
-    assert sentences(reviewed)[2].endswith("find what spent the week's budget of orders-api (checkout).")
+    assert sentences(reviewed)[2].endswith("find out what spent the week's budget of orders-api (checkout).")
 
 
 def test_a_storm_of_many_services_is_not_one_services_page() -> None:

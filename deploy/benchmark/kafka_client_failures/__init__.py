@@ -124,7 +124,7 @@ def score(answers: Mapping[str, Collection[str]]) -> Score:
     """
     known = {case.id: case for case in cases()}
     if unknown := answers.keys() - known.keys():
-        raise ValueError(f"no case has the ids {', '.join(sorted(unknown))}")
+        raise ValueError(f"no case has these ids: {', '.join(sorted(unknown))}")
     by_mode: dict[str, tuple[int, int]] = {}
     wrong, controls = [], [case for case in known.values() if case.expected_mode is None]
     for case in known.values():

@@ -13,8 +13,8 @@ from kafka_client_failures import blind, cases, score
 def main() -> int:
     parser = argparse.ArgumentParser(prog="kafka-client-failures", description=__doc__)
     commands = parser.add_subparsers(required=True, dest="command")
-    commands.add_parser("list", help="print id, truth and description of each case")
-    blinded = commands.add_parser("blind", help="copy the data of each case, but not its name and truth, to a folder")
+    commands.add_parser("list", help="print each case's id, true failure mode and description")
+    blinded = commands.add_parser("blind", help="copy each case's data, without its name and truth, to a folder")
     blinded.add_argument("folder", type=Path)
     scored = commands.add_parser("score", help="score a JSON file of answers, with a list of modes for each case id")
     scored.add_argument("answers", type=Path)

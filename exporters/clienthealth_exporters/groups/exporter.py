@@ -36,7 +36,7 @@ RECONNECT_MS = 1000
 DELIVERY_SECONDS = 1.0
 WATCHED_SECONDS = 2.0
 WATCHED_MEMBERS_SECONDS = 10.0
-LEFT_OUT = "cluster %s: the settings [groups] include and exclude leave out %d groups"
+LEFT_OUT = "cluster %s: [groups] include and exclude leave out %d groups"
 
 
 class Cluster(NamedTuple):
@@ -61,8 +61,8 @@ def clusters(settings: Settings) -> list[Cluster]:
     for name, file in settings.groups.clusters.items():
         if any(name == cluster.name for cluster in all_clusters):
             raise SettingsError(
-                f"[groups] clusters: '{name}' is already the name of the cluster in [kafka]; choose another (or "
-                "change [prometheus] cluster_name)"
+                f"[groups] clusters: '{name}' is already the name of the cluster in [kafka]; choose another "
+                "name, or change [prometheus] cluster_name"
             )
         all_clusters.append(Cluster(name, load(file, environ={})))
     return all_clusters
@@ -101,7 +101,7 @@ def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], 
                             f"which cannot be read: {why}"
                         )
                 raise InputError(
-                    f"there is no consumer group '{group}' ('kafka-health export groups --once' lists all groups)"
+                    f"there is no consumer group '{group}': list all groups with 'kafka-health export groups --once'"
                 )
             yield list(snapshots.from_reading(reading))
 

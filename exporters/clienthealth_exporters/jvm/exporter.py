@@ -100,7 +100,7 @@ class Targets:
 
     def __init__(self, targets: Sequence[Target], file: Path | None = None) -> None:
         if not targets and file is None:
-            raise InputError("no targets: give --target or --targets-file, or the setting `targets` in section [jvm]")
+            raise InputError("there are no targets: give --target or --targets-file, or set [jvm] targets")
         self._given = tuple(targets)
         self._in_file: Reread[tuple[Target, ...]] | None = None
         if file is not None:

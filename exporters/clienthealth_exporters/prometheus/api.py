@@ -403,7 +403,7 @@ def openapi() -> Mapping[str, Any]:
     def content(schema: Mapping[str, Any]) -> dict[str, Any]:
         return {"application/json": {"schema": schema}}
 
-    problem = {"description": "The request failed, for the reason in `error`", "content": content(schema_of[Problem])}
+    problem = {"description": "The request failed; `error` gives the reason", "content": content(schema_of[Problem])}
     paths: dict[str, Any] = {}
     for path, route in ROUTES.items():
         parameters: list[dict[str, Any]] = [
@@ -434,7 +434,7 @@ def openapi() -> Mapping[str, Any]:
 ROUTES: Mapping[str, Route] = {
     "clients": Route("Clients and consumer groups, the worst first", Api.clients, ClientList, _LISTING),
     "clients/{key}": Route("A client: verdicts, evidence, options, advisories", Api.client, ClientDetails, {}),
-    "incidents": Route("Open failures, newest changes of status", Api.incidents, IncidentList, {"limit": _LIMIT}),
+    "incidents": Route("Open failures, newest change of status first", Api.incidents, IncidentList, {"limit": _LIMIT}),
     "modes": Route("The failure modes that are judged", lambda *_: ModeList.of_all(), ModeList, {}),
     "openapi.json": Route("This document", lambda *_: openapi(), None, {}),
 }

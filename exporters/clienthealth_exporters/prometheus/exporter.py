@@ -115,7 +115,7 @@ class Exporter:
                 return probe(self.trouble())
             case "/livez":
                 idle = self.idle()
-                return probe(f"the topic was last polled {idle:.0f} s ago" if idle > STUCK_SECONDS else None)
+                return probe(f"the exporter last polled its topic {idle:.0f} s ago" if idle > STUCK_SECONDS else None)
             case "/client":
                 return self._client(request)
             case "/fleet":

@@ -28,7 +28,7 @@ CLIENT_ID = "kafka-client-health-exporter"
 ASKING = {"request_timeout_ms": ANSWER_MS, "metadata_max_age_ms": round(CHECK_SECONDS * 1000)}
 #: A random broker may be down: the timeout leaves time for another one.
 CONNECTING = {"client_id": CLIENT_ID, "bootstrap_timeout_ms": 10_000}
-CODECS = "pip install 'kafka-client-health[exporters]' brings all codecs"
+CODECS = "install all codecs: pip install 'kafka-client-health[exporters]'"
 
 
 @dataclass
@@ -111,7 +111,7 @@ class HealthTopic:
                 for partition, extent in there.known.items()
             )
             if left:
-                self._lost(f"reading {topic}: {left} records left")
+                self._lost(f"reading {topic}: {left} records are left")
             else:
                 self.prepare()
                 log.info("all of %s has been read", topic)

@@ -35,7 +35,7 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
         if not _NAME.fullmatch(name) or name.startswith("__"):
             raise SettingsError(f"[prometheus] labels: '{name}' is not a valid label name")
         if name in _TAKEN:
-            raise SettingsError(f"[prometheus] labels: '{name}' is a label that our series already have")
+            raise SettingsError(f"[prometheus] labels: our series already have the label '{name}': choose another name")
     return {name: value for name, value in labels.items() if value}
 
 

@@ -24,7 +24,7 @@ from clienthealth.monitor.adjust import BY_NAME
 from clienthealth.read.logs.also_seen import BY_ID, Trouble
 
 _DUMPS = table(Path(__file__).with_suffix(".toml"))
-MORE_THAN_DUMPS = "add the client's log (level INFO) and five minutes of its metrics; the inputs already have dumps"
+MORE_THAN_DUMPS = "the inputs already have dumps; add the client's log (level INFO) and five minutes of its metrics"
 
 
 def next_command(library: str, dumps: int) -> str:
@@ -43,7 +43,7 @@ _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d
 #: _AT_FIRST finds a number at the beginning; _ONE_OR_MORE finds a noun without its plural s.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "nothing here is about a Kafka client"
-SILENT = "a Kafka client is named here, but nothing shows or rules out a failure mode"
+SILENT = "the inputs name a Kafka client, but neither show nor rule out any failure mode"
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ def nothing_judged(inputs: Sequence[Input]) -> tuple[str, str]:
     """Return (why no client could be judged, the command that takes thread dumps)."""
     unread = [attached.name for attached in inputs if attached.unread.keys() - {CUT}]
     used = sum(attached.used for attached in inputs)
-    why = f"{used:,} lines of Kafka clients, which do not suffice to judge any failure mode" if used else NOTHING
+    why = f"{used:,} lines of Kafka clients do not suffice to judge any failure mode" if used else NOTHING
     if not used and any(attached.names_client for attached in inputs):
         why = SILENT
     why = f"{why}; {', '.join(unread[:3])} could not be read" if unread else why

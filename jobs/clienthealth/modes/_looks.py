@@ -16,7 +16,7 @@ from clienthealth.modes._evidence import APART_MS, used_bytes
 from clienthealth.modes._io_thread import at_work, in_callback, network_threads
 from clienthealth.modes._polls import longest_between, seconds_since
 
-NOTHING = "there are neither metrics nor a thread dump"
+NOTHING = "there are no metrics and no thread dump"
 UNMEASURED = "no thread dump or log line rules this failure out, and the metrics are too few or end too early"
 #: Maximum age (ms) of a dump that proves a client healthy.
 FRESH_MS = 60_000

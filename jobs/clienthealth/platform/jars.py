@@ -302,7 +302,7 @@ def pyspark() -> Path:
 
 def _failure(name: str) -> str:
     return (
-        f"the jars of '{name}' could not be fetched from {repository()} (without access to the internet, set "
+        f"the jars of '{name}' could not be downloaded from {repository()} (without internet access, set "
         "KAFKA_HEALTH_MAVEN_URL to a mirror; completed downloads are kept)"
     )
 

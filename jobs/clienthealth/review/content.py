@@ -225,8 +225,8 @@ def describe_pages(review: Review) -> str:
         return (
             f"{words}. Each page lasted longer than {BRIEF // MINUTE} minutes, or records were lost: action was needed."
         )
-    within = f"within {BRIEF // MINUTE} minutes with nothing lost"
-    return f"{words}. {number(idle)} {'was' if idle == 1 else 'were'} over {within}: no action was needed."
+    within = f"within {BRIEF // MINUTE} minutes, and no record was lost"
+    return f"{words}. {number(idle)} ended {within}: no action was needed."
 
 
 def describe_watch(review: Review) -> str:
@@ -246,7 +246,7 @@ def describe_watch(review: Review) -> str:
         sentences.append(
             f"In {number(overall.partial)} client-minutes ({share}) no failure was found, but not every failure mode "
             "could be judged. These minutes count as healthy, because no judged mode failed. The status page shows "
-            "which evidence is missing: often it is the log, or thread dumps."
+            "which evidence is missing, often the log or thread dumps."
         )
     return " ".join(sentences)
 
@@ -402,9 +402,9 @@ def _next(review: Review) -> str:
     missed = [s.service for s in review.services if s.budget.state == "overspent" and s.service not in frozen]
     todo = []
     if open_now:
-        todo.append(f"end what is still going on ({listing([f'“{t.title}”' for t in open_now], 2)})")
+        todo.append(f"end the open failures ({listing([f'“{t.title}”' for t in open_now], 2)})")
     if overdue:
-        todo.append(f"settle what is overdue: {listing(overdue, 2)}")
+        todo.append(f"finish the overdue actions: {listing(overdue, 2)}")
     if frozen:
         weeks = f"the last {len(review.periods)} {review.period.unit}s"
         services = listing(_owned(review, frozen))
@@ -412,7 +412,7 @@ def _next(review: Review) -> str:
     elif review.themes and not open_now:
         todo.append(f"agree on one action against “{review.themes[0].title}”")
     if missed:
-        todo.append(f"find what spent the {review.period.unit}'s budget of {listing(_owned(review, missed))}")
+        todo.append(f"find out what spent the {review.period.unit}'s budget of {listing(_owned(review, missed))}")
     if losing := [s.service for s in review.services if not s.lost.met]:
         todo.append(f"send again the records that {listing(_owned(review, losing))} lost, if their source has them")
     if needless := _needless(review):

@@ -24,7 +24,7 @@ def check(settings: ReviewSettings) -> None:
     """Raise SettingsError if smtp_host, mail_from or mail_to is not set."""
     for key in ("smtp_host", "mail_from", "mail_to"):
         if not getattr(settings, key):
-            raise SettingsError(f"[review] {key} is not set: the review cannot be sent by e-mail")
+            raise SettingsError(f"[review] {key} is not set: set it to send the review by e-mail")
 
 
 def message(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Path]) -> EmailMessage:

@@ -172,7 +172,7 @@ def _not_computed(review: Review) -> list[tuple[str, str]]:
     now, *before = (_reported(review.overall, n) for n in (-1, -2, -3, -4))
     trends = any(row.slope is not None for row in review.capacity)
     late = all(row.late is not None for row in review.quality.inputs)
-    few_periods = f"buffer peaks of fewer than {capacity.LEAST_PERIODS} {periods} are known"
+    few_periods = f"the buffers' peaks are known for fewer than {capacity.LEAST_PERIODS} {periods}"
     reasons = {
         "Anything about clients": "" if now else f"the history has no client-minute of this {unit}",
         f"Trend and changes from the last {unit}": "" if any(before) else f"the history begins in this {unit}",

@@ -93,7 +93,7 @@ class Unpacked:
 
     def __init__(self, raw: Readable, packing: Packing, limit: int) -> None:
         if packing == "zst" and find_spec("zstandard") is None:
-            raise UnreadableError("zstd needs one more package: pip install zstandard (or unpack it first: zstd -d)")
+            raise UnreadableError("zstd needs another package: pip install zstandard (or unpack the file with zstd -d)")
         self._content, self._limit, self._size, self._damage = _READERS[packing](raw), limit, 0, ""
 
     def read(self, size: int = -1, /) -> bytes:

@@ -157,8 +157,8 @@ def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path 
     if with_password:
         return None
     raise InputError(
-        f"the Jolokia agent in process {pid} asks for a password ({agent.url}): set user and password_file in the "
-        f"section [jvm] of the settings; or, if the agent is not needed, remove it by 'java -jar {jar} stop {pid}'"
+        f"the Jolokia agent in process {pid} asks for a password ({agent.url}): set user and password_file in section "
+        f"[jvm] of the settings, or remove an agent that is not needed with 'java -jar {jar} stop {pid}'"
     )
 
 
@@ -217,8 +217,8 @@ def _await(agent: Agent, pid: int, output: str) -> None:
         if time.monotonic() >= deadline or "Cannot attach" in output:
             why = " ".join(output.split()) if "Cannot attach" in output or "command: " in output else refusal
             raise InputError(
-                f"process {pid} could not load the agent: {why} (a JVM with "
-                "-XX:+DisableAttachMechanism takes no agent: start it with -javaagent and give the agent's URL)"
+                f"process {pid} could not load the agent: {why}; if the JVM runs with "
+                "-XX:+DisableAttachMechanism, start it with -javaagent and give the agent's URL"
             )
         time.sleep(0.1)
 

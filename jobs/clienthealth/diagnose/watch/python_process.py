@@ -37,7 +37,7 @@ class Stacks:
         beside = Path(sys.executable).with_name("py-spy")
         py_spy = str(beside) if beside.is_file() else shutil.which("py-spy")
         if py_spy is None:
-            why = f"process {pid} is a Python process: to read its stacks, install py-spy (pip install py-spy)"
+            why = f"py-spy is missing, which reads the stacks of Python process {pid}: pip install py-spy"
             raise DependencyError(why)
         self._command = [py_spy, "dump", "--pid", str(pid)]
         self._topic, self._session = settings.topics.logs[0], session
@@ -95,8 +95,8 @@ class Page:
 def _why(output: str) -> str:
     if any(word in output.lower() for word in _REFUSED):
         return (
-            "py-spy has no permission to read the process: run this command as root, or permit it (sysctl "
-            "kernel.yama.ptrace_scope=0; in a container the capability SYS_PTRACE)"
+            "py-spy has no permission to read the process: run this command as root, or permit access (sysctl "
+            "kernel.yama.ptrace_scope=0; in a container, the capability SYS_PTRACE)"
         )
     lines = output.strip().splitlines()
     return f"py-spy: {lines[-1] if lines else 'no stacks'}"

@@ -128,7 +128,7 @@ def _stands(stand: Stand) -> str:
         return f"{thread}{called} is here"
     used = "" if stand.cpu_ms is None else f", using {elapsed(stand.cpu_ms / 1000)} of CPU"
     return (
-        f"{thread}{called} has been here since {clock(stand.since_ms)}, for {elapsed(stand.seconds)} at least, "
+        f"{thread}{called} has been here since {clock(stand.since_ms)}, for at least {elapsed(stand.seconds)}, "
         f"in {stand.dumps} dumps{used}"
     )
 

@@ -113,7 +113,7 @@ def duration(text: str) -> float:
     """
     seconds = float(text)
     if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError("must be more than 0 and not infinite")
+        raise argparse.ArgumentTypeError("must be a positive, finite number")
     return seconds
 
 

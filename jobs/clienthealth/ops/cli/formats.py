@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     from clienthealth.ops.doctor.records import survey
 
     if not args.paths and not args.topic:
-        raise InputError("name a file or folder, or a topic with --topic")
+        raise InputError("give a file, a folder, or --topic TOPIC")
     if args.limit < 1:
         raise InputError("--limit must be at least 1")
     settings = load(args.config)

@@ -91,8 +91,8 @@ def _has_begun(spark: Any, settings: Settings, week: Period, now: datetime) -> N
         raise InputError("the history is empty: the monitor has not written anything yet")
     if first >= week.end:
         raise InputError(
-            f"the history begins on {first:%Y-%m-%d at %H:%M} UTC, after the last full week ({week.label}); until a "
-            f"full week is over, review the data so far: --from {first:%Y-%m-%dT%H:%MZ} --to {now:%Y-%m-%dT%H:%MZ}"
+            f"the history begins on {first:%Y-%m-%d at %H:%M} UTC, after the last full week ({week.label}); to "
+            f"review the data so far, give --from {first:%Y-%m-%dT%H:%MZ} --to {now:%Y-%m-%dT%H:%MZ}"
         )
 
 
@@ -108,7 +108,7 @@ def with_histories(settings: Settings, options: Sequence[str]) -> Settings:
         monitor = replace(settings.monitor, history=options[0])
         return replace(settings, monitor=monitor, review=replace(settings.review, histories={}, environments={}))
     if len(named) < len(options):
-        raise SettingsError("--history is given several times: each value must be CLUSTER=DIR")
+        raise SettingsError("--history is given several times: write each value as CLUSTER=DIR")
     histories = {cluster: location for cluster, _, location in named}
     if not named:
         return settings
