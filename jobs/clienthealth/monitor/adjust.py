@@ -118,11 +118,6 @@ class Adjustment:
     change: Change
     why: str
 
-    @property
-    def place(self) -> str:
-        """Why the adjustment is at its place in the list ADJUSTMENTS."""
-        return self.change.__doc__ or ""
-
     def apply(self, verdict: Verdict, context: Context) -> Verdict:
         """Return the adjusted verdict. If status, onset or reason changed, `Verdict.adjusted` names this adjustment."""
         after = self.change(verdict, context)

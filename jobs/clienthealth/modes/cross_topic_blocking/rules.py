@@ -51,9 +51,7 @@ class Thresholds(Limits, of=FILE):
 def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     """Return this failure mode's verdict on a window. `background` in mode.toml explains the rules."""
     w = window.table
-    if window.client.kind == "legacy-consumer":
-        return _legacy(window, w, thresholds)
-    return _modern(window, w, thresholds)
+    return (_legacy if window.client.kind == "legacy-consumer" else _modern)(window, w, thresholds)
 
 
 def without_fetches(w: Windows, limits: Thresholds) -> Runs:
@@ -337,8 +335,7 @@ def _slow_poll(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[li
 
 
 def _seconds_away(reading: Reading) -> float:
-    between = (reading.get("time-between-poll-max") or 0.0) / 1000
-    return max(reading.get("last-poll-seconds-ago") or 0.0, between)
+    return max(reading.get("last-poll-seconds-ago") or 0.0, (reading.get("time-between-poll-max") or 0.0) / 1000)
 
 
 def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:

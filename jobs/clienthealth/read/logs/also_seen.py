@@ -102,8 +102,7 @@ def _coded(error: str) -> dict[str, object]:
 
     Bindings of librdkafka write `ERR_` before the code. Elixir and Erlang write it as an atom.
     """
-    code = _WORDS.sub("_", error).upper()
-    atom = code.lower()
+    code, atom = (case(_WORDS.sub("_", error)) for case in (str.upper, str.lower))
     return {
         "id": f"code-{error}",
         "source": _SOURCES["named"],

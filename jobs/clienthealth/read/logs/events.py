@@ -100,7 +100,9 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     unlogged = bare and (_RE["asked"].match(after) or _RE["no_line"].match(before[:MAX_BEFORE]))
     if not before or _LIBRARY.search(logger) or line.client.library or named_client(None, line.thread):
         return not unlogged
-    if not bare and line.ts_ms and _of_another_time(before, line.ts_ms):
+    # A time in the line that differs from the entry's time: an application copied the line.
+    stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode()) if not bare and line.ts_ms else None
+    if stamp and stamp.ts_ms is not None and abs(stamp.ts_ms - (line.ts_ms or 0)) > FAR_MS:
         return False
     if not bare and _OF_RDKAFKA.search(before):
         return False
@@ -136,11 +138,6 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
 
 def _is_bare(line: LogLine) -> bool:
     return not (line.logger or line.level or line.thread)
-
-
-def _of_another_time(before: str, ts_ms: int) -> bool:
-    stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode())
-    return stamp is not None and stamp.ts_ms is not None and abs(stamp.ts_ms - ts_ms) > FAR_MS
 
 
 def _is_reported(sentence: str, quotation: str, after: str) -> bool:
