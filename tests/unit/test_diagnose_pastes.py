@@ -487,6 +487,14 @@ SYNCED = (
 LISTING = "TOPIC  PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST  CLIENT-ID\n"
 ROW = "orders {} {} {} {} {} /10.0.0.4 shop\n"
 OWNED = f"{LISTING}{ROW.format(0, 8120, 8160, 40, 'shop-1')}{ROW.format(1, 500, 530, 30, 'shop-2')}"
+KAFKACTL = """\
+$ kafkactl describe consumer-group billing
+CLIENT_ID  HOST       TOPIC   PARTITIONS
+c-1        /10.0.0.4  orders  0
+
+TOPIC   PARTITION  NEWEST_OFFSET  OLDEST_OFFSET  CONSUMER_OFFSET  LEADER  LAG
+orders  0          {}            0              120              1       {}
+"""
 STATED = (
     (f"goroutine 215 [chan send, 215 minutes]:\n{UNREAD}", CALLBACK),
     (
@@ -574,6 +582,7 @@ STATED = (
         "a, orders, 0, 20, 5120, 5100, h-1\na, orders, 1, 5120, 5120, 0, h-2\n",
         STALLED,
     ),
+    (KAFKACTL.format(520, 400) + KAFKACTL.format(1020, 900), STALLED),
     ("Every night the writer hangs.\n\n" + CALLER.format("producer.KafkaProducer.flush"), "delivery-stalled"),
     ("The pod never exits.\n\n" + CALLER.format("consumer.KafkaConsumer.close"), LOOP),
     ("It is stuck until a restart.\n\n" + CALLER.format("consumer.KafkaConsumer.commitSync"), STALLED),
