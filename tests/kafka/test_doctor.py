@@ -42,7 +42,7 @@ def test_a_healthy_kafka_has_no_failure(broker: Broker) -> None:
     create_ours(settings)
     findings = list(kafka_works(settings))
     assert texts(iter(findings), "topic well-metrics", "warning") == [
-        "The topic has no records yet; without client metrics no client can be judged."
+        "The topic has no records yet, so no client can be judged."
     ]
     assert texts(iter(findings), "topic well-logs", "skipped")
     writer = producer(settings)
@@ -169,7 +169,7 @@ def test_what_the_newest_records_are_and_why_some_are_rejected(
     read = texts(iter(findings), "topic mixed-metrics", "ok")
     assert "Of the newest 4 records, these can be read: 2 canonical." in read
     (framed,) = texts(iter(findings), "topic mixed-logs", "failed")
-    assert "rejected as binary: framed with schema 7, but no schema registry is set" in framed
+    assert "rejected as binary: needs schema 7, but [registry] url is not set" in framed
 
     config = tmp_path / "health.toml"
     servers = f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n'
@@ -254,7 +254,7 @@ def test_prometheus_must_scrape_both_jobs(web: tuple[str, dict[str, object]]) ->
     failed = texts(servers(settings), "prometheus", "failed")
     assert failed == [
         "1 of 1 targets of 'kafka-client-health' do not answer: connection refused.",
-        "Prometheus has no target with the job 'kafka-client-health-monitor', which the alerts need; add it.",
+        "Prometheus has no target with the job 'kafka-client-health-monitor', which the alerts need: add this job.",
     ]
 
 

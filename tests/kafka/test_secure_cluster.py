@@ -156,7 +156,7 @@ def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Sett
     cluster.administer("kafka-topics.sh --create --topic others --partitions 1")
     findings = list(kafka_works(replace(settings, topics=replace(settings.topics, rejects="others"))))
     problems = [f for f in findings if f.state != "ok" and f.about not in ("clock", "groups", "pushes")]
-    problems = [f for f in problems if not f.text.startswith("The topic has no records yet; ")]
+    problems = [f for f in problems if not f.text.startswith("The topic has no records yet, ")]
     assert [(f.about, f.state, f.text) for f in problems] == [
         ("topic others", "failed", "This user lacks the right to WRITE; grant it with kafka-acls.sh."),
         (

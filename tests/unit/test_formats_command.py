@@ -81,7 +81,7 @@ def test_files_of_a_folder_each_as_what_they_are(tmp_path: Path, capsys: pytest.
             "rejects": [
                 {
                     "reason": "binary",
-                    "detail": "framed with schema 7, but no schema registry is set ([registry] url)",
+                    "detail": "needs schema 7, but [registry] url is not set",
                     "records": 1,
                     "partition": None,
                     "offset": 0,

@@ -72,7 +72,7 @@ def test_json_in_a_frame_needs_no_registry() -> None:
 
 
 def test_avro_without_a_registry_is_rejected_with_the_missing_setting() -> None:
-    assert metrics(framed(7)).errors == ["binary: framed with schema 7, but no schema registry is set ([registry] url)"]
+    assert metrics(framed(7)).errors == ["binary: needs schema 7, but [registry] url is not set"]
 
 
 def framed(number: int) -> bytes:

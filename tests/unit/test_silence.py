@@ -41,7 +41,7 @@ def diagnosed(folder: Path) -> dict[tuple[str, str], Verdict]:
         ("librdkafka-hangs-beside", IN, STALLED, "suspected", "before a sample of 'stock-audit' in the same process"),
         ("librdkafka-hangs-max-poll", IN, STALLED, "confirmed", "Application maximum poll interval (50000ms) exceeded"),
         ("librdkafka-not-polled", OUT, DEADLOCK, "confirmed", "the producer's queue is full"),
-        ("librdkafka-collector-stops", IN, STALLED, "unknown", "threads are where they were during polls"),
+        ("librdkafka-collector-stops", IN, STALLED, "unknown", "are at the same places as during earlier polls"),
         ("librdkafka-exits", IN, STALLED, "ok", ""),
         ("librdkafka-slow-70s", IN, STALLED, "ok", ""),
     ],

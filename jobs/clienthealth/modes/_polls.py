@@ -188,7 +188,7 @@ SILENT = (
     "the client stopped pushing metrics without the final push that close() sends: either its process has ended, or "
     "its application does not call poll(); the consumer group or a thread dump shows which"
 )
-UNREPORTED = "the application's threads are where they were during polls; perhaps only the statistics have stopped"
+UNREPORTED = "its threads are at the same places as during earlier polls, so perhaps only its statistics have stopped"
 
 
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:

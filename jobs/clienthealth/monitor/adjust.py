@@ -179,9 +179,7 @@ def repeats(w: Windows) -> Bools:
     return still
 
 
-@_adjustment(
-    "window", "A collector that re-sends the last sample of a gone client would look like a client that is stuck."
-)
+@_adjustment("window", "If a collector re-sends the last sample of a gone client, this client would look stuck.")
 def _repeated_samples(verdict: Verdict, context: Context) -> Verdict:
     """Judge a window of repeated samples by its log alone. Runs first, because later adjustments need this verdict."""
     mode, window = context.mode, context.window

@@ -78,7 +78,7 @@ def classpath(name: str) -> list[Path]:
         with (listing.parent / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if (paths := _read(listing)) is None:
-                sys.stderr.write(f"fetching the jars of '{name}' from {repository()}\n")
+                sys.stderr.write(f"downloading the jars of '{name}' from {repository()}\n")
                 if "*:*" in jar_set.without:
                     paths = [_downloaded(module, folder) for module in jar_set.modules]
                 else:

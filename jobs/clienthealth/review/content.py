@@ -244,8 +244,8 @@ def describe_watch(review: Review) -> str:
     if overall.partial:
         share = percent(overall.partial / overall.observed, 1)
         sentences.append(
-            f"In {number(overall.partial)} client-minutes ({share}) no failure was found, but not every failure mode "
-            "could be judged. These minutes count as healthy, because no judged mode failed. The status page shows "
+            f"In {number(overall.partial)} client-minutes ({share}), no failure was found, but some failure modes "
+            "could not be judged. These minutes count as healthy, because no judged mode failed. The status page shows "
             "which evidence is missing, often the log or thread dumps."
         )
     return " ".join(sentences)

@@ -37,7 +37,7 @@ class Stacks:
         beside = Path(sys.executable).with_name("py-spy")
         py_spy = str(beside) if beside.is_file() else shutil.which("py-spy")
         if py_spy is None:
-            why = f"py-spy is missing, which reads the stacks of Python process {pid}: pip install py-spy"
+            why = f"install py-spy to read the stacks of Python process {pid}: pip install py-spy"
             raise DependencyError(why)
         self._command = [py_spy, "dump", "--pid", str(pid)]
         self._topic, self._session = settings.topics.logs[0], session

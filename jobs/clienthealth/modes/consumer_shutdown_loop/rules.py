@@ -286,7 +286,7 @@ def _blindness(window: ClientWindow, limits: Thresholds) -> str | None:
 
 
 UNDER_WAY = "the consumer began to shut down, but the data ends before the shutdown completes"
-LOOKING = "the consumer is looking for its offset manager, and no data shows that it found one"
+LOOKING = "the consumer is looking for its offset manager, and no data shows that it has found it"
 BLIND = "the consumer fetches nothing, and no log line or thread dump shows why; metrics cannot show this failure"
 BLIND_POLLS = "no data shows that the consumer polls, and no thread dump shows whether close() is running"
 
@@ -371,7 +371,7 @@ def doubt(look: Look) -> str:
     if marks and marks[-1] in BEGUN:
         return "the connector began to shut down, but the data ends before the shutdown completes"
     if look.vanished and look.window.client.kind != "consumer" and not events(look.window, COMPLETED):
-        return "the JVM still served metrics, but not those of the connector; no data shows how its shutdown ended"
+        return "the connector's metrics ended before the JVM's other metrics; no data shows how the shutdown ended"
     if look.measured:
         return unpolled(look)
     if marks and marks[-1] in LOOKUPS:

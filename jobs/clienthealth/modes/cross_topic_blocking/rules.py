@@ -117,7 +117,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 BLIND_QUEUES = "the consumer does not report the queue of each topic (metric FetchQueueSize)"
-BLIND_POLLS = "the consumer reports no queue per topic, and not when it polls; Java clients from 2.4 on report polls"
+BLIND_POLLS = "the consumer reports neither a queue per topic nor when it polls; Java clients report polls from 2.4 on"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:

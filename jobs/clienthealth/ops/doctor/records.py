@@ -36,8 +36,8 @@ _DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = 
     None: decode_any,
 }
 _EMPTY: Mapping[Stream, tuple[State, str]] = {
-    "metrics": ("warning", "The topic has no records yet; without client metrics no client can be judged."),
-    "logs": ("skipped", "The topic has no records yet; failures that only logs show cannot be found."),
+    "metrics": ("warning", "The topic has no records yet, so no client can be judged."),
+    "logs": ("skipped", "The topic has no records yet, so failures that only logs show are not found."),
 }
 CLOCK = "clock"
 #: A sample this far (s) ahead of our clock may count in a wrong minute.

@@ -50,7 +50,7 @@ def _prometheus_answers(about: str, url: str) -> Iterator[Finding]:
         down = [error for health, error in of_job if health != "up"]
         if not of_job:
             yield Finding(
-                about, "failed", f"Prometheus has no target with the job '{job}', which the alerts need; add it."
+                about, "failed", f"Prometheus has no target with the job '{job}', which the alerts need: add this job."
             )
         elif down:
             yield Finding(about, "failed", f"{len(down)} of {len(of_job)} targets of '{job}' do not answer: {down[0]}.")

@@ -72,7 +72,7 @@ def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Se
             if record.document is not None:
                 return
     if not settings.registry.url:
-        raise PayloadError(f"binary: framed with schema {number}, but no schema registry is set ([registry] url)")
+        raise PayloadError(f"binary: needs schema {number}, but [registry] url is not set")
     try:
         by = schema(settings.registry, number)
         document = by.read(data) if by.kind == "AVRO" else None
@@ -148,7 +148,7 @@ def _zstd() -> tuple[Any, type[Exception]]:
     try:
         import zstandard
     except ModuleNotFoundError:
-        raise PayloadError("binary: packed with zstd: pip install 'kafka-client-health[binary]'") from None
+        raise PayloadError("binary: zstd needs another package: pip install 'kafka-client-health[binary]'") from None
     return zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj(), zstandard.ZstdError
 
 
