@@ -91,7 +91,7 @@ def _named(error: str) -> dict[str, object]:
         "source": _SOURCES["named"],
         "literal": error,
         "pattern": rf"(?:Kafka::|pykafka\.exceptions\.|\bError: ){error}(?:Error)?\b|\b{error}{_THROWN}"
-        rf"|(?:\b(?:got|get(?:ting)?|threw|saw|seeing|errors?(?: for)?|with) (?:an? )?|返回 ?|报 ?)\W?"
+        rf"|(?:\b(?:got|get(?:ting)?|threw|saw|seeing|errors?(?: for)?|with) (?:an? )?|返回 ?|[报爆抛]出?了? ?)\W?"
         rf"(?:[\w.]{{1,60}}\.)?{error}",
         "examples": [{"line": f"{where}{error}"} for where in ("Kafka::", "Error: ", "we got a ")],
     }
