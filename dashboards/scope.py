@@ -81,7 +81,7 @@ _TYPED: Mapping[str, str] = {
     "topic": "Topic",
 }
 _PATTERN = (
-    "A regular expression that matches the whole name: orders-.* for a beginning, a|b for two names, .* for all names."
+    "A regular expression of the whole name: orders-.* for all that begin with orders-, a|b for two names, .* for all."
 )
 CLIENT_VARIABLES = CLIENT
 GROUP_VARIABLES = ("group", "topic")

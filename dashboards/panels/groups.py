@@ -66,7 +66,7 @@ def states() -> Panel:
     return timeline(
         203,
         "State of each group",
-        f"The {WORST} worst groups. Blue: fine (OK, IDLE). Yellow: the group falls behind (WARN). Dark red is bad: it "
+        f"The {WORST} worst groups. Blue is fine (OK, IDLE). Yellow falls behind (WARN). Dark red is bad: the group "
         "makes no progress (STALL), has stopped committing (STOP) or went back to an earlier offset (REWIND). What to "
         "do: check whether the group's members run and poll. Alerts: KafkaClientLag….",
         Query(worst("\nor\n".join(parts), _BY), _GROUP),
