@@ -27,7 +27,7 @@ def test_files_of_one_record_and_of_one_per_line(tmp_path: Path, capsys: pytest.
     output = capsys.readouterr().out
     inputs = " ".join(output.partition("\n\n")[0].split())
     assert "telegraf.json: JSON lines; 4 of 6 lines used; 2026-11-20 18:40:30 to 18:41:00 UTC;" in inputs
-    assert "left out: 1 unknown-format" in inputs and "NOT READABLE: 1 truncated-json" in inputs
+    assert "left out: 1 unknown-format" in inputs and "NOT READABLE: truncated-json" in inputs
     heads = {line.partition("  ")[2] for line in output.splitlines() if line[:1].isupper() and "  " in line}
     assert heads == {
         "checkout-producer-2  (telegraf, producer, java)",
@@ -56,7 +56,7 @@ def test_files_of_bytes_and_of_line_protocol(tmp_path: Path, capsys: pytest.Capt
     assert "push.bin: OTLP protobuf; 1 of 1 lines used; 2026-11-20 18:40:30 UTC" in inputs
     assert "packed.bin: OTLP protobuf; 1 of 1 lines used" in inputs
     assert "lines.txt: line protocol; 3 of 4 lines used" in inputs
-    assert "other.bin: binary; NOT READABLE: 1 binary, not text" in inputs
+    assert "other.bin: binary; NOT READABLE: binary, not text" in inputs
     assert "checkout-producer-2  (checkout, producer, java)" in output
 
 

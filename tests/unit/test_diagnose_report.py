@@ -126,13 +126,13 @@ NOTHING = """\
 notes.txt: text; 0 of 7 lines used
 
 CANNOT JUDGE
-              nothing here is about a Kafka client
+              no input is about a Kafka client
   Next        all threads of the process (jcmd PID Thread.print for Java, py-spy
               dump --pid PID for Python, /debug/pprof/goroutine?debug=2 for Go),
               twice, ten seconds apart, into one file"""
 
 
-NOTHING_HERE = "nothing here is about a Kafka client"
+NOTHING_HERE = "no input is about a Kafka client"
 
 
 def test_the_report_shows_input_failure_evidence_and_advice() -> None:
@@ -382,8 +382,8 @@ def test_what_is_asked_for_next_suits_the_library_and_is_not_there_yet(library: 
 
 def test_lines_that_were_used_are_not_called_nothing() -> None:
     text = " ".join(report(Diagnosis([], [Input("app.log", "log", 100, 7)])).split())
-    assert "7 lines of Kafka clients" in text and "nothing here is about" not in text
-    assert "nothing here is about" in report(Diagnosis([], [Input("app.log", "log", 100, 0)]))
+    assert "7 lines of Kafka clients" in text and "no input is about" not in text
+    assert "no input is about" in report(Diagnosis([], [Input("app.log", "log", 100, 0)]))
 
 
 @pytest.mark.parametrize(
@@ -399,7 +399,7 @@ def test_what_names_a_client_is_not_called_nothing_though_none_of_it_counts(line
     (tmp_path / "app.log").write_text(f"{line}\n{line}\n")
     found = examine([tmp_path], Settings())
     text = " ".join(report(found).split())
-    assert "nothing here is about" not in text and (found.clients or "the inputs name a Kafka client" in text)
+    assert "no input is about" not in text and (found.clients or "the inputs name a Kafka client" in text)
 
 
 def test_a_full_buffer_alone_is_given_as_the_reason(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ SUSPICIOUS = {
         snapshot({"last-poll-seconds-ago": 31.0}, "consumer"),
         "the last poll() was 31 s ago",
     ),
-    "starving": (legacy(a=2, b=0), legacy(a=2, b=0), "the queue of a is full while b got nothing"),
+    "starving": (legacy(a=2, b=0), legacy(a=2, b=0), "the queue of a is full, and the queue of b is empty"),
 }
 HARMLESS = {
     "idle": (producer(select_total=5), producer(select_total=5)),

@@ -238,7 +238,7 @@ def test_the_stacks_of_a_python_process_are_read_and_kept(tmp_path: Path, capsys
         assert process.stdout is not None and process.stdout.readline() == "up\n"
         assert exit_code(f"shop={process.pid}", "--for", "2", "--record", str(tmp_path)) == 3
         process.kill()
-    assert "nothing here is about a Kafka client" in capsys.readouterr().out
+    assert "no input is about a Kafka client" in capsys.readouterr().out
     dump = next((tmp_path / "shop").glob("jstack-01-*.txt")).read_text()
     assert '"orders"' in dump and '"MainThread"' in dump
 

@@ -85,7 +85,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
             # The time may be in another zone, so never judge these records with dated ones.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
-            attached.cannot_read("time in the file's name that is far from all other data")
+            attached.cannot_read("the time in the file's name is far from all other data")
     elif attached.named == "day":
         attached.dated = True
     for record in records:

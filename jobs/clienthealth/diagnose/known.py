@@ -164,7 +164,7 @@ def _unread(process: tuple[str, str], inputs: Sequence[Input]) -> str:
     doubted = [attached for attached in inputs if attached.unread and attached.process in (None, process)]
     cut = [f"{attached.name} ({CUT})" for attached in doubted if not attached.unread.keys() - {CUT}]
     parts = [
-        f"{attached.name} ({', '.join(f'{count:,} {why}' for why, count in attached.unread.items())})"
+        f"{attached.name} ({', '.join(f'{count:,} ' * (count > 1) + why for why, count in attached.unread.items())})"
         for attached in doubted
         if attached.unread.keys() - {CUT}
     ]

@@ -42,7 +42,7 @@ _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
 #: _AT_FIRST finds a number at the beginning; _ONE_OR_MORE finds a noun without its plural s.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
-NOTHING = "nothing here is about a Kafka client"
+NOTHING = "no input is about a Kafka client"
 SILENT = "the inputs name a Kafka client, but neither show nor rule out any failure mode"
 
 
@@ -277,7 +277,7 @@ def input_line(attached: Input) -> str:
         for why, count in attached.left_out.items()
     ]
     parts += [f"perhaps cut: {why}" for why in attached.unread if why == CUT]
-    parts += [f"NOT READABLE: {count:,} {why}" for why, count in attached.unread.items() if why != CUT]
+    parts += [f"NOT READABLE: {f'{n:,} ' * (n > 1)}{why}" for why, n in attached.unread.items() if why != CUT]
     return "; ".join(parts)
 
 

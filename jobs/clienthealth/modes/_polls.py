@@ -175,7 +175,7 @@ def statistics_ended(window: ClientWindow) -> Fact | None:
     if sign is None or ended_ms is None:
         return None
     away = elapsed((sign.ts_ms - ended_ms) / 1000)
-    text = f"the client's statistics ended {away} before {sign.text}; librdkafka delivers statistics in poll()"
+    text = f"the client's statistics, delivered in poll(), ended {away} before {sign.text}"
     return Fact.of("absence", sign, text, since=ended_ms)
 
 

@@ -290,4 +290,4 @@ def skew_words(skew_seconds: float) -> str:
     """Return a clock's deviation in words. `skew_seconds`: seconds ahead; negative: behind."""
     if skew_seconds > 0:
         return f"clock ahead by {skew_seconds:.0f} s"
-    return f"clock behind by {-skew_seconds:.0f} s, or samples are delayed by this time"
+    return f"clock behind by {-skew_seconds:.0f} s, or samples arrive late by this time"

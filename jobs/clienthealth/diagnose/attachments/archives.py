@@ -160,7 +160,7 @@ def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterat
     try:
         yield from {"zip": _zip, "eml": _mail}.get(packing, _tar)(raw, folder, limit)
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, lzma.LZMAError, NotImplementedError) as error:
-        raise UnreadableError(f"the archive is damaged or cut ({error})") from error
+        raise UnreadableError(f"the archive is damaged or cut off ({error})") from error
 
 
 def _zip(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
@@ -227,7 +227,7 @@ def _member(
         for chunk in chain((head,), iter(partial(content.read, CHUNK), b"")):
             size += len(chunk)
             if size > left:
-                raise UnreadableError("the archive unpacks to so much data that it may be a zip bomb")
+                raise UnreadableError("the archive unpacks to too much data and may be a zip bomb")
             out.write(chunk)
     if written is not None and written > 0:
         os.utime(path, (written, written))

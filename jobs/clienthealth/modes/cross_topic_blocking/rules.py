@@ -353,7 +353,7 @@ def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]
     stuck = [topic for topic, queue in chunks.items() if min(queue, before.get(topic, 0.0)) >= limit]
     starving = [topic for topic, queue in chunks.items() if queue == 0]
     if stuck and starving:
-        yield f"the queue of {', '.join(stuck)} is full while {', '.join(starving)} got nothing"
+        yield f"the queue of {', '.join(stuck)} is full, and the queue of {', '.join(starving)} is empty"
 
 
 MODE = LiveMode(**FILE.facts(Thresholds()), judge=judge, gate=GATE, recovered=recovered, worth_a_dump=worth_a_dump)
