@@ -114,6 +114,7 @@ def lag_by_topic() -> Panel:
 
 
 def _busiest(offset: str, partition: str, by: str) -> str:
+    # `@ end()`: the pace over the whole time range picks the series, so each point of the chart shows the same ones.
     pace = f"max by ({partition}) (deriv({offset}[$__range:$__interval] @ end()))"
     picked = f"topk({WORST // 2}, sum by ({by}) ({pace}))"
     return f"sum by ({by}) (max by ({partition}) (deriv({offset}[$__rate_interval])\nand on ({by})\n{picked}))"
@@ -131,11 +132,7 @@ def records_in_and_out() -> Panel:
         "group that commits fewer records than are written falls behind. What to do: check whether its handler is too "
         "slow, or it has too few members. Alert: KafkaClientLagGrowing.",
         [
-            Query(
-                written,
-                f"in: {{{{topic}}}} on {{{{cluster_name}}}} {NAMED_KEPT}",
-                limit=True,
-            ),
+            Query(written, f"in: {{{{topic}}}} on {{{{cluster_name}}}} {NAMED_KEPT}", limit=True),
             Query(
                 f"clamp_min({committed}, 0)",
                 f"out: {{{{topic}}}} by {_GROUP}",

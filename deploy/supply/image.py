@@ -112,7 +112,7 @@ def instructions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def judged(image: Stage, folder: Path) -> float:
-    """Return the seconds from the start of the image's monitor to its first confirmed failure."""
+    """Start the image's monitor on a recorded failure. Return the seconds until the monitor confirms a failure."""
     with Broker(folder / "broker") as broker:
         settings = Settings(kafka=broker.kafka)
         create_ours(settings)

@@ -39,7 +39,7 @@ OTHERS = re.compile(
 )
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'|`((?:[^`\\]|\\.)*)`')
 _FILLED = re.compile(r"\$\{[^{}]*\}|\{[^{}\s]{0,80}\}|%[-+ #0]*\d*(?:\.[\d*]+)?(?:ll|l|z|h)?[sdiuxcrvpfqwtT]|%$|\\[nt]")
-#: Texts that replace `…` in a message for patterns that require numbers or ids.
+#: Texts that replace `…` in a message. Some log patterns require a number or an id in place of `…`.
 FILLS = (
     *("1", "orders-0", "k:9092", "bootstrap.servers", "[orders]", "'orders'", "{orders=UNKNOWN_TOPIC_OR_PARTITION}"),
     *("UNKNOWN_MEMBER_ID", "RequestTimedOutError", "WorkerSinkTask{id=a-0}"),

@@ -1,4 +1,4 @@
-"""Each wire format has the name of its module, and its own `order` among the formats of a stream."""
+"""Each wire format is named after its module. No two formats of a stream have the same `order`."""
 
 from __future__ import annotations
 

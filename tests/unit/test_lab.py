@@ -1,4 +1,4 @@
-"""`tests.lab` draws cases from its tables, and derives expected verdicts from recordings."""
+"""The lab chooses random cases by a seed, and derives the right verdicts from each recording."""
 
 from __future__ import annotations
 

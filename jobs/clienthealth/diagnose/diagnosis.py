@@ -144,7 +144,7 @@ def diagnose(records: Iterable[Recorded], settings: Settings, inputs: list[Input
 
 
 def note_waits(log_entries: Sequence[LogEntry], log_ends: Mapping[str, int]) -> None:
-    """Note in `captures` of log events how long an unfinished stop or flush has lasted.
+    """Add durations to the `captures` of log events.
 
     lasts    seconds from the beginning of a stop or flush to the log's end, if no line ends it
     minutes  minutes since the first of several equal lines that raise a suspicion (`Meaning.suspects`)
@@ -334,7 +334,7 @@ def judged(bucket: Bucket, undated: frozenset[str] = frozenset()) -> dict[str, t
     return by_key
 
 
-#: Evidence further apart (ms) belongs to different incidents.
+#: Evidence that is more than ANOTHER_MS apart belongs to different incidents.
 #: A night's failure may show only in the evening's log and the morning's dump.
 ANOTHER_MS = 12 * 3_600_000
 

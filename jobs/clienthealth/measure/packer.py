@@ -50,7 +50,7 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # The higher median could make a client that still reports look departed.
+    # Of two middle times, take the earlier. With the later one, a reporting client could look departed.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]

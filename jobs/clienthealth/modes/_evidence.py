@@ -127,7 +127,7 @@ def conclude(
     """Return the verdict that the facts support.
 
     detail     values for the verdict's detail; None values are left out
-    otherwise  reason of the verdict `unknown` without facts and doubts; None if that verdict is ok
+    otherwise  without facts and doubts, the verdict is `unknown` for this reason; None: the verdict is `ok`
     doubts     facts that prove nothing; with only doubts, the verdict is unknown
     """
     doubts = [

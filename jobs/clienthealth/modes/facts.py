@@ -151,8 +151,8 @@ class Facts:
     confirmed      the alert while the failure is confirmed; by default, it fires at once
     suspected      the alert while the failure is suspected, never critical; by default, it fires after two minutes
     panels         functions in dashboards/panels that draw the first panels of the mode's dashboard
-    places         parts of stack frames in which a thread waits during the failure. Healthy threads wait there, too,
-                   so a dump counts only if the text around it says that something hangs
+    places         parts of stack frames in which a thread waits during the failure. Healthy threads also wait in
+                   these frames, so a dump counts only if the text around the dump says that something hangs
     place_cause    the failure's cause if a thread waits in one of `places`; '' for no cause
     """
 

@@ -373,7 +373,7 @@ def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "`ok` is unproven without evidence of health for this mode, or if evidence could not be read.")
 def _unproven_ok(verdict: Verdict, context: Context) -> Verdict:
-    """Change `ok` to unknown if the failure mode is not ruled out. Runs after all changes to unhealthy verdicts."""
+    """Change `ok` to unknown if the mode is not ruled out. Runs after all other adjustments that change a status."""
     attached = context.attached
     if attached is None or verdict.unhealthy or (verdict.status == "unknown" and verdict.reason != FEW):
         return verdict

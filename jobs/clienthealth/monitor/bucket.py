@@ -64,7 +64,7 @@ class Bucket:
 
     @cached_property
     def keys(self) -> Ints:
-        """A sortable number for each sample: its client and time."""
+        """One number per sample. The numbers sort samples by client, then by time."""
         return keys(self.state.readings)
 
     @cached_property

@@ -195,7 +195,7 @@ class Kept(msgspec.Struct, kw_only=True):
     waiting        log entries that wait for their process's metrics
     waited_ms      how long (ms) `waiting` has had entries; pauses of the monitor do not count
 
-    The other fields have the type `Memory`. Most keys begin with a process (service, host). Keys in `groups` are
+    The fields below have the type `Memory`. Most keys begin with a process (service, host). Keys in `groups` are
     `Client.home`, in `shared` pairs of times, in `ended` and `reported_once` hashes (see `mark`).
 
     groups         the consumer groups

@@ -113,8 +113,8 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
     """Merge the details of one fault from several windows, given in order of time.
 
-    A key gets its newest value. A key in the mode's `sums` or `peaks` gets its greatest, or a greater total of a
-    `Count` with its name. A key in `momentary` is dropped if the newest window lacks it.
+    A key gets the newest value. A key in the mode's `sums` or `peaks` gets the greatest value. A greater total of the
+    `Count` with the key's name replaces the value. A key in `momentary` is dropped if the newest window lacks the key.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}

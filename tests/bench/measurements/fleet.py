@@ -79,7 +79,7 @@ def measure(scope: Scope) -> Result:
         }
     name = f"{clients:,} clients with Prometheus"
     figures = [
-        Figure(f"{name}: longest delay of the input", max(seen.behind), "s", BEHIND_SECONDS),
+        Figure(f"{name}: longest delay until a record is read", max(seen.behind), "s", BEHIND_SECONDS),
         Figure(f"{name}: longest scrape of the exporter", max(seen.scrapes, default=0.0), "s", SCRAPE_SECONDS),
         Figure(f"{name}: clients that Prometheus knows at the end", seen.clients[-1], "", clients, "least"),
         Figure(f"{name}: clients with a confirmed failure", seen.sick[-1], "", clients // SICK, "least"),

@@ -65,7 +65,7 @@ def measure(scope: Scope) -> Result:
             MEGABYTES,
         ),
         Figure(
-            f"{many:,} clients, a sample every {INTERVAL_SECONDS} s: longest delay of the input",
+            f"{many:,} clients, a sample every {INTERVAL_SECONDS} s: longest delay until a record is read",
             worst,
             "s",
             BEHIND_SECONDS,

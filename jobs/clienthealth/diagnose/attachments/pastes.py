@@ -28,7 +28,7 @@ _EXCERPT = 1 << 16
 #: Minimum number of frames that show a common prefix, or a stack in one line.
 _ALIKE, _ON_ONE_LINE = 3, 3
 _MAX_JOINED = 3
-#: A wrapped text has no wider line than _WIDEST, and mostly full lines (_SHARE).
+#: In a wrapped text, no line is wider than _WIDEST, and at least the share _SHARE of the lines is full.
 _WIDEST, _SHARE = 200, 0.8
 #: Two lines with equal beginnings of this length are not parts of a wrapped line.
 _SAME = 12

@@ -116,9 +116,9 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     if read:
         kept_ms, needed = int(config.get("retention.ms", "-1")), settings.monitor.start_seconds_back
         if 0 <= kept_ms < needed * 1000:
-            short = f"for only {kept_ms / 1000:.0f} s, but a new monitor reads the last {needed} s"
-            text = f"The topic keeps records {short} ([monitor] start_seconds_back). Raise retention.ms."
-            yield Finding(about, "failed", text)
+            kept = f"The topic keeps records for only {kept_ms / 1000:.0f} s"
+            needs = f"a new monitor reads the last {needed} s ([monitor] start_seconds_back)"
+            yield Finding(about, "failed", f"{kept}, but {needs}. Raise retention.ms.")
         else:
             kept = "for ever" if kept_ms < 0 else f"for {kept_ms / 3_600_000:.1f} h"
             yield Finding(about, "ok", f"The topic keeps records {kept}.")

@@ -75,7 +75,7 @@ def _client_in(message: str) -> str | None:
 
 
 def _client_of(thread: str) -> str | None:
-    """Return the client id in a thread's name, whose beginning a log layout may have cut."""
+    """Return the client id in a thread's name. A log layout may have cut the name's beginning."""
     before, separator, name = thread.partition("| ")
     if not separator or not any(prefix.endswith(f"{before}| ") for prefix in THREAD_PREFIXES):
         return None
