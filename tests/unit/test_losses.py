@@ -20,7 +20,7 @@ def test_a_missing_topic_is_reported_once(caplog: pytest.LogCaptureFixture) -> N
     losses.look({})
     losses.look({})
     assert caplog.text.count("the topic client-metrics does not exist") == 1
-    assert "'kafka-health init' creates topics" in caplog.text
+    assert "with 'kafka-health init'" in caplog.text
     assert "client-logs" not in caplog.text
     there.return_value = {"client-logs", "client-metrics"}
     losses.look({})

@@ -158,7 +158,7 @@ def test_a_deadlocked_producer_beside_a_working_one_stays_suspected(every: int) 
     verdicts = {verdict["mode"]: verdict for verdict in record["verdicts"]}
     assert {fact["kind"] for fact in verdicts[MODE.id]["evidence"]} == {"metric", "absence"}
     assert verdicts["producer-not-closed"]["status"] == "unknown"
-    assert "may be stuck" in verdicts["producer-not-closed"]["reason"]
+    assert "its I/O thread is stuck" in verdicts["producer-not-closed"]["reason"]
 
 
 @pytest.mark.parametrize("every", [10, 30])

@@ -141,7 +141,7 @@ def test_a_finished_blockade_is_reported_with_its_length() -> None:
     assert deadlock.status == "suspected"
     assert deadlock.detail["bounded"] is True
     assert 20 <= deadlock.detail["blocked_seconds"] <= 23
-    assert any("then select-total rose again" in fact.text for fact in deadlock.evidence)
+    assert any("then select-total rose, so" in fact.text for fact in deadlock.evidence)
 
 
 @pytest.mark.parametrize(
