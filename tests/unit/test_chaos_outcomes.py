@@ -37,7 +37,7 @@ def test_a_campaign_resumes_with_faults_not_passed_and_lists_repeated_ones(tmp_p
     assert resumed.todo(CHOSEN) == []
     text = page.text(resumed, 4, {}, 1)
     assert "**4 of 4** passed, with seed 1." in text
-    assert f"were repeated after its cause was mended: 2 (`{CHOSEN[1].kind.name}`)." in text
+    assert f"They passed after a correction: 2 (`{CHOSEN[1].kind.name}`)." in text
     assert "took: 90 s" in text
 
 
@@ -58,7 +58,7 @@ def test_the_page_counts_what_did_not_strike_as_not_passed(tmp_path: Path) -> No
     assert "ended before the other 2 faults" in text
     assert "  - minute lost: a" in text
     assert "## Ten million records" in text
-    assert "**Not as it should be**: nine" in text
+    assert "**Failed**: nine" in text
 
 
 def test_a_tenth_of_the_flood_is_corrupt_and_what_is_cut_off_cannot_be_read() -> None:
