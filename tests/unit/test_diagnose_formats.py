@@ -122,6 +122,10 @@ LAYOUTS = {
     "docker": '{"log":"send failed: MESSAGE\\n","stream":"stderr","time":"2026-02-03T11:41:30.848Z"}',
     "lambda": "[ERROR]\t2026-02-03T11:41:30.848Z\t5f1a-22\tsend failed: MESSAGE",
     "glog": "E20260203 11:41:30.848254 1234 sink.cpp:42] send failed: MESSAGE",
+    "clojure": '#error {\n :cause "MESSAGE"\n :via\n [{:type x.KafkaException}]}',
+    "json, pretty": '{\n  "level": "error",\n  "error": "MESSAGE"\n}',
+    "yaml": 'status: failed\nerror: "MESSAGE"',
+    "table": "We saw in production:\n\n| time | text |\n|---|---|\n| 11:41 | MESSAGE |",
     "list with a fence": "# 문제 상황\n\n- timeout 에러\n\n  - ```\n    KafkaTimeoutError: MESSAGE\n    ```",
 }
 
