@@ -104,6 +104,7 @@ LAYOUTS = {
     "panic": "panic: MESSAGE\n\ngoroutine 1 [running]:\nmain.main()\n\t/app/main.go:42 +0x1d",
     "zap": '{"level":"error","ts":1770118890.84,"caller":"sink/sink.go:42","msg":"send failed","error":"MESSAGE"}',
     "zap, verbose": '{"level":"error","ts":1770118890.84,"msg":"send failed","errorVerbose":"MESSAGE","error":"x"}',
+    "zap, stack": '{"level":"error","ts":177011889,"msg":"failed","error":"MESSAGE","stacktrace":"a.run\\n\\ta.go:9"}',
     "zap, console": '2026-02-03T11:41:30.848Z\tERROR\tsink/sink.go:42\tsend failed\t{"error": "MESSAGE"}',
     "logrus": 'time="2026-02-03T11:41:30Z" level=error msg="send failed" error="MESSAGE"',
     "slog": 'time=2026-02-03T11:41:30.848Z level=ERROR msg="send failed" err="MESSAGE"',

@@ -97,7 +97,8 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     # A library's line from another program's logger is a quotation.
     loose = catalogue().loose
     written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
-    left = [e for e in written if e.own or (e.source and e.source.topic) not in explained]
+    safe = catalogue().narrated
+    left = [e for e in written if e.own or e.signature in safe or (e.source and e.source.topic) not in explained]
     # A line without a space may be a heading, such as an error's name.
     of_mode = [meaning for meaning in catalogue().meanings if mode.id in meaning.suspects]
     shown = {meaning: [event for event in left if event in meaning and " " in event.text] for meaning in of_mode}

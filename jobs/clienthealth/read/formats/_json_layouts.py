@@ -34,6 +34,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     The first path that exists in the record is used. In a path, a name in backticks may contain dots.
 
+    error  text of an error; it comes before `stack`, unless `stack` contains it
     pod    name of the pod; it replaces `host`, which may be the pod's machine
     unit   name of the systemd unit, which becomes the service
     pid    process id; without `instance`, host and process id become the instance
@@ -46,6 +47,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     logger: Paths = ()
     thread: Paths = ()
     message: Paths = ()
+    error: Paths = ()
     stack: Paths = ()
     service: Paths = ()
     host: Paths = ()
@@ -167,6 +169,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
     pod, time = value_of("pod"), value_of("time")
     host = value_of("host") if pod is None else pod
     instance, service, pid = value_of("instance"), value_of("service"), value_of("pid")
+    error, stack = value_of("error") or "", value_of("stack") or ""
     if instance is None and host is not None and pid is not None:
         instance = f"{host}:{pid}"
     if service is None and pod is not None:
@@ -183,7 +186,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
         logger=value_of("logger"),
         thread=value_of("thread"),
         message=value_of("message"),
-        stack=value_of("stack"),
+        stack="\n".join(filter(None, ("" if error in stack else error, stack))) or None,
         file=value_of("file"),
         file_offset=integer(value_of("file_offset"), 64),
     )

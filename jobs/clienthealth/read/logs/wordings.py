@@ -135,13 +135,16 @@ class Catalogue:
     meanings  the log events, in the order given, without duplicates
     by_id     maps the id of a log pattern to its log event
     loose     ids of the log patterns that may match lines of any program (`Wording.loose`)
+    narrated  ids of the log patterns for a person's sentences (`Wording.narrated`)
     literals  the literal texts of all patterns; every match contains at least one of them
     """
 
     def __init__(self, meanings: Iterable[Meaning]) -> None:
         self.meanings = tuple(dict.fromkeys(meanings))
         self.by_id: dict[str, Meaning] = {}
-        self.loose = frozenset(one.id for meaning in self.meanings for one in meaning.wordings if one.loose)
+        self.loose, self.narrated = (
+            frozenset(one.id for one in self.wordings if getattr(one, name)) for name in ("loose", "narrated")
+        )
         compiled: dict[tuple[bool, bool, str], list[tuple[Wording, _Find, re.Pattern[str] | None]]] = {}
         for meaning in self.meanings:
             for wording in meaning.wordings:
