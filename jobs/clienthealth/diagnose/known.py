@@ -95,9 +95,8 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     explained, logs = _topics(inputs, lambda one: EXPLAINED in one.left_out), attached.look.window.logs
     over = [number for number, event in enumerate(logs, 1) if any(event in one for one in mode.lines if one.relief)]
     # A library's line from another program's logger is a quotation.
-    loose = catalogue().loose
+    loose, safe = catalogue().loose, catalogue().narrated
     written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
-    safe = catalogue().narrated
     left = [e for e in written if e.own or e.signature in safe or (e.source and e.source.topic) not in explained]
     # A line without a space may be a heading, such as an error's name.
     of_mode = [meaning for meaning in catalogue().meanings if mode.id in meaning.suspects]

@@ -168,8 +168,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
     value_of = {name: _first(document, readings) for name, readings in layout.readings.items()}.get
     pod, time = value_of("pod"), value_of("time")
     host = value_of("host") if pod is None else pod
-    instance, service, pid = value_of("instance"), value_of("service"), value_of("pid")
-    error, stack = value_of("error") or "", value_of("stack") or ""
+    instance, service, pid, error, stack = map(value_of, ("instance", "service", "pid", "error", "stack"))
     if instance is None and host is not None and pid is not None:
         instance = f"{host}:{pid}"
     if service is None and pod is not None:
@@ -186,7 +185,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
         logger=value_of("logger"),
         thread=value_of("thread"),
         message=value_of("message"),
-        stack="\n".join(filter(None, ("" if error in stack else error, stack))) or None,
+        stack="\n".join(filter(None, (None if (error or "") in (stack or "") else error, stack))) or None,
         file=value_of("file"),
         file_offset=integer(value_of("file_offset"), 64),
     )

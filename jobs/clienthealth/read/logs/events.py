@@ -95,8 +95,7 @@ def events_and_dumps(
 
 def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     """Return True for a client's own line, False for a quotation, None for source code."""
-    logger = line.logger or ""
-    bare = _is_bare(line)
+    logger, bare = line.logger or "", _is_bare(line)
     unlogged = bare and (_RE["asked"].match(after) or _RE["no_line"].match(before[:MAX_BEFORE]))
     if not before or _LIBRARY.search(logger) or line.client.library or named_client(None, line.thread):
         return not unlogged
