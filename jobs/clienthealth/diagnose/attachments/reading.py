@@ -21,6 +21,7 @@ from clienthealth.model.clients import ClientProcess
 from clienthealth.model.readings import Source
 from clienthealth.model.telemetry import Dump, LogLine, RawRecord, Snapshot
 from clienthealth.model.values import EARLIEST_MS, mapping
+from clienthealth.modes import catalogue
 from clienthealth.read.decode import Decoded, decode_any
 from clienthealth.read.formats._json_layouts import ANY_LAYOUT, line_of, parsed
 from clienthealth.read.formats._protobuf import signal
@@ -421,7 +422,7 @@ class Reader:
         line.beside_kafka = self._beside_kafka
         line.narrated = self._narrated(entry.line) and not logged and not owned
         line.explained = found == "explained" and not entry.stamp
-        if line.explained:
+        if line.explained and any(catalogue().matches(text, None)):
             self.input.leave_out(EXPLAINED)
         line.quoted = found == "explained" or (found == "quoted" and bare)
         if entry.ts_ms is not None:
