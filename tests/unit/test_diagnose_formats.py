@@ -126,7 +126,7 @@ LAYOUTS = {
     "clojure": '#error {\n :cause "MESSAGE"\n :via\n [{:type x.KafkaException}]}',
     "json, pretty": '{\n  "level": "error",\n  "error": "MESSAGE"\n}',
     "yaml": 'status: failed\nerror: "MESSAGE"',
-    "table": "We saw in production:\n\n| time | text |\n|---|---|\n| 11:41 | MESSAGE |",
+    "table": "We saw in production:\n\n| time | text |\n|---|---|\n| 11:41:30 | MESSAGE |",
     "list with a fence": "# 문제 상황\n\n- timeout 에러\n\n  - ```\n    KafkaTimeoutError: MESSAGE\n    ```",
 }
 

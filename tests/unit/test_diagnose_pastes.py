@@ -768,6 +768,17 @@ NARRATED = {
         "The lag is growing during the nightly batch and goes back to zero in the morning.",
         "During a rebalance all consumers stop consuming messages until it completes.",
         "The service reads the offsets again when there is no more data to consume.",
+        "The consumer stopped as planned and left the group.",
+        "The sink stops writing when we pause it, and resumes afterwards.",
+        "The buffer is full for a second during the burst, then it drains.",
+        "We want that poll() does not return before the timeout.",
+        "We decided that the consumer dies on fatal errors.",
+        "We documented what to do with a CommitFailedException.",
+        "`case ERR_UNKNOWN_MEMBER_ID:` returns to the join.",
+        "const err = {\n  message: 'x',\n  text: \"Local: Message timed out\",\n};",
+        'groups:\n  annotations:\n    message: "Local: Message timed out"',
+        '2026-02-03T11:41:30.848254Z DEBUG acme: assert_eq!(err, Error("Local: Message timed out"));',
+        "| time | meaning |\n|---|---|\n| 00:30 | Local: Message timed out |",
     ),
 }
 

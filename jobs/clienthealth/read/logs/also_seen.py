@@ -100,7 +100,7 @@ def _named(error: str) -> dict[str, object]:
 def _coded(error: str) -> dict[str, object]:
     """Return the TOML table of a log pattern for a protocol error's code (`NOT_LEADER`).
 
-    Bindings of librdkafka write `ERR_` before the code. Elixir and Erlang write it as an atom.
+    Elixir and Erlang write the code as an atom.
     """
     code, atom = (case(_WORDS.sub("_", error)) for case in (str.upper, str.lower))
     return {
@@ -109,12 +109,11 @@ def _coded(error: str) -> dict[str, object]:
         "literal": code,
         "or_literals": ["{:error, :", "{error,", "eason: :"],
         "pattern": rf"(?:\b(?:[Ee]rror[\"']?[:=]? ?|code[\"']?[:=] ?)|\"type\": ?|返回 ?)[\"'`]?{code}(?:_FAILED)?\b"
-        rf"|\b(?:RD_KAFKA_RESP_)?ERR_{code}\b|(?:\bfailed|[a-z]:|\() \(?{code}(?=[:,.;)\s]|\Z)"
+        rf"|\b(?:failed(?: with|:)?|returned|answered|got|reason:|cause:) \(?{code}(?=[.;)\s]|\Z)"
         rf"|(?:\{{:error, :|\{{error,|eason: :){atom}\b",
         "examples": [
             {"line": f"Error: {code}"},
             {"line": f'"type":"{code}"'},
-            {"line": f"RD_KAFKA_RESP_ERR_{code}"},
             {"line": f"commit failed: {code}"},
             {"line": f"{{:error, :{atom}}}"},
         ],

@@ -20,7 +20,7 @@ from clienthealth.platform.secrecy import shown
 from clienthealth.read.logs.also_seen import Trouble
 from clienthealth.read.logs.dump_formats import DEADLOCK, HOLDER, SHIPPED
 from clienthealth.read.logs.dumps import DUMP_LINE, dumps_of, is_line
-from clienthealth.read.logs.fields import KAFKA_PREFIX, body_of, named_client
+from clienthealth.read.logs.fields import KAFKA_PREFIX, body_of, level_name, named_client
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_in
 from clienthealth.read.logs.times import Times
 from clienthealth.read.logs.wordings import Catalogue
@@ -40,6 +40,8 @@ _RE = {name: re.compile("".join(pieces)) for name, pieces in table(Path(__file__
 MAX_BEFORE = 500
 #: Maximum difference (ms) between local times of one moment in two time zones.
 FAR_MS = 26 * 3_600_000
+#: Levels of lines that report no trouble, such as a quoted text.
+CALM = ("TRACE", "DEBUG", "INFO")
 #: The text of a match that ends beyond MAX_SHOWN begins MAX_LEFT characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
@@ -121,7 +123,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     words = before[: prefix.start()] if prefix else before
     if opened and not value:
         return False if bare and _is_reported(unquoted[: opened.start()][-MAX_BEFORE:], opened[0], after) else None
-    if opened and bare and _RE["statement"].match(after):
+    if opened and (bare or level_name(line.level or "") in CALM) and _RE["statement"].match(after):
         return None
     if prefix and words.strip() and value and "''" in value[0] and not words.startswith("{"):
         return None
