@@ -109,7 +109,7 @@ def _coded(error: str) -> dict[str, object]:
         "literal": code,
         "or_literals": ["{:error, :", "{error,", "eason: :"],
         "pattern": rf"(?:\b(?:[Ee]rror[\"']?[:=]? ?|code[\"']?[:=] ?)|\"type\": ?|返回 ?)[\"'`]?{code}(?:_FAILED)?\b"
-        rf"|\b(?:failed(?: with|:)?|returned|answered|got|reason:|cause:) \(?{code}(?=[.;)\s]|\Z)"
+        rf"|\b(?:failed:?|returned|answered|got|reason:|cause:) \(?{code}(?=[.;)\s]|\Z)"
         rf"|(?:\{{:error, :|\{{error,|eason: :){atom}\b",
         "examples": [
             {"line": f"Error: {code}"},
