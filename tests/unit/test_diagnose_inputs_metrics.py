@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -321,3 +322,14 @@ def test_a_connector_whose_metrics_end_before_its_jvm_does_is_not_healthy(
     [(client, verdicts)] = examine([tmp_path / "jolokia.jsonl"], Settings()).clients
     assert client.client_id == "feed"
     assert {verdict.mode: verdict.status for verdict in verdicts}["consumer-shutdown-loop"] == status
+
+
+def test_help_of_a_metric_below_a_heading_with_a_time_is_no_log_line(tmp_path: Path) -> None:
+    about = "The number of user threads blocked waiting for buffer memory to enqueue their records"
+    name = "kafka_producer_producer_metrics_waiting_threads"
+    scrape = f'# HELP {name} {about}\n# TYPE {name} untyped\n{name}{{client_id="p"}} 0.0\n'
+    text = "".join(f"# 2026-11-29 02:39:{second}\n{scrape}" for second in (20, 25, 30))
+    (tmp_path / "metrics.txt").write_text(text, encoding="utf-8")
+    found = examine([tmp_path / "metrics.txt"], Settings(), io.BytesIO(b""))
+    assert [one.what for one in found.inputs] == ["metrics (Prometheus exposition)"]
+    assert not [verdict for _, verdicts in found.clients for verdict in verdicts if verdict.unhealthy]
