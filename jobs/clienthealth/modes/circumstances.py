@@ -23,7 +23,7 @@ from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 SETTLES_MS = LEAD_MS
 #: A broker's answer counts as current for this time (ms). Heartbeats come every 3 to 5 s.
 FRESH_MS = 15_000
-#: Brokers are away after this time (ms) without an answer. A healthy broker needs 0.5 s.
+#: Brokers are away after this time (ms) without an answer. A healthy broker needs at most 0.5 s.
 ANSWER_MS = 10_000
 #: Parts of frames of a thread inside a call of a Java client.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")

@@ -97,7 +97,8 @@ class Confusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     looks_like  one sentence: the innocent explanation, a colon, and how it differs from the failure
     refuted_by  kinds of evidence that cannot exist if the explanation is true
-    unless      the circumstance (`circumstances.py`) that refutes the explanation; '' for none
+    unless      the circumstance (`circumstances.py`) that refutes the explanation; '' for none. If the circumstance
+                does not hold, the verdict is `unknown`
     settled_by  the data that would show whether the explanation is true
     causes      the causes (`detail.cause`) to which the explanation applies; empty: all causes
     """

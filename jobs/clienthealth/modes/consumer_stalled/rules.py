@@ -306,7 +306,7 @@ def _refused_commits(window: ClientWindow, limits: Thresholds) -> list[Fact]:
     w = window.table
     if not refused or idle(w, limits)[0] or seconds_away(w)[0] < interval(w)[0]:
         return []
-    text = f"a broker refused a commit: {quoted(refused[-1].text)}"
+    text = f"a commit was refused: {quoted(refused[-1].text)}"
     return [Fact.of("log", refused[-1], text, since=refused[0], given=unless_away(window, refused))]
 
 

@@ -1,7 +1,7 @@
 """Find the topic with a slow handler that keeps a consumer's application away from other topics.
 
 Java. If one handler is slow, the time between two polls is proportional to its topic's number of records. The growth of
-`records-lead` gives this number.
+`records-lead` gives this number. `records-consumed-total` does not: it rises only after all records of a fetch.
 
 librdkafka. All topics may share one queue to the application. If only one topic's position moves while the queue is
 full, this topic has the slow handler.

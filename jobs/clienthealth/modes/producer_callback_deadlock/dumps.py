@@ -67,7 +67,7 @@ def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -
 
 
 def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
-    """Return a fact if the newest dumps show an I/O thread in one callback; else []."""
+    """Return a fact if the newest dumps show an I/O thread in one callback; [] for clients with select-total."""
 
     def callback(_: ThreadDump, thread: Thread) -> Hashable:
         entered = (at for at, frame in enumerate(thread.frames) if any(part in frame for part in CALLBACK_FRAMES))

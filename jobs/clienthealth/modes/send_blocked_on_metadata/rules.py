@@ -91,7 +91,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
         "longest_block_seconds": longest,
         "failed_sends": number_of(sends_logged, sends_counted),
     }
-    # A dump without a waiting caller is enough for `ok`, even without metrics.
+    # A dump with the I/O thread, but without a waiting caller, is enough for `ok`, even without metrics.
     otherwise = None if facts or any(network_threads(window)) else GATE.reason(w, thresholds)
     return with_counts(
         conclude(ID, facts, detail, otherwise, _doubts(window, thresholds, sends, topics)),
