@@ -1,6 +1,7 @@
 """The ordered list of adjustments, which can change a verdict after the failure mode's judge has made it.
 
-A judge sees one window of one client. An adjustment knows more, such as the client's start and open incidents.
+A judge sees one window of one client. An adjustment knows more, such as the client's start and open incidents. Without
+the knowledge that it needs, it changes nothing.
 """
 
 from __future__ import annotations

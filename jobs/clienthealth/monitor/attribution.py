@@ -36,7 +36,7 @@ COMPARED_MS = 7 * 86_400_000
 BEFORE_MS = 60_000
 #: Maximum time (ms) from an error, which a counter shows at once, to its log line.
 LOGGED_MS = 30_000
-#: Samples within this time (ms) of a log line show how often the application polled.
+#: Samples within this time (ms) of a log line show how often the application polled: each covers the last 30 to 60 s.
 AROUND_MS = 35_000
 #: Times (s) between polls below this limit, or below half of max.poll.interval.ms, are short enough.
 AWAY_SECONDS = 5.0

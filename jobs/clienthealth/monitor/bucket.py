@@ -26,7 +26,7 @@ from clienthealth.monitor.readings import SHIFT, Grid, grid_of, intervals, keys,
 from clienthealth.monitor.state import BucketState, Life, ProcessKey, Run
 from clienthealth.settings import Settings
 
-#: A client has departed after this number of reporting intervals without data.
+#: A client has departed after this number of reporting intervals without data (at least `min_gap_seconds`).
 INTERVALS = 3
 
 

@@ -86,6 +86,7 @@ def _of_its_end(
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
     closes = [event.ts_ms for _, event in own_lines if event.signature in close and event.ts_ms >= (begun or 0)]
+    # `unsure`: this client id was closed only after a later start, perhaps of another client.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
 
     def alone(ts_ms: float) -> bool:
@@ -103,7 +104,7 @@ def _of_its_end(
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # A kill before the client's last sample hit another process.
+        # A kill more than START_MS (5 s) before the client's last sample hit another process.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))
@@ -151,8 +152,8 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the reporting clients that prove that the process of the silent `client` still runs.
 
     They are indices in `state.all_clients`. For libraries that report only inside poll(), any client of the same
-    instance is proof. For others, a client that reported before the silence is proof; an open incident must show when
-    the silence began.
+    instance is proof. For others, a client of the process that reported before the silence is proof; an open incident
+    must show when the silence began.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):

@@ -29,7 +29,7 @@ from clienthealth.settings import MonitorSettings
 
 #: A log line this much later (ms) than its process's samples shows a backlog of metrics.
 AHEAD_MS = 60_000
-#: Maximum time (ms) for which a log line waits for metrics.
+#: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
 
 #: In a backlog, the watermark stays within HELD_MS of the tasks' median.
@@ -256,7 +256,7 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
 
     It is the median of the tasks' times, weighted by their clients, so that one wrong clock has no effect. In a
     backlog, it is the earliest time, at most HELD_MS before the median. It never goes back, and is never ahead of
-    `now_ms`.
+    `now_ms`. Tasks that read only logs may be far ahead, and count only if no other task reports.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported

@@ -1,7 +1,7 @@
 """Decide when an incident is over: on evidence that the client recovered or ended, never because evidence is missing.
 
 `LiveMode.recovered` decides for a client that reports. Otherwise, an incident closes when the client's end is proved,
-or `[absence] shown_seconds` after its last data.
+or `[absence] shown_seconds` after its last data (GONE_MS for a client that never reported, or a mode with `logs_on`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clienthealth.monitor.incidents import Change, Incidents, Transition
 NO_SYMPTOM_MS = 600_000
 #: If `recovered` returns True, a failure is over after this time (ms) in which no window shows it.
 CALM_MS = 60_000
-#: A process known by its log alone is gone after this time (ms) without data.
+#: A process known by its log alone, or with a failure that always logs (`logs_on`), is gone after this time (ms).
 GONE_MS = 180_000
 
 
