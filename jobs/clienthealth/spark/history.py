@@ -357,7 +357,8 @@ def maintain(
     """Delete old rows, join small files, and yield a report on each table. `alone`: True if no monitor writes the
     tables.
 
-    Rows are deleted if their day is more than `retention_days` before `today` (UTC).
+    Rows are deleted if their day is more than `retention_days` before `today` (UTC). Replaced files stay on disk for a
+    day, because a review may still read them.
 
     Raises InputError if there are no tables, and SettingsError if several programs might write them on S3.
     """

@@ -1,4 +1,7 @@
-"""Count records that Kafka deleted before the query read them: Spark's source skips such gaps."""
+"""Count records that Kafka deleted before the query read them: Spark's source skips such gaps.
+
+The Java client asks the brokers, because it supports every security option of Spark's own clients.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Prepare each Python worker of Spark, and define the daemon from which Spark forks workers. The daemon imports all
-modules once: in each worker, this would cost half a second and 100 MB.
+modules once: in each worker, this would cost half a second and 100 MB. On a cluster, each worker imports for itself,
+because the daemon starts before our files are on its machine.
 """
 
 from __future__ import annotations
