@@ -3,6 +3,7 @@
 Lag in seconds is the time since the first unread record was produced. This time is interpolated between samples of the
 end offset, or extrapolated with their average rate.
 
+The committed offset is read before the end offset, so a commit between the two makes the lag too great, never negative.
 The method comes from kafka-lag-exporter. Its limit, `max_extrapolation_seconds`, comes from Datadog's agent.
 """
 

@@ -40,8 +40,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     """Divide records into blocks. Return two arrays: time (epoch ms) and duration (ms) of each record's block.
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
-    least NEIGHBOURS (64) consecutive records, and as time the median of its clients' newest times. Its duration begins
-    when a third of its clients had sent a record: earlier records are late.
+    least NEIGHBOURS (64) consecutive records, and as time the median of its clients' newest times (at least the
+    previous block's time). Its duration begins when a third of its clients had sent a record: earlier records are late.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
