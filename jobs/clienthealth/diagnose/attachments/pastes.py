@@ -83,7 +83,8 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
 
     `content`: a pasted text, cleaned by `restored`. Lines of a text of more than 256 KiB (_PAGE) are all `logged`.
 
-    explained  the words near the line explain ("usually") at least as much as they report ("crashed")
+    explained  the words near the line explain ("usually") at least as much as they report ("crashed"); only in texts
+               for people (`for_people`)
     quoted     neither the line nor the lines near it have a time
     logged     all other lines
     """

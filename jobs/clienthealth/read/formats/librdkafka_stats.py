@@ -1,7 +1,7 @@
 """librdkafka's statistics (described in its STATISTICS.md), as the application's stats callback forwards them.
 
-`ts` is a monotonic clock; `time` is the wall clock in seconds. The statistics name no process, so the record's headers
-or key must distinguish replicas.
+`ts` is a monotonic clock; `time` is the wall clock in seconds. Latencies are in µs, and ages in ms. The
+statistics name no process, so the record's headers or key must distinguish replicas.
 """
 
 from __future__ import annotations
