@@ -19,7 +19,7 @@ from clienthealth.modes._io_thread import in_foreign_code, on_io_thread
 from clienthealth.modes._looks import TwoReadings
 from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 
-#: After an outage, a client repeats a lost request within this time (ms).
+#: After an outage, a client repeats a lost request within this time (ms): by default, request.timeout.ms is 30 s.
 SETTLES_MS = LEAD_MS
 #: A broker's answer counts as current for this time (ms). Heartbeats come every 3 to 5 s.
 FRESH_MS = 15_000
