@@ -68,7 +68,7 @@ def vulnerabilities() -> list[Mapping[str, Any]]:
 
 
 def judged(present: Iterable[Jar], cves: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """Compare jars with known_cves.toml. Return sentences: (required changes, accepted vulnerabilities)."""
+    """Compare jars with known_cves.toml. Return two lists of sentences: required changes, and accepted risks."""
     mend, stays, present = [], [], list(present)
     for cve in cves:
         reasons = dict(cve.get("stays", {}))

@@ -21,7 +21,7 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """A cell of the table. `least`: smallest number of dumps, lines or samples → the verdict that they give.
+    """A cell of the table. `least` maps the number of dumps, lines or samples that a verdict needs to the verdict.
 
     `least` is empty if ten dumps, lines or samples raise no suspicion.
     """

@@ -1,6 +1,7 @@
 """The subscription with which brokers request metrics from their clients (KIP-714).
 
-Java clients since 3.7 and librdkafka since 2.5 push metrics to brokers since 3.7 with a plugin such as ours.
+Clients push metrics only to brokers of Kafka 3.7 and newer that have a plugin such as ours. The Java client has done
+so since 3.7, and librdkafka since 2.5.
 
 librdkafka before 2.10.1 is excluded: it sends empty pushes, and brokers then close the connection. Only counters
 contain the time at which a push's interval began.

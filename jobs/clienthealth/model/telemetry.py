@@ -140,7 +140,7 @@ class LogLine(msgspec.Struct):
     numbers            line numbers of message and stack in the file, from 0; () if the entry came from a topic
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
-    explained          True if the text around the line only explains errors; the line can then show only known issues
+    explained          True if the text around the line only explains errors. Such a line raises no suspicion
     narrated           True if a person wrote the line to report a problem, and no program logged it
     beside_kafka       True if another line of the file names Kafka: a Kafka client may then have written this line
     error              why the entry is unusable; None if it is usable

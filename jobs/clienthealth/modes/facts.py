@@ -86,7 +86,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return self.vague
 
     def advice_for(self, library: str, detail: Mapping[str, Any]) -> str:
-        """Return the cause's advice for this library, with values of the detail; '' if the mode's action applies."""
+        """Return the cause's advice for this library, with values from `detail`; '' if the cause has no advice."""
         return (of_library(self.advice_by_library, library) or self.advice).format_map(_Filled(detail))
 
 

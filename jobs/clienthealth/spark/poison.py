@@ -5,7 +5,7 @@ After a crash, Spark repeats the batch, so one record could end every later proc
 
 - With a sign of a record's fault, in Spark's message or by an exhausted heap: after three such ends in one batch, only
   a sixteenth of the batch is read, and so on, down to one record. One end is enough if the heap certainly ran out.
-- While it read a single record: this record is skipped. If the batch succeeds without it, it becomes a reject.
+- While it read a single record: this record is skipped. If the rest of the batch succeeds, the record becomes a reject.
 - Without such a sign, as after kill -9: the batch is narrowed only after 20 such ends in a row (KILLS).
 
 A batch with written results is not narrowed, because later batches would write results of the same records again.

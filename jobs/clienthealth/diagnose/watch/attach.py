@@ -146,7 +146,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
 
 
 def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
-    """Return an earlier `watch`'s password file for the agent; None if no file is needed."""
+    """Return the password file that an earlier `watch` left for this agent; None if the agent needs no password."""
     if _NO_PASSWORD not in _refusal(agent.url):
         return None
     for password in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/password"):
