@@ -745,12 +745,19 @@ NARRATED = {
         "The consumer wedged with its offsets frozen at 7540.",
         "The consumer never rejoined the group after the session timed out.",
         "Partitions stay unassigned after the rebalance.",
+        "The consumer gets stuck while we remove a broker.",
+        "I wanted to read a topic, but the consumer receives nothing.",
+        "We decided to upgrade to 3.7, and since then the consumer is stuck.",
+        "The consumer gets stuck during rebalancing.",
+        "The lag keeps growing, and nothing recovered after a restart.",
     ),
     LOOP: (
         "KafkaBus.StopAsync() blocks and does not return.",
         "After calling unsubscribe the consumer still receives messages.",
         "rd_kafka_consumer_close hangs.",
         "The consumer thread is still alive after close().",
+        "It hangs forever when I close the consumer.",
+        "The consumer is stuck in poll() while we are closing it.",
     ),
     "delivery-stalled": (
         "The producer queue fills up and never drains.",
@@ -758,6 +765,7 @@ NARRATED = {
         "Nothing reaches the topic any more.",
         "The producer's buffer is exhausted.",
         "The sink stopped writing to kafka without any error.",
+        "producer.flush() hangs forever when we stop the broker.",
     ),
     METADATA: ("Creating the producer takes 60 seconds because it cannot fetch metadata.",),
     CLOSED: ("We lose the last events on every deployment because the pod is killed.",),
@@ -774,6 +782,15 @@ NARRATED = {
         "We want that poll() does not return before the timeout.",
         "We decided that the consumer dies on fatal errors.",
         "We documented what to do with a CommitFailedException.",
+        "The consumer gets a CommitFailedException during deploys and we retry the commit.",
+        "poll() does not return null, it returns an empty list.",
+        "The lag went up during the deploy and came down after five minutes.",
+        "No records were dropped when the producer was killed.",
+        "No messages pile up in the consumer queues.",
+        "The consumer is healthy: it never hangs.",
+        "send() does not block.",
+        "Messages time out after 2 minutes, as configured.",
+        "The client never fetches metadata eagerly.",
         "`case ERR_UNKNOWN_MEMBER_ID:` returns to the join.",
         "const err = {\n  message: 'x',\n  text: \"Local: Message timed out\",\n};",
         'groups:\n  annotations:\n    message: "Local: Message timed out"',
@@ -781,6 +798,34 @@ NARRATED = {
         "| time | meaning |\n|---|---|\n| 00:30 | Local: Message timed out |",
     ),
 }
+
+
+FOREIGN = (
+    "My git push hanged while sending objects.",
+    "I cannot load the metadata of my photo.",
+    "Our event listeners stopped firing after an upgrade.",
+    "We saw the disk buffer exhausted in our nginx proxy.",
+)
+
+
+@pytest.mark.parametrize("sentence", FOREIGN)
+def test_a_persons_sentence_on_another_system_suspects_nothing(sentence: str, tmp_path: Path) -> None:
+    found = judged(f"{sentence}\n", tmp_path)
+    assert not {status for of_client in found.values() for status in of_client.values()} & {"suspected", "confirmed"}
+
+
+HEADED = (
+    "[main] WARN o.a.k.c.c.internals.ConsumerCoordinator - [Consumer clientId=a, groupId=g] consumer poll timeout has "
+    "expired. This means the time between subsequent calls to poll() was longer than the configured "
+    "max.poll.interval.ms, which typically implies that the poll loop is spending too much time processing messages.",
+    "[thrd:main]: rdkafka#producer-1: 3 message(s) timed out: Local: Message timed out",
+)
+
+
+@pytest.mark.parametrize("line", HEADED)
+def test_a_title_above_a_log_does_not_make_the_log_an_explanation(line: str, tmp_path: Path) -> None:
+    found = judged(f"Pod logs\n\n{line}\n", tmp_path)
+    assert {status for of_client in found.values() for status in of_client.values()} & {"suspected", "confirmed"}
 
 
 @pytest.mark.parametrize(("mode", "sentence"), [(mode, one) for mode, many in NARRATED.items() for one in many])

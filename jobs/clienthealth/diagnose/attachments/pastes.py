@@ -122,8 +122,9 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
         return "quoted" if text and not any(_RE["clock"].match(lines[at]) for at in near) else "logged"
 
     signs = (_SIGNS["reports-strongly"].search, _RE["output"].match, _RE["stack"].match)
+    of_clients = _SIGNS["clients"].search(text) is not None
     reports, titled = any(sign(line) for line in lines for sign in signs), _RE["titled"].match(text) is not None
-    return of_line, lambda number: reports or (titled and number == 0)
+    return of_line, lambda number: of_clients and (reports or (titled and number == 0))
 
 
 def _without_comments(text: str) -> str:

@@ -175,6 +175,8 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
         service = service_of_pod(pod)
     if service is None and (unit := value_of("unit")) is not None:
         service = unit.removesuffix(".service")
+    # Of an object, only the fields that the layout names are texts of an error.
+    said = "" if error is None or error.startswith("{") else error
     nanos = number(value_of("nanos"))
     seconds = number(time) if nanos is not None else None
     exact = epoch(seconds + nanos / 1e9) if seconds is not None and nanos is not None else None
@@ -185,7 +187,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
         logger=value_of("logger"),
         thread=value_of("thread"),
         message=value_of("message"),
-        stack="\n".join(filter(None, (None if (error or "") in (stack or "") else error, stack))) or None,
+        stack="\n".join(filter(None, (None if said in (stack or "") else said, stack))) or None,
         file=value_of("file"),
         file_offset=integer(value_of("file_offset"), 64),
     )

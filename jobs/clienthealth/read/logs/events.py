@@ -123,7 +123,8 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     words = before[: prefix.start()] if prefix else before
     if opened and not value:
         return False if bare and _is_reported(unquoted[: opened.start()][-MAX_BEFORE:], opened[0], after) else None
-    if opened and (bare or level_name(line.level or "") in CALM) and _RE["statement"].match(after):
+    calm = bare or level_name(line.level or "") in CALM
+    if opened and _RE["statement" if calm else "ended"].match(after):
         return None
     if prefix and words.strip() and value and "''" in value[0] and not words.startswith("{"):
         return None
