@@ -750,6 +750,14 @@ NARRATED = {
         "We decided to upgrade to 3.7, and since then the consumer is stuck.",
         "The consumer gets stuck during rebalancing.",
         "The lag keeps growing, and nothing recovered after a restart.",
+        "The group has been rebalancing every 5 seconds since noon.",
+        "A lost broker leads to a never-ending loop of rebalances.",
+        "The consumer lag spiked to 2 million messages.",
+        "Consumer throughput drops to nearly zero.",
+        "We noticed that one of the consumers can get stuck.",
+        "The consumers do not reconnect after an outage of the brokers.",
+        "消费者线程在 poll() 处挂起。",
+        "上线之后消息积压一直在涨。",
     ),
     LOOP: (
         "KafkaBus.StopAsync() blocks and does not return.",
@@ -757,6 +765,10 @@ NARRATED = {
         "rd_kafka_consumer_close hangs.",
         "The consumer thread is still alive after close().",
         "It hangs forever when I close the consumer.",
+        "The consumer thread is not shutdown when Spring stops.",
+        "After the shutdown the poll thread continues to work.",
+        "I am unable to terminate the consumer.",
+        "消费者在关闭时卡住了。",
         "The consumer is stuck in poll() while we are closing it.",
     ),
     "delivery-stalled": (
@@ -766,6 +778,9 @@ NARRATED = {
         "The producer's buffer is exhausted.",
         "The sink stopped writing to kafka without any error.",
         "producer.flush() hangs forever when we stop the broker.",
+        "The kafka output to a small topic is stalling.",
+        "Some events remain stuck in the buffer.",
+        "I have an issue with flush() not completing.",
     ),
     METADATA: ("Creating the producer takes 60 seconds because it cannot fetch metadata.",),
     CLOSED: ("We lose the last events on every deployment because the pod is killed.",),
@@ -791,6 +806,9 @@ NARRATED = {
         "send() does not block.",
         "Messages time out after 2 minutes, as configured.",
         "The client never fetches metadata eagerly.",
+        "To use all memory until the producer blocks, we can raise the parallelism.",
+        "如果消费者卡住，请检查 max.poll.interval.ms。",
+        "为了避免消息积压，我们增加了分区。",
         "`case ERR_UNKNOWN_MEMBER_ID:` returns to the join.",
         "const err = {\n  message: 'x',\n  text: \"Local: Message timed out\",\n};",
         'groups:\n  annotations:\n    message: "Local: Message timed out"',
@@ -812,6 +830,15 @@ FOREIGN = (
 def test_a_persons_sentence_on_another_system_suspects_nothing(sentence: str, tmp_path: Path) -> None:
     found = judged(f"{sentence}\n", tmp_path)
     assert not {status for of_client in found.values() for status in of_client.values()} & {"suspected", "confirmed"}
+
+
+@pytest.mark.parametrize("explained", ["You may see an error.", "If you see an error, check the brokers."])
+def test_a_sentence_that_reports_for_itself_counts_among_explanations(explained: str, tmp_path: Path) -> None:
+    around = f"{explained}\n\n" * 3
+    found = judged(f"## Note\n\n{around}I've noticed that our consumer hangs.\n\n{around}", tmp_path)
+    assert worst(found, STALLED) == "suspected"
+    found = judged(f"## Note\n\n{around}The consumer hangs.\n\n{around}", tmp_path)
+    assert worst(found, STALLED) != "suspected"
 
 
 HEADED = (

@@ -98,9 +98,10 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     loose, safe = catalogue().loose, catalogue().narrated
     written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
     left = [e for e in written if e.own or e.signature in safe or (e.source and e.source.topic) not in explained]
-    # A line without a space may be a heading, such as an error's name.
+    # A word alone may be a heading, such as an error's name. Chinese is written without spaces.
+    stated = [event for event in left if " " in event.text or not event.text.isascii()]
     of_mode = [meaning for meaning in catalogue().meanings if mode.id in meaning.suspects]
-    shown = {meaning: [event for event in left if event in meaning and " " in event.text] for meaning in of_mode}
+    shown = {meaning: [event for event in stated if event in meaning] for meaning in of_mode}
     enough = {meaning: lines for meaning, lines in shown.items() if sum(e.repeats for e in lines) >= meaning.enough}
     facts = [Fact.of("log", lines[-1], f"{one.says}: {quoted(lines[-1].text)}") for one, lines in enough.items()]
     causes = [one.suspects[mode.id] for one in enough]

@@ -95,6 +95,9 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
     inside = _RE["inside"].match(text) is not None
     fences = [*accumulate((line.lstrip(" \t*+-").startswith(("```", "~~~")) for line in lines), initial=inside)][1:]
 
+    def weight(kind: str, words: str) -> int:
+        return sum(weight * len(_SIGNS[kind + how].findall(words)) for how, weight in _WEIGHTS.items())
+
     @cache
     def weights(number: int) -> tuple[int, ...]:
         """Return (explaining weight, reporting weight, bytes, English words) of a line."""
@@ -103,10 +106,7 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
             return _RE["command"].match(line) is not None, 0, 0, 0
         unquoted = _RE["quotation"].sub("", line)
         words = unquoted[: min((at for at in map(unquoted.find, sentences) if at >= 0), default=None)]
-        signs = (
-            sum(weight * len(_SIGNS[kind + how].findall(words)) for how, weight in _WEIGHTS.items())
-            for kind in ("explains", "reports")
-        )
+        signs = (weight(kind, words) for kind in ("explains", "reports"))
         return *signs, len(words.strip().encode()), len(_SIGNS["english"].findall(words))
 
     def of_line(number: int) -> Context:
@@ -117,7 +117,8 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
             reported += _OUTPUT * any(_RE[kind].match(lines[at]) for at in beside for kind in ("output", "stack"))
             # In a text with English words, an explanation needs an explaining word ("usually").
             explains = max(reported, english > 0) <= explained and (size >= _PROSE or explained >= _EXPLAINS)
-            if explains or _RE["row"].match(lines[number]):
+            own = 0 if fences[number] % 2 else weight("reports", lines[number]) - weight("explains", lines[number])
+            if (explains and own < _WEIGHTS["-strongly"]) or _RE["row"].match(lines[number]):
                 return "explained"
         return "quoted" if text and not any(_RE["clock"].match(lines[at]) for at in near) else "logged"
 
