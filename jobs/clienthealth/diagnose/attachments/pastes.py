@@ -37,7 +37,8 @@ _SIGNS = {
     name: re.compile(pattern, re.VERBOSE | re.IGNORECASE | re.MULTILINE)
     for name, pattern in table(Path(__file__).with_name("explanations.toml")).items()
 }
-_WEIGHTS = {"": 1, "-strongly": 3}
+_STRONG = 3
+_WEIGHTS = {"": 1, "-strongly": _STRONG}
 #: Maximum size (bytes) of a text in which words decide the `Context` of a line.
 _PAGE = 1 << 18
 _BEFORE, _AFTER = 30, 20
@@ -92,11 +93,11 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
     for_people = _RE["for_people"].search(text) is not None
     lines = text.split("\n")
     sentences = [literal for literal in literals(catalogue()) if " " in literal.strip()]
-    inside = _RE["inside"].match(text) is not None
+    inside, titled = _RE["inside"].match(text) is not None, _RE["titled"].match(text) is not None
     fences = [*accumulate((line.lstrip(" \t*+-").startswith(("```", "~~~")) for line in lines), initial=inside)][1:]
 
-    def weight(kind: str, words: str) -> int:
-        return sum(weight * len(_SIGNS[kind + how].findall(words)) for how, weight in _WEIGHTS.items())
+    def weight(kind: str, words: str, least: int = 1) -> int:
+        return sum(each * len(_SIGNS[kind + how].findall(words)) for how, each in _WEIGHTS.items() if each >= least)
 
     @cache
     def weights(number: int) -> tuple[int, ...]:
@@ -106,8 +107,9 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
             return _RE["command"].match(line) is not None, 0, 0, 0
         unquoted = _RE["quotation"].sub("", line)
         words = unquoted[: min((at for at in map(unquoted.find, sentences) if at >= 0), default=None)]
-        signs = (weight(kind, words) for kind in ("explains", "reports"))
-        return *signs, len(words.strip().encode()), len(_SIGNS["english"].findall(words))
+        # In a title, "when" is no condition.
+        explained = weight("explains", words, _STRONG if titled and not number else 1)
+        return explained, weight("reports", words), len(words.strip().encode()), len(_SIGNS["english"].findall(words))
 
     def of_line(number: int) -> Context:
         near = range(max(0, number - _BEFORE), min(len(lines), number + _AFTER))
@@ -118,14 +120,14 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
             # In a text with English words, an explanation needs an explaining word ("usually").
             explains = max(reported, english > 0) <= explained and (size >= _PROSE or explained >= _EXPLAINS)
             own = 0 if fences[number] % 2 else weight("reports", lines[number]) - weight("explains", lines[number])
-            if (explains and own < _WEIGHTS["-strongly"]) or _RE["row"].match(lines[number]):
+            if (explains and own < _STRONG) or _RE["row"].match(lines[number]):
                 return "explained"
         return "quoted" if text and not any(_RE["clock"].match(lines[at]) for at in near) else "logged"
 
     signs = (_SIGNS["reports-strongly"].search, _RE["output"].match, _RE["stack"].match)
     of_clients = _SIGNS["clients"].search(text) is not None
-    reports, titled = any(sign(line) for line in lines for sign in signs), _RE["titled"].match(text) is not None
-    return of_line, lambda number: of_clients and (reports or (titled and number == 0))
+    reports = any(sign(line) for line in lines for sign in signs)
+    return of_line, lambda number: of_clients and not fences[number] % 2 and (reports or (titled and number == 0))
 
 
 def _without_comments(text: str) -> str:
