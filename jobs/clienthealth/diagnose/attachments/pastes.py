@@ -127,7 +127,13 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
     signs = (_SIGNS["reports-strongly"].search, _RE["output"].match, _RE["stack"].match)
     of_clients = _SIGNS["clients"].search(text) is not None
     reports = any(sign(line) for line in lines for sign in signs)
-    return of_line, lambda number: of_clients and not fences[number] % 2 and (reports or (titled and number == 0))
+
+    def is_narrated(number: int) -> bool:
+        if not of_clients or fences[number] % 2 or _RE["unsaid"].match(lines[number]):
+            return False
+        return reports or (titled and number == 0)
+
+    return of_line, is_narrated
 
 
 def _without_comments(text: str) -> str:
@@ -227,7 +233,7 @@ def _indented(text: str) -> str:
 
     @cache
     def patterns_in(line: str) -> frozenset[str]:
-        return frozenset(wording.id for wording, _ in catalogue().matches(line, None, narrated=False))
+        return frozenset(wording.id for wording, _ in catalogue().matches(line, None))
 
     joined: list[str] = []
     indent = 0

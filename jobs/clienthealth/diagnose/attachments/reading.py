@@ -422,7 +422,7 @@ class Reader:
         line.beside_kafka = self._beside_kafka
         line.narrated = self._narrated(entry.line) and not logged and not owned
         line.explained = found == "explained" and not entry.stamp
-        if line.explained and any(catalogue().matches(text, None)):
+        if line.explained and any(catalogue().matches(text, None, narrated=line.narrated)):
             self.input.leave_out(EXPLAINED)
         line.quoted = found == "explained" or (found == "quoted" and bare)
         if entry.ts_ms is not None:

@@ -6,7 +6,7 @@ Known issues are counted, but cause no verdict and no alert.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,15 +132,24 @@ def _described(library: str, text: str) -> dict[str, object]:
     }
 
 
-def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    rest = {key: value for key, value in entry.items() if key not in ("errors", "texts")}
-    errors = entry.get("errors", ())
-    reported = (_described(library, text) for library, texts in entry.get("texts", {}).items() for text in texts)
+def _reported(name: str, sentences: Sequence[str]) -> dict[str, object]:
+    """Return the TOML table for sentences in which persons report an issue."""
+    source = {"any": "a person reports the issue"}
     return {
-        **rest,
-        "id": name,
-        "wordings": [*entry.get("wordings", ()), *map(_named, errors), *map(_coded, errors), *reported],
+        "id": f"{name}-reported",
+        "source": source,
+        "reports": name,
+        "examples": [{"line": one} for one in sentences],
     }
+
+
+def _with_errors(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {key: value for key, value in entry.items() if key not in ("errors", "texts", "reported")}
+    errors = entry.get("errors", ())
+    described = [_described(library, text) for library, texts in entry.get("texts", {}).items() for text in texts]
+    described += [_reported(name, entry["reported"])] if "reported" in entry else []
+    wordings = [*entry.get("wordings", ()), *map(_named, errors), *map(_coded, errors), *described]
+    return {**rest, "id": name, "wordings": wordings}
 
 
 #: All known issues by id, the most serious first.

@@ -18,6 +18,7 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.tables import converted
 from clienthealth.read.logs.dump_formats.threads import TABLES
 from clienthealth.read.logs.dump_formats.threads import pattern as with_parts
+from clienthealth.read.logs.reports import reports_in
 
 Life = Literal["begins", "closes", "closed", "loses", "is killed"]
 
@@ -40,25 +41,30 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
                `%name%` stands for a part in shapes.toml
     logger     beginning of the logger's name; None for any. Names without a dot are not tested
     also       id of a known issue that a match of a failure mode's pattern also shows; '' if none
-    narrated   True if the pattern counts only in texts in which a person reports a case
+    reports    label (`reports_in`) of sentences that count as matches. The pattern then counts only for sentences, too
     examples   lines that the pattern must match
     """
 
     id: str
     source: Mapping[str, str]
-    literal: str
-    pattern: str
+    literal: str = ""
+    pattern: str = ""
     or_literals: tuple[str, ...] = ()
     logger: str | None = None
     also: str = ""
-    narrated: bool = False
+    reports: str = ""
     examples: tuple[Example, ...] = ()
 
     @cached_property
     def literals(self) -> tuple[str, ...]:
         """Texts to search for first: every match contains at least one of them."""
-        given = (self.literal, *self.or_literals)
+        given = filter(None, (self.literal, *self.or_literals))
         return tuple(text for literal in given for text in TABLES["searches"].get(literal, [literal]))
+
+    @property
+    def narrated(self) -> bool:
+        """True if the pattern counts only in texts in which a person reports a case."""
+        return bool(self.reports)
 
     @property
     def loose(self) -> bool:
@@ -136,6 +142,7 @@ class Catalogue:
     by_id     maps the id of a log pattern to its log event
     loose     ids of the log patterns that may match lines of any program (`Wording.loose`)
     narrated  ids of the log patterns for a person's sentences (`Wording.narrated`)
+    reports   for each label of `reports_in`, the log pattern of which a sentence counts as a match
     literals  the literal texts of all patterns; every match contains at least one of them
     """
 
@@ -145,6 +152,7 @@ class Catalogue:
         self.loose, self.narrated = (
             frozenset(one.id for one in self.wordings if getattr(one, name)) for name in ("loose", "narrated")
         )
+        self.reports = {one.reports: one for one in reversed(self.wordings) if one.reports}
         compiled: dict[tuple[bool, bool, str], list[tuple[Wording, _Find, re.Pattern[str] | None]]] = {}
         for meaning in self.meanings:
             for wording in meaning.wordings:
@@ -167,12 +175,12 @@ class Catalogue:
         return tuple(wording for meaning in self.meanings for wording in meaning.wordings)
 
     def matches(
-        self, text: str, logger: str | None, with_loose: bool = True, narrated: bool = True
+        self, text: str, logger: str | None, with_loose: bool = True, narrated: bool = False
     ) -> Iterator[tuple[Wording, re.Match[str]]]:
         """Yield (log pattern, match) for each pattern that matches a text and allows `logger`.
 
-        `with_loose` adds patterns for lines of any program, and `narrated` for a person's sentences. In a goroutine
-        dump, a pattern's match is the goroutine that has waited longest.
+        `with_loose` adds patterns for lines of any program. `narrated` adds patterns for a person's sentences, and the
+        classifier. In a goroutine dump, a pattern's match is the goroutine that has waited longest.
         """
         named = logger is not None and "." in logger
         matched: set[Meaning] = set()
@@ -187,6 +195,10 @@ class Catalogue:
                         matched.add(meaning)
                         judged |= not loose and type(meaning) is Meaning
                         yield wording, match
+        # The lines below the first are a stack.
+        for label, sentence in reports_in(text.partition("\n")[0]) if narrated else ():
+            if self.by_id[self.reports[label].id] not in matched:
+                yield self.reports[label], sentence
 
 
 def _finder(pattern: re.Pattern[str]) -> _Find:

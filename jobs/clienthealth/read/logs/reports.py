@@ -1,0 +1,75 @@
+"""Find sentences in which a person reports a failure or a known issue of a Kafka client.
+
+People word this in more ways than patterns can list. So a classifier learned it from examples: multinomial logistic
+regression over hashed character n-grams. `python -m tests.reports` trains it, and writes reports.toml.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b85decode
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from clienthealth.model.tables import table
+
+Floats = npt.NDArray[np.float64]
+BUCKETS = 1 << 14
+#: Lengths of the character n-grams, which include the blanks around a word.
+SIZES = range(2, 6)
+_SENTENCE = re.compile(r"(?:(?![.!?](?:\s|\Z))[^\n。！？]){8,600}[.!?。！？]*")
+_WORD = re.compile(r"[\w']+|[?!]")
+_DIGITS = re.compile(r"\d+")
+
+
+class _Model(NamedTuple):
+    """For each label, a weight per bucket, a bias, and the least probability of a report (of any label)."""
+
+    labels: tuple[str, ...]
+    weights: Floats
+    biases: Floats
+    least: Floats
+
+
+@cache
+def _model() -> _Model:
+    trained: dict[str, Any] = table(Path(__file__).with_suffix(".toml"))
+    labels = trained["labels"]
+    packed = (b85decode("".join(each["weights"])) for each in labels.values())
+    weights = np.array([np.frombuffer(each, np.int8) for each in packed]) * trained["scale"]
+    biases, least = (np.array([each[key] for each in labels.values()]) for key in ("bias", "least"))
+    return _Model(tuple(labels), weights, biases, least)
+
+
+def features(sentence: str) -> tuple[list[int], Floats]:
+    """Return the buckets of a sentence's n-grams (of characters within words, and pairs of words) and their values.
+
+    A value is 1 + ln(count), divided by the Euclidean norm of all values.
+    """
+    words = _WORD.findall(_DIGITS.sub("0", sentence.lower().replace("’", "'")))
+    padded = [f" {word} " for word in words]
+    grams = [word[at : at + size] for word in padded for size in SIZES for at in range(len(word) - size + 1)]
+    grams += map("_".join, pairwise(words))
+    counts = Counter(crc32(gram.encode("utf-8", "replace")) % BUCKETS for gram in grams)
+    values = 1 + np.log(np.array([*counts.values()], float))
+    return [*counts], values / np.linalg.norm(values)
+
+
+def reports_in(text: str) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield (label, sentence) for each sentence that reports something. A label is a failure mode or a known issue."""
+    model = _model()
+    for sentence in _SENTENCE.finditer(text):
+        buckets, values = features(sentence[0])
+        # The score of a sentence that reports nothing is 1.
+        scores = np.exp(model.weights[:, buckets] @ values + model.biases)
+        best = scores.argmax()
+        if buckets and scores.sum() >= model.least[best] * (1 + scores.sum()):
+            yield model.labels[best], sentence

@@ -1,0 +1,1 @@
+"""Sentences with which the classifier of `read/logs/reports.py` is trained and tested."""
