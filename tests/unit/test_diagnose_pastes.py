@@ -758,6 +758,8 @@ NARRATED = {
         "The consumers do not reconnect after an outage of the brokers.",
         "消费者线程在 poll() 处挂起。",
         "上线之后消息积压一直在涨。",
+        "We have 12 pods in the group and since last night they've been rebalancing non stop, literally every 30 secs.",
+        "Nosso worker fica em loop de rebalanceamento desde que subimos a terceira réplica, nada é processado.",
     ),
     LOOP: (
         "KafkaBus.StopAsync() blocks and does not return.",
@@ -769,6 +771,7 @@ NARRATED = {
         "After the shutdown the poll thread continues to work.",
         "I am unable to terminate the consumer.",
         "消费者在关闭时卡住了。",
+        "Al parar el servicio el consumidor no se detiene y hay que matarlo con kill -9.",
         "The consumer is stuck in poll() while we are closing it.",
     ),
     "delivery-stalled": (
@@ -781,9 +784,13 @@ NARRATED = {
         "The kafka output to a small topic is stalling.",
         "Some events remain stuck in the buffer.",
         "I have an issue with flush() not completing.",
+        "flush висит бесконечно, в outq 4 тысячи сообщений и число не уменьшается",
     ),
     METADATA: ("Creating the producer takes 60 seconds because it cannot fetch metadata.",),
-    CLOSED: ("We lose the last events on every deployment because the pod is killed.",),
+    CLOSED: (
+        "We lose the last events on every deployment because the pod is killed.",
+        "El programa termina y los últimos mensajes nunca llegan al topic porque nadie llama a close().",
+    ),
     None: (
         "The consumer should not block while the broker is away.",
         "The producer was closed and all messages were delivered.",
@@ -809,6 +816,9 @@ NARRATED = {
         "To use all memory until the producer blocks, we can raise the parallelism.",
         "如果消费者卡住，请检查 max.poll.interval.ms。",
         "为了避免消息积压，我们增加了分区。",
+        "A send from a callback on the producer's I/O thread can wait for metadata that only this thread can fetch.",
+        "Thanks for the quick answer, I will close this issue.",
+        "We use three brokers, twelve partitions and the consumer of the Java client.",
         "`case ERR_UNKNOWN_MEMBER_ID:` returns to the join.",
         "const err = {\n  message: 'x',\n  text: \"Local: Message timed out\",\n};",
         'groups:\n  annotations:\n    message: "Local: Message timed out"',

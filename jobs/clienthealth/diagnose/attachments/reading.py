@@ -29,6 +29,7 @@ from clienthealth.read.logs import lines as log_lines
 from clienthealth.read.logs.dump_formats import dumps_in, dumps_of_document, is_dump_document
 from clienthealth.read.logs.events import LIBRARIES
 from clienthealth.read.logs.fields import named_client
+from clienthealth.read.logs.reports import reports_in
 from clienthealth.read.logs.times import time_in_name, zone_between
 from clienthealth.read.recordings import Recorded, Timed, readings
 from clienthealth.settings import Settings
@@ -75,6 +76,7 @@ class Reader:
         self._found = self._logs = self._beside_kafka = False
         self._context: Callable[[int], Context] = lambda _: "logged"
         self._narrated: Callable[[int], bool] = lambda _: False
+        self._taken: set[int] = set()
         service, instance = stream.process
         self._jvm = ClientProcess(service, instance, instance)
 
@@ -191,6 +193,14 @@ class Reader:
         rest = [b"" if number in taken else line for number, line in enumerate(lines)]
         if any(line.strip() for line in rest):
             yield from self._log([b"\n".join(rest) + b"\n"], layout)
+            # A person may report a failure without any text of a log pattern.
+            for number, line in enumerate(rest):
+                if (
+                    number not in self._taken
+                    and self._narrated(number)
+                    and any(reports_in(line.decode("utf-8", "replace")))
+                ):
+                    yield from self._entry(Entry(number, None, line, numbers=[number]))
         else:
             self.input.read = len(lines)
         if broken and not self.input.unread and not self.input.used:
@@ -392,6 +402,7 @@ class Reader:
 
     def _entry(self, entry: Entry) -> Iterator[Recorded]:
         self._logs = True
+        self._taken.update(entry.numbers)
         value, text = entry.value, entry.value.decode("utf-8", "replace")
         if entry.dump and (dumps := dumps_in(text, False)):
             for dump in dumps:

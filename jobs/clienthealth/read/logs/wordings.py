@@ -152,6 +152,7 @@ class Catalogue:
         self.loose, self.narrated = (
             frozenset(one.id for one in self.wordings if getattr(one, name)) for name in ("loose", "narrated")
         )
+        self._fact = with_parts("%fact%")
         self.reports = {one.reports: one for one in reversed(self.wordings) if one.reports}
         compiled: dict[tuple[bool, bool, str], list[tuple[Wording, _Find, re.Pattern[str] | None]]] = {}
         for meaning in self.meanings:
@@ -197,7 +198,7 @@ class Catalogue:
                         yield wording, match
         # The lines below the first are a stack.
         for label, sentence in reports_in(text.partition("\n")[0]) if narrated else ():
-            if self.by_id[self.reports[label].id] not in matched:
+            if self.by_id[self.reports[label].id] not in matched and self._fact.match(sentence[0].strip()):
                 yield self.reports[label], sentence
 
 
