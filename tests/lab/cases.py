@@ -69,7 +69,7 @@ class Case:
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
     """Draw cases, two failures for each healthy control.
 
-    `only`, `families`: a mechanism's (a family's) name must contain one of these texts; empty: any name.
+    `only`: a mechanism's name must contain one of these texts; empty: all. `families`: the same for families.
     """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]

@@ -16,7 +16,7 @@ from clienthealth.modes import modes
 from clienthealth.read.logs import reports
 from tests.reports.sentences import NONE, read
 
-#: The probability from which a sentence reports a failure mode or a known issue. A known issue accuses no client.
+#: A sentence counts as a report if its probability is at least this: of a failure mode, of a known issue.
 OF_MODE, OF_ISSUE = 0.9, 0.5
 #: The inverse strength of the regularisation.
 C = 50.0

@@ -38,7 +38,7 @@ BEFORE_MS = 60_000
 LOGGED_MS = 30_000
 #: Samples within this time (ms) of a log line show how often the application polled: each covers the last 30 to 60 s.
 AROUND_MS = 35_000
-#: Times (s) between polls below this limit, or below half of max.poll.interval.ms, are short enough.
+#: A consumer polls in time if the time (s) between polls is below this limit, or below half of max.poll.interval.ms.
 AWAY_SECONDS = 5.0
 #: Only metrics of this library count what its log lines report.
 COUNTS = "java"

@@ -267,7 +267,7 @@ class _Judgement:
         return client[still_open], start[still_open]
 
     def _window_logs(self, client: Ints, start: Ints, end: Ints) -> dict[int, WindowLog]:
-        """Map each window's index to its log data, without contradicted lines."""
+        """Map each window's index to its log data, without lines that the client's metrics contradict."""
         if not (logs := self.bucket.logs):
             return {}
         window_logs: dict[int, WindowLog] = {}

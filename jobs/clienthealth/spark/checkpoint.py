@@ -159,7 +159,7 @@ class Checkpoint(Files):
             ) from error
 
     def _write_offsets(self, batch: int, head: Sequence[str], ends: Sequence[Offsets]) -> None:
-        # A rate source has a number instead of offsets: copy its line.
+        # The line of a rate source has a number instead of offsets, so it is copied unchanged.
         before = dict(enumerate((self.read(f"offsets/{batch}") or "").splitlines()[len(head) :]))
         lines = [
             json.dumps(offsets) if offsets or before.get(at, "{")[0] == "{" else before[at]

@@ -110,8 +110,9 @@ def agent_jar(given: Path | None) -> Path:
 def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent]:
     """Yield the address of a Jolokia agent in the JVM, and attach one until the end if the JVM has none.
 
-    `with_password`: True if the settings have a password for agents. Raises InputError if no agent can be attached or
-    its password is unknown, ServiceError if the launcher does not end, and DependencyError without jdk.attach.
+    `with_password`: True if the settings have a password for agents. Raises InputError if no agent can be attached, or
+    if the JVM's agent asks for an unknown password. Raises ServiceError if Jolokia's launcher does not end, and
+    DependencyError if Java lacks the module jdk.attach.
     """
     with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         policy, config, password = (Path(folder, name) for name in ("policy.xml", "agent.properties", "password"))

@@ -335,7 +335,7 @@ class Closing(NamedTuple):
     """A thread's stay inside close(), according to thread dumps.
 
     stay     the consecutive dumps with the thread inside close()
-    last_ms  epoch ms of the last dump, or of a later sample, because samples end with close()
+    last_ms  epoch ms of the last dump or sample. A client has no samples after close()
     """
 
     stay: Held

@@ -118,7 +118,7 @@ class Points(Samples):
     def counts_since(self, moment_ms: int | None) -> None:
         """Note the start time (epoch ms, None if unknown) of a delta.
 
-        The reporting interval of the snapshots begins at the earliest of these times.
+        The reporting interval of the snapshots begins at the earliest start time noted.
         """
         if moment_ms is not None and (self._since is None or moment_ms < self._since):
             self._since = moment_ms
