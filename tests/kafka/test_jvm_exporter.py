@@ -75,7 +75,14 @@ def test_a_producer_and_a_consumer_of_one_jvm(broker: Broker, settings: Settings
         try:
             by_client: dict[str, dict[str, Any]] = {}
             for key, snapshot in records(settings, METRICS, "order-api"):
-                if snapshot["metrics"].get("record-send-total", 1) and snapshot["topics"]:
+                # A consumer's metrics of partitions appear after its metrics of topics.
+                parts = [topic["partition"] for topic in snapshot["topics"]]
+                consuming = snapshot["client"]["kind"] == "consumer"
+                if (
+                    snapshot["metrics"].get("record-send-total", 1)
+                    and parts
+                    and not (consuming and set(parts) == {None})
+                ):
                     by_client[key.rpartition("|")[2]] = snapshot
                 if len(by_client) == 2:
                     break
