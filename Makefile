@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo soak chronic check test test-all promtool pixels pictures bench lab chaos fuzz lint dist release site image plugin sbom audit needed system
+.PHONY: help setup jars demo soak chronic check test test-all promtool pixels pictures bench lab chaos fuzz reports lint dist release site image plugin sbom audit needed system
 SHELL := /bin/sh
 ARGS ?=
 STAGES ?=
@@ -72,6 +72,9 @@ chaos: jars ## kill, freeze, fill, cut: 50 faults, and what they may not change;
 
 fuzz: system setup ## an hour of coverage-guided fuzzing of all code that reads foreign input; ARGS="records --minutes 5"
 	@exec $(UV) run --quiet --frozen --no-sync --with 'atheris>=3' python -m tests.fuzz $(ARGS)
+
+reports: setup ## train the classifier of persons' sentences with tests/reports/learned.tsv, in a minute
+	@exec $(UV) run --quiet --frozen --no-sync --with scikit-learn==1.9.1 python -m tests.reports
 
 lint: setup ## format and lint, repairing what can be repaired
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .

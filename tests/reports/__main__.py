@@ -1,7 +1,4 @@
-"""Train the classifier of `read/logs/reports.py` with learned.tsv, and write its weights.
-
-`uv run --with scikit-learn==1.9.1 python -m tests.reports`
-"""
+"""Train the classifier of `read/logs/reports.py` with learned.tsv, and write its weights (`make reports`)."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ def main() -> None:
     weights = model.coef_ - model.coef_[none]
     scale = float(np.abs(weights).max() / 127)
     lines = [
-        "# Written by `python -m tests.reports`. `weights`: one signed byte per bucket, in base 85. A weight is the",
+        "# Written by `make reports`. `weights`: one signed byte per bucket, in base 85. A weight is the",
         "# byte times `scale`. `least`: the probability from which a sentence counts as a report.",
         f"scale = {scale:.8f}",
     ]

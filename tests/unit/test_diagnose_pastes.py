@@ -284,6 +284,10 @@ INNOCENT = (
     "# The consumer never receives messages after a restart\nbootstrap.servers=b:9092\ngroup.id=g\n",
     "Retry policies for mail\n\nWe saw this: sending a mail failed. Queue messages are kept in the database.\n",
     "Records not yet sent by the producer - what happens when it is terminated\n\nHello, a question about shutdown.\n",
+    "My git push hanged while sending objects.\n",
+    "I cannot load the metadata of my photo.\n",
+    "Our event listeners stopped firing after an upgrade.\n",
+    "We saw the disk buffer exhausted in our nginx proxy.\n",
 )
 
 
@@ -826,20 +830,6 @@ NARRATED = {
         "| time | meaning |\n|---|---|\n| 00:30 | Local: Message timed out |",
     ),
 }
-
-
-FOREIGN = (
-    "My git push hanged while sending objects.",
-    "I cannot load the metadata of my photo.",
-    "Our event listeners stopped firing after an upgrade.",
-    "We saw the disk buffer exhausted in our nginx proxy.",
-)
-
-
-@pytest.mark.parametrize("sentence", FOREIGN)
-def test_a_persons_sentence_on_another_system_suspects_nothing(sentence: str, tmp_path: Path) -> None:
-    found = judged(f"{sentence}\n", tmp_path)
-    assert not {status for of_client in found.values() for status in of_client.values()} & {"suspected", "confirmed"}
 
 
 @pytest.mark.parametrize("explained", ["You may see an error.", "If you see an error, check the brokers."])

@@ -111,6 +111,10 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
         explained = weight("explains", words, _STRONG if titled and not number else 1)
         return explained, weight("reports", words), len(words.strip().encode()), len(_SIGNS["english"].findall(words))
 
+    def reports_itself(number: int) -> bool:
+        line = lines[number]
+        return not fences[number] % 2 and weight("reports", line) - weight("explains", line) >= _STRONG
+
     def of_line(number: int) -> Context:
         near = range(max(0, number - _BEFORE), min(len(lines), number + _AFTER))
         if for_people and not _RE["stack"].match(lines[number]):
@@ -119,8 +123,7 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Callable[[int], b
             reported += _OUTPUT * any(_RE[kind].match(lines[at]) for at in beside for kind in ("output", "stack"))
             # In a text with English words, an explanation needs an explaining word ("usually").
             explains = max(reported, english > 0) <= explained and (size >= _PROSE or explained >= _EXPLAINS)
-            own = 0 if fences[number] % 2 else weight("reports", lines[number]) - weight("explains", lines[number])
-            if (explains and own < _STRONG) or _RE["row"].match(lines[number]):
+            if (explains and not reports_itself(number)) or _RE["row"].match(lines[number]):
                 return "explained"
         return "quoted" if text and not any(_RE["clock"].match(lines[at]) for at in near) else "logged"
 

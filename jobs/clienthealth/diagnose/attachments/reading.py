@@ -76,7 +76,8 @@ class Reader:
         self._found = self._logs = self._beside_kafka = False
         self._context: Callable[[int], Context] = lambda _: "logged"
         self._narrated: Callable[[int], bool] = lambda _: False
-        self._taken: set[int] = set()
+        # Numbers of a person's lines that no entry contains yet.
+        self._narration: set[int] = set()
         service, instance = stream.process
         self._jvm = ClientProcess(service, instance, instance)
 
@@ -192,15 +193,12 @@ class Reader:
         taken = yield from self._dumps_of(lines, parted, layout)
         rest = [b"" if number in taken else line for number, line in enumerate(lines)]
         if any(line.strip() for line in rest):
+            self._narration = set(filter(self._narrated, range(len(rest))))
             yield from self._log([b"\n".join(rest) + b"\n"], layout)
             # A person may report a failure without any text of a log pattern.
-            for number, line in enumerate(rest):
-                if (
-                    number not in self._taken
-                    and self._narrated(number)
-                    and any(reports_in(line.decode("utf-8", "replace")))
-                ):
-                    yield from self._entry(Entry(number, None, line, numbers=[number]))
+            for number in sorted(self._narration):
+                if any(reports_in(rest[number].decode("utf-8", "replace"))):
+                    yield from self._entry(Entry(number, None, rest[number], numbers=[number]))
         else:
             self.input.read = len(lines)
         if broken and not self.input.unread and not self.input.used:
@@ -402,7 +400,7 @@ class Reader:
 
     def _entry(self, entry: Entry) -> Iterator[Recorded]:
         self._logs = True
-        self._taken.update(entry.numbers)
+        self._narration.difference_update(entry.numbers)
         value, text = entry.value, entry.value.decode("utf-8", "replace")
         if entry.dump and (dumps := dumps_in(text, False)):
             for dump in dumps:

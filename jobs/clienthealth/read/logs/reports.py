@@ -1,7 +1,7 @@
 """Find sentences in which a person reports a failure or a known issue of a Kafka client.
 
 People word this in more ways than patterns can list. So a classifier learned it from examples: multinomial logistic
-regression over hashed character n-grams. `python -m tests.reports` trains it, and writes reports.toml.
+regression over hashed character n-grams. `make reports` trains it, and writes reports.toml.
 """
 
 from __future__ import annotations
