@@ -24,7 +24,7 @@ from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
 #: Beginnings of `Input.what` for copied data. The end of a copy does not show that the client ended.
 PASTED = ("metrics (", "log", "JSON document")
-#: Samples may end LATE_INTERVALS median gaps plus LATE_MS (ms) before the process's data.
+#: Samples may end before the process's data, by at most LATE_INTERVALS median intervals plus LATE_MS (ms).
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Maximum difference (ms) between the times of metrics of one sample.
 APART_MS = 500
@@ -87,7 +87,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     - at least `Meaning.enough` lines of one kind that point to the mode (`Meaning.suspects`)
     - a thread in a frame of `Facts.places`, if the same input states that something hangs
 
-    Nothing is suspected if the client has samples, or in more than MOST_LINES lines of input.
+    Nothing is suspected if the client has samples, or if the inputs together have more than MOST_LINES lines.
     """
     attached, mode = known.attached, modes()[verdict.mode]
     if attached is None or attached.samples or verdict.unhealthy or sum(one.read for one in inputs) > MOST_LINES:

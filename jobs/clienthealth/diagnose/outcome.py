@@ -68,7 +68,7 @@ def json_lines(
     """Yield one JSON object per client.
 
     `inputs` has the used inputs from the client's process or an unknown process, and `skipped` all unused inputs.
-    `of_instance`: more keys and values of a client's object, by its process's instance id.
+    `of_instance`: further keys and values for the objects of clients, by the client's instance id.
     """
     used = [attached for attached in diagnosis.inputs if attached.used]
     skipped = [_input(attached) for attached in diagnosis.inputs if not attached.used]

@@ -86,7 +86,7 @@ class _Report:
         return "\n\n".join(parts)
 
     def _once(self, all_stories: Sequence[Story]) -> list[Story]:
-        """Return the stories; a short report merges those without findings that differ only in names."""
+        """Return the stories. A short report merges stories that have no findings and differ only in their names."""
 
         def alike(story: Story) -> object:
             alone = story.findings or story.also or self.verbose

@@ -120,7 +120,8 @@ def stories(diagnosis: Diagnosis) -> list[Story]:
 def version_lines(client: Client, found: Collection[str]) -> Iterator[tuple[str, bool]]:
     """Yield (text, flag): a summary of the known bugs of the client's version, then each bug.
 
-    The flag is True for the summary, and for bugs like a mode in `found`. Without known bugs, yield nothing.
+    The flag is True for the summary, and for each bug that causes or looks like a failure mode in `found`. Without
+    known bugs, yield nothing.
     """
     advice = advised(client.library, client.version, client.kind)
     if not advice.known:

@@ -88,7 +88,7 @@ class Readable(Protocol):
 class Unpacked:
     """The content of a packed stream. `limit`: maximum number of unpacked bytes.
 
-    Raises UnreadableError if the content is cut off, damaged or too large, or without zstandard.
+    Raises UnreadableError if the content is cut off, damaged or too large, or if the package for zstd is missing.
     """
 
     def __init__(self, raw: Readable, packing: Packing, limit: int) -> None:
@@ -154,8 +154,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 def extract(raw: Readable, packing: Packing, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     """Unpack a zip, a tar or a mail into an empty folder. `limit`: maximum number of unpacked bytes.
 
-    Yields (name, reason, True if perhaps evidence) for each member that is left out; the name is '' for the whole
-    archive. Raises UnreadableError if the archive is damaged or too large.
+    Yields (name, reason, flag) for each member that is left out. The flag is True if the member may be evidence. The
+    name is '' if the whole archive is left out. Raises UnreadableError if the archive is damaged or too large.
     """
     try:
         yield from {"zip": _zip, "eml": _mail}.get(packing, _tar)(raw, folder, limit)

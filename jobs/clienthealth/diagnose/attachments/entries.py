@@ -1,4 +1,4 @@
-"""Split a log into entries, and yield those with a text of Kafka's clients (a Kafka text).
+"""Split a log into entries, and yield those with a Kafka text: a text that only Kafka clients log.
 
 Only lines near a Kafka text are parsed. Lines of several writers (pods, programs) are collected separately.
 """
@@ -69,7 +69,7 @@ class Entry:
     """A record found in a log.
 
     line     number of the entry's first line, from 0 at the file's first line
-    ts_ms    time (epoch ms) of the entry, else by the shipper, else of an earlier line; None if unknown
+    ts_ms    the entry's own time (epoch ms), else the shipper's time, else the time of a line nearby; None if unknown
     value    the entry's text, without the prefix that a shipper puts before each line
     stamp    the entry's own time, and its position in `value`; None if unknown, and for a dump
     key      the pod, container or program that wrote the entry; '' for a log with one writer
@@ -101,12 +101,12 @@ class _Open:
 
 
 class Splitter:
-    """Takes a file's blocks, and yields the entries with a Kafka text (one that only clients log).
+    """Takes a file's blocks, and yields the entries with a Kafka text.
 
     lines    number of lines read so far
     first_ms, last_ms  time range of these lines
     telling  number of parsed lines with a Kafka text
-    glued    number of `telling` lines with a level that begin no entry: a sign of an unknown layout
+    glued    number of `telling` lines that have a level but do not begin an entry: a sign of an unknown layout
 
     Of equal one-line entries (same writer, text and tenth of a second), the first is yielded. One more entry stands for
     the others, and its `repeats` is their number.
@@ -334,8 +334,8 @@ _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 class Scanner:
     """Finds many texts in a block of bytes, faster than a regular expression.
 
-    Four of any seven bytes of a text begin at a multiple of four, so numpy compares only every fourth position. Shorter
-    texts are slow, so there should be few of them.
+    Any seven consecutive bytes contain four bytes that begin at a multiple of four, so numpy compares only every fourth
+    position. Shorter texts are slow, so there should be few of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

@@ -64,7 +64,7 @@ def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes]
 def of_table(text: str) -> list[Row] | None:
     """Return the rows of a table with columns separated by commas, tabs or semicolons; None for other texts.
 
-    The first line must name a column of times, and one of messages or only metrics.
+    The first line must name a column of times. Of the other columns, one must hold messages, or all must hold metrics.
     """
     text = re.sub("\r\n?", "\n", text.lstrip("\ufeff"))
     head = text.partition("\n")[0]

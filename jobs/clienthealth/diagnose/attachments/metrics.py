@@ -42,7 +42,7 @@ _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
 #: The search for JSON ends when failed attempts have read _ATTEMPTS times the text's length.
-#: An attempt also costs 1/_COUNTED of the error's position, because the parser counts line ends.
+#: For each attempt, 1/_COUNTED of the text before the error is added, because the parser counts the line ends there.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -92,7 +92,8 @@ def _is_csv(line: str) -> bool:
 def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator[Reading]:
     """Yield the samples in the lines of a text. `jvm`: the process of the samples' clients.
 
-    `file_ms`: the file's time (epoch ms), for the snapshots of samples without a time; `Reading.ts_ms` is then None.
+    `file_ms`: the file's time (epoch ms). If a sample has no time, its `Reading.ts_ms` is None, and its snapshots get
+    this time.
     """
     table: _Table | None = None
     pile = _Pile(jvm, file_ms)

@@ -40,11 +40,11 @@ class Input:
     start_ms   time of the first used item, epoch ms; None without times
     end_ms     time of the last used item
     dated      False if the items have a time of day but no date
-    named      what the file's name adds to times: 'day' (date and time), 'clock' (time of day), '' (nothing)
+    named      time in the file's name, for items without one: 'day' (with a date), 'clock' (without), '' (none)
     local      True if the items' times name no zone; they are then read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
     emptied    number of records after the last record with client metrics; 0 without such a record
-    timed      False if the items' times are made up; their order is known
+    timed      False if the items' times are made up, and show only the order of the items
     left_out   number of left-out lines about Kafka, by reason
     unread     number of lines that may be evidence but could not be read, by reason
     process    the process that wrote the input: (service, instance or host); None if unknown
@@ -188,7 +188,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class _Parent:
-    """What a file inherits from its folder or archive; `depth`: how many surround the file."""
+    """What a file inherits from its folder or archive. `depth`: depth of nesting in folders and archives, from 0."""
 
     service: str
     instance: str
@@ -208,7 +208,7 @@ class Opener(ExitStack):
     def streams(self, paths: Sequence[Path]) -> Iterator[Stream]:
         """Yield all files of these paths. A file that cannot be opened is only noted in `inputs`.
 
-        Raises InputError for a path that does not exist, or for `-` without `stdin`.
+        Raises InputError for a path that does not exist, and for `-` (standard input) if `stdin` is None.
         """
         for path in paths:
             if str(path) != STDIN and not path.exists():

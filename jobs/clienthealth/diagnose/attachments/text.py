@@ -337,7 +337,7 @@ def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
 
 #: Tests whether a tool wrote prefixes of a kind that an application may also write.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
-    # Only a tool also writes a time before the lines of a stack.
+    # A tool writes a time before every line. An application writes none before the lines of a stack trace.
     "timestamps": lambda found: _count(_GOES_ON, found) > 0 or 2 * _count(_TIMED_REST, found) > len(found),
     "syslog": _is_syslog,
     "compose": _is_compose,

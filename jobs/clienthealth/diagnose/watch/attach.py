@@ -108,7 +108,7 @@ def agent_jar(given: Path | None) -> Path:
 
 @contextmanager
 def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent]:
-    """Yield the address of a Jolokia agent in the JVM, and attach one until the end if the JVM has none.
+    """Yield the address of the JVM's Jolokia agent. If the JVM has none, attach an agent, and remove it on exit.
 
     `with_password`: True if the settings have a password for agents. Raises InputError if no agent can be attached, or
     if the JVM's agent asks for an unknown password. Raises ServiceError if Jolokia's launcher does not end, and
@@ -196,7 +196,7 @@ def output_of(command: Sequence[str], seconds: float) -> subprocess.CompletedPro
 
 
 def _launch(jar: Path, *arguments: str) -> str:
-    """Run the launcher and return its output; a late answer changes its exit code."""
+    """Run the launcher and return its output. Ignore the exit code, which depends on how fast the JVM answers."""
     command = [java(), *_SMALL, "-jar", str(jar), *arguments]
     try:
         done = output_of(command, LAUNCH_SECONDS)

@@ -138,7 +138,8 @@ class Session:
     def step(self, now_ms: int) -> list[Transition]:
         """Judge the records since the last step, and return the changes of findings.
 
-        A finding is opened, confirmed, closed (over), withdrawn (never true) or moved. `now_ms`: the present, epoch ms.
+        A finding is opened, confirmed, closed (over), withdrawn (never true) or moved (to another client). `now_ms`:
+        the present, epoch ms.
         """
         packer = Packer(1)
         for _ in range(self._inbox.qsize()):

@@ -86,8 +86,8 @@ class Watched:
 def watched(text: str, jar: Path | None, settings: Settings, session: Session, agents: ExitStack) -> Watched:
     """Connect to a process, read its data for the first time, and return it.
 
-    `text`: `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`. `jar`: the agent's jar, None for the default. `agents`
-    removes the agents at its end.
+    `text`: `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`. `jar`: the agent's jar, None for the default. When
+    `agents` is closed, it removes the agents that were attached.
 
     Raises InputError for a wrong `text` or no agent, SettingsError for an invalid URL, ServiceError without an answer,
     and DependencyError if a tool is missing.
