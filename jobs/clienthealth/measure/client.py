@@ -25,7 +25,7 @@ from clienthealth.measure.records_lag import lag_entries, lags
 from clienthealth.measure.view import Windows
 from clienthealth.settings import LagSettings
 
-#: (one value per window, True for each known value). The flags are None if all values are known.
+#: (values, flags), one of each per window. A flag is True if the value is known. If all are known, flags is None.
 Column: TypeAlias = tuple[Sequence[Any], Bools | None]
 
 

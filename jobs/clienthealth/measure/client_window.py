@@ -25,7 +25,7 @@ class ClientWindow:
     Samples (`readings`), log events and dumps are in order of time. If `departed_ms` is set, the window covers the last
     samples and the log lines after them.
 
-    earlier_readings  samples before the window, from a time as long as the window, or from 30 s if that is longer
+    earlier_readings  samples before the window, from a period that is as long as the window, but at least 30 s
     earlier_logs      events within 30 s before the window
     earlier_dumps     the newest dumps within a week before the window
     has_log_data      True if a log line or dump of the process was ever read

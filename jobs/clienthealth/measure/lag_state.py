@@ -3,8 +3,8 @@
 The rules are those of LinkedIn's Burrow, in the same order (STOP, REWIND, "was caught up", STALL, WARN). They apply
 only while the lag exceeds the tolerated lag. Where Burrow judged wrongly in tests, the rules differ:
 
-- With fewer than three commits (`min_commits`), the state is UNKNOWN until no commit has come for half of
-  `window_seconds` (section `[lag]` of the settings). Burrow reports STOP a millisecond after a single commit.
+- With fewer than three commits (`min_commits`), the state is UNKNOWN until half of `window_seconds` (section `[lag]`
+  of the settings) has passed without a commit. Burrow reports STOP a millisecond after a single commit.
 - If the end offset does not move, the state is IDLE, never STOP.
 - STOP needs three usual commit intervals (`stop_gaps`) without a commit, at least 60 s (`stop_min_seconds`) and at most
   half of `window_seconds`. Only time with unread records counts, because some consumers commit only when data comes.
@@ -30,7 +30,7 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: A climb may have this share of pairs of commits without a rise: one outlier among ten commits.
+#: In a climb, the lag may fail to rise in this share of the pairs of commits. One outlier in ten spoils 9 of 45 pairs.
 FALLING_SHARE = 0.2
 
 

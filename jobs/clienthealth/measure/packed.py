@@ -148,11 +148,11 @@ class GroupReading(msgspec.Struct, array_like=True):
 class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket (set of processes).
 
-    `configs`: the clients' options (name → value), equal ones only once. `rows`, `parts`: the tables `readings` and
-    `topic_parts` as bytes. `last_seen`: time (epoch ms) of the newest sample of each of `all_clients`, by neighbouring
-    records if a clock is wrong. `names`: names of topics and threads, to which `rows` and `parts` refer by position.
-    `clocks`: the task's watermark (epoch ms) and its number of clients, in one chunk of the task. `left_out`: number of
-    events beyond `[monitor] max_events_per_process`.
+    `configs`: the clients' options by name, equal ones only once. `rows`, `parts`: the tables `readings` and
+    `topic_parts` as bytes. `last_seen`: for each of `all_clients`, the time (epoch ms) of the newest sample, or the
+    time of neighbouring records if the client's clock is wrong. `names`: names of topics and threads, to which `rows`
+    and `parts` refer by position. `clocks`: (the task's watermark in epoch ms, the task's number of clients), in only
+    one of the task's chunks. `left_out`: number of events beyond `[monitor] max_events_per_process`.
     """
 
     all_clients: list[Client] = []

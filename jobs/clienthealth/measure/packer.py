@@ -40,8 +40,9 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     """Divide records into blocks. Return two arrays: time (epoch ms) and duration (ms) of each record's block.
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
-    least NEIGHBOURS (64) consecutive records, and as time the median of its clients' newest times (at least the
-    previous block's time). Its duration begins when a third of its clients had sent a record: earlier records are late.
+    least NEIGHBOURS (64) consecutive records, or all records if there are fewer. The block's time is the median of its
+    clients' newest times, but not before the previous block's time. The block's duration begins when a third of its
+    clients have sent a record, because earlier records may be late.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))
@@ -94,7 +95,7 @@ class Slot:
 class Packer:
     """Collects decoded data in one chunk per bucket.
 
-    `log_times`: (service, host) → time of the newest log line or dump (epoch ms). `clock`: (watermark in epoch ms,
+    `log_times`: time of the newest log line or dump (epoch ms), by (service, host). `clock`: (watermark in epoch ms,
     number of clients that determine it); None until `chunks` was called with data.
     """
 

@@ -200,7 +200,8 @@ def waiting(w: Windows) -> Bools:
 def answers(w: Windows) -> Column:
     """Return, for each sample, how often the average request latency has changed since the first sample.
 
-    A change proves that a broker has answered. Multiples of 0.001 ms may be rounded, so they count as changes.
+    A change proves that a broker has answered. A multiple of 0.001 ms always counts as a change, because the client may
+    have rounded different values to it.
     """
     rows = w.column("request-latency-avg").reported_rows
     latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))
@@ -219,9 +220,9 @@ def failed_since(w: Windows, since: Ints) -> Bools:
 def stalls(w: Windows) -> Stalls:
     """Return, for each window, the row of the latest delivery, and for how many seconds records waited since.
 
-    The seconds are 0 unless at least MIN_READINGS samples exist from that row on, and records waited at all later ones.
-    Without a counter of deliveries (kafka-python, Java before 1.0), a broker's answer counts as a delivery, and a
-    record that fails later counts as waiting.
+    The seconds are 0 if fewer than MIN_READINGS samples exist from that row on, or if a later sample shows no waiting
+    record. Without a counter of deliveries (kafka-python, Java before 1.0), a broker's answer counts as a delivery, and
+    a record that fails later counts as waiting.
     """
     if not len(w.ts):
         return Stalls(np.full(len(w), -1), np.zeros(len(w)))

@@ -70,7 +70,7 @@ class Runs:
         return len(self.window)
 
     def alone(self, at: int, lo: int) -> Runs:
-        """Return the runs of window `at` only, with this window and its first row (`lo`) as 0."""
+        """Return only the runs of window `at`, as if the window's number and its first row (`lo`) were 0."""
         runs = self.at(self.window == at)
         return Runs(runs.window - at, runs.first - lo, runs.last - lo, runs.seconds)
 
