@@ -81,7 +81,7 @@ def test_what_is_in_order_is_read(tmp_path: Path) -> None:
         (
             "literal",
             'also = "boredom"\nliteral',
-            "mode.toml: wording it-rests: `also` is not the id of a known issue: boredom",
+            "mode.toml: `also` of wording it-rests names boredom, which is not a known issue",
         ),
         ("lines.rests", "lines.naps", "modes/too_slow/mode.toml: there is no log event rests; known are naps"),
         (

@@ -161,10 +161,12 @@ class LiveMode(FailureMode[T]):
     """A mode that is judged while the client still reports.
 
     gate       conditions on metrics that select the windows for the judge
-    recovered  returns True if the newest window shows that the fault is over. None: a window without evidence suffices
+    recovered  returns True if the newest window shows that the fault is over. Without `recovered`, the fault is over as
+               soon as a window has no evidence of it
     silence    returns the verdict on a client that sends no more samples; None without evidence. Without `silence`,
                missing samples are never evidence
-    of_group   returns (facts, text to show without facts) for the samples of a consumer group. None: not judged
+    of_group   takes the samples of a consumer group; returns facts, and a text to show if there are no facts. Without
+               `of_group`, groups are not judged
     """
 
     absence: ClassVar[bool] = False
@@ -202,7 +204,7 @@ def flagged(w: Windows, positions: Ints) -> Bools:
 
 @per_rows
 def lags(w: Windows) -> Column:
-    """Return a consumer's lag (records) at each sample: the sum of partitions, or a larger reported maximum."""
+    """Return a consumer's lag (records) at each sample: the sum of its partitions, or `records-lag-max` if larger."""
     return Column(np.fmax(w.summed("records-lag"), w.col("records-lag-max")))
 
 
@@ -230,7 +232,7 @@ def modes() -> Mapping[str, Mode]:
 
 @cache
 def catalogue() -> Catalogue:
-    """Return the log events of all modes and known issues, and those that state a client's version or options.
+    """Return all log events: of failure modes, of known issues, and of lines that state a client's version or options.
 
     Raises CatalogueError if `suspects` of a log event names a mode or a cause that does not exist.
     """

@@ -233,7 +233,7 @@ def values(window: ClientWindow, name: str) -> list[float]:
 def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0) -> bool | None:
     """Return True if a counter rose around `ts_ms`; None if one of the two samples is missing.
 
-    The samples are the last with the counter until `ts_ms − before_ms`, and the first after `ts_ms`.
+    Of the samples with the counter, compare the last one up to `ts_ms − before_ms` with the first one after `ts_ms`.
     """
     earlier = [r for r in window.readings if r.ts_ms <= ts_ms - before_ms and r.get(name) is not None]
     later = [r for r in window.readings if r.ts_ms > ts_ms and r.get(name) is not None]
@@ -262,12 +262,13 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return a fact for the line of the log event `meaning` with the longest wait; [] without lines.
+    """Return a fact for one line of the log event `meaning`, the line with the longest wait; [] if there is no line.
 
-    A line states its wait in the capture `minutes`. A stop or flush (`begun`, `ended`) counts only if it does not end
-    (`lasts`).
+    A line states its wait in the capture `minutes`. If a line states the begin or end of a stop or flush (captures
+    `begun`, `ended`), it counts only if the stop or flush did not end (capture `lasts`).
 
-    A goroutine without a wait proves nothing, unless an earlier line (APART_MS) or a repetition shows the same frame.
+    A goroutine without a wait proves something only if its line is repeated, or if a line at least APART_MS (9 s)
+    earlier shows the same frame.
     """
     said = [e for e in events(window, meaning) if "lasts" in e.captures or not {"begun", "ended"} & {*e.captures}]
     if not said:

@@ -10,7 +10,7 @@ from clienthealth.read.logs.dump_formats.threads import TABLES
 from clienthealth.read.logs.fields import JVM_FRAMES, NETWORK_THREAD
 
 CALLBACK_FRAMES = ("onCompletion", "completeFutureAndFireCallbacks", "RecordBatch.done")
-#: Ends of frames of an application's thread inside send() or flush().
+#: A thread is inside send() or flush() if one of its frames ends with one of these texts.
 SENDING = ("clients.producer.KafkaProducer.doSend", "clients.producer.KafkaProducer.flush")
 #: Prefixes of frames that do not show what a thread does.
 _RUNTIME = (*JVM_FRAMES, "selectors.", "socket.", "ssl.", "threading.")
@@ -37,8 +37,8 @@ def on_io_thread(event: LogEvent) -> bool:
 def is_own(window: ClientWindow, thread: Thread) -> bool:
     """Return True if the thread is this client's I/O thread.
 
-    A thread without a client id in its name always matches. A client without an id matches any producer's I/O thread if
-    it reports metrics.
+    A thread without a client id in its name always matches. If the client has no id but reports metrics, any producer's
+    I/O thread matches.
     """
     owner = thread.name.partition(" | ")[2]
     named = owner == window.client.client_id or not owner or (not window.client.client_id and bool(window.readings))

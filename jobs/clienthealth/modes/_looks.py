@@ -52,7 +52,7 @@ class Look:
         if dumps[-1].ts_ms - dumps[0].ts_ms < APART_MS:
             return f"{what}, but there is no second dump ten seconds later"
         if self.until_ms - dumps[-1].ts_ms > FRESH_MS:
-            return f"{what}, but the last {elapsed((self.until_ms - dumps[-1].ts_ms) / 1000)} have no dump"
+            return f"{what}, but there is no dump of the last {elapsed((self.until_ms - dumps[-1].ts_ms) / 1000)}"
         return ""
 
 

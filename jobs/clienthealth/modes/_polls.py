@@ -25,8 +25,8 @@ from clienthealth.modes._evidence import Fact, increases, reported, version
 CLOSES = "terminating"
 #: Older Java clients never push again after their connection broke during a push (KAFKA-19747; measured with 3.9.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: Limits without a poll() between two samples: share of time in the selector, and calls of select() per second.
-#: Measured without polls: at most 0.02 % and 11 calls; with polls: 36 to 100 %.
+#: Without a poll() between two samples, the client spends less than this share of the time in the selector, and calls
+#: select() at most this often per second. Measured: at most 0.02 % and 11 calls. With polls, the share is 36 to 100 %.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between heartbeats of a client that knows its coordinator; 3 to 5 s are usual.
 HEARTBEAT_SECONDS = 8.0
@@ -120,7 +120,7 @@ class Spell(NamedTuple):
 def outside(window: ClientWindow) -> Spell | None:
     """Return how long the application has been outside poll(); None if it may be inside, or if data is missing.
 
-    It is outside if no fetch was sent in the second half of the time since the last poll() began. Heartbeats must
+    It is outside if the client has sent no fetch for at least half of the time since the last poll(). Heartbeats must
     continue: otherwise, a silent broker may explain the missing fetches.
     """
     w, readings = window.table, window.known_readings
@@ -192,13 +192,13 @@ UNREPORTED = "its threads are at the same places as during earlier polls, so per
 
 
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
-    """Return facts on partitions that their owners do not consume, and the text without facts.
+    """Return facts on partitions that their owners do not consume, and a text to show if there are no facts.
 
     `readings`: samples of one group, in order of time. Only partitions with an owner give facts. Their committed
     offsets must be the same in the first and the last sample. One of these conditions must also be met:
     - Records arrive.
-    - At least BEHIND records are unread. Such partitions must not outnumber the topic's partitions with at most LEVEL
-      unread records: if they do, the whole group may only be slow.
+    - At least BEHIND records are unread, and the topic has at least as many partitions with at most LEVEL unread
+      records as partitions like this one. Otherwise, the whole group may only be slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]

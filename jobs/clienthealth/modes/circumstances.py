@@ -25,7 +25,7 @@ SETTLES_MS = LEAD_MS
 FRESH_MS = 15_000
 #: Brokers are away after this time (ms) without an answer. A healthy broker needs at most 0.5 s.
 ANSWER_MS = 10_000
-#: Parts of frames of a thread inside a call of a Java client.
+#: A thread is inside a call of a Java client if one of its frames contains one of these texts.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
 #: Dumps without a thread inside a client's call must span at least this time (ms).
 STANDS_MS = 10_000
@@ -47,9 +47,9 @@ class _Sign(NamedTuple):
 def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that brokers answered the client around the time `at_ms` (epoch ms).
 
-    The circumstance holds if brokers answered after `at_ms`, or at most FRESH_MS (15 s) before it. An outage from
-    SETTLES_MS (30 s) before to ANSWER_MS (10 s) after `at_ms` refutes it. It is unknown without answers, or if the
-    samples begin less than SETTLES_MS before `at_ms`.
+    The circumstance holds if brokers answered after `at_ms`, or at most FRESH_MS (15 s) before it. It does not hold if
+    an outage overlaps the time from SETTLES_MS (30 s) before `at_ms` to ANSWER_MS (10 s) after it. It is unknown
+    without answers, or if the samples begin less than SETTLES_MS before `at_ms`.
     """
     samples = window.known_readings
     signs = [*_measured(samples), *_logged(window)]
@@ -116,7 +116,7 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return the last line's circumstance if brokers were away at every log line; else None."""
+    """Return the result of `coordinator_answers` for the last line if brokers were away at every line; else None."""
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 
@@ -124,8 +124,8 @@ def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance
 def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circumstance | None:
     """Return whether brokers answered while a thread was inside a Kafka client; None if the thread ran other code.
 
-    Without data on answers, the circumstance does not hold if the stack shows the client. Stacks do not show
-    librdkafka's C calls: any thread of its application may be inside the client.
+    If the thread's stack shows that it is inside the client, and no data shows answers, the circumstance does not hold.
+    Stacks do not show librdkafka's C calls: any thread of its application may be inside the client.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)

@@ -56,7 +56,7 @@ class Cause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lasts     True if the remedy takes time to work. The mode's `until_then` is then added to the advice
     assumed   True if a verdict names this cause without evidence. A cause found in another window is then used instead
     again     the cause to name instead if the failure happened several times (a number in `Verdict.counts` exceeds 1)
-    timeless  True if lines without a time prove the cause, even if the mode has `needs_times`
+    timeless  True if lines without a time can prove this cause, even if `needs_times` denies this for the mode
 
     `advice_by_library` maps a part of a library's name to the advice that replaces `advice` for this library.
     """
@@ -199,7 +199,7 @@ class ModeFile:
         for wording in (wording for line in self.lines.values() for wording in line.wordings):
             if wording.also and wording.also not in BY_ID:
                 raise CatalogueError(
-                    f"{self.where}: wording {wording.id}: `also` is not the id of a known issue: {wording.also}"
+                    f"{self.where}: `also` of wording {wording.id} names {wording.also}, which is not a known issue"
                 )
         self._others = converted(keys.pop("lines_of_others", []), tuple[str, ...], f"{self.where}: lines_of_others")
         self.thresholds = Section(f"{self.where}: thresholds", keys.pop("thresholds", {}))

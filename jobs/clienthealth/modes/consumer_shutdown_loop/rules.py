@@ -127,9 +127,9 @@ def _hanging(window: ClientWindow, seen: Closing, limits: Thresholds) -> list[Fa
 
 
 def _has_left(window: ClientWindow, seen: Closing) -> bool:
-    """Return True if this consumer has left its group before, so the thread closes another one.
+    """Return True if this consumer had left its group before, so that the thread is closing another consumer.
 
-    KafkaConsumer.close() leaves the group first, and then removes the time of the last poll.
+    KafkaConsumer.close() first leaves the group, and then removes the metric with the time of the last poll.
     """
     with_time = [reading.ts_ms for reading in window.known_readings if polled_ms(reading) is not None]
     leaving = any("ConsumerCoordinator" in frame for frame in seen.stay.thread.frames)
@@ -165,7 +165,7 @@ def _looping(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _is_excerpt(window: ClientWindow, storm: list[LogEvent], stay: Held | None, limits: Thresholds) -> bool:
-    """Return True if an excerpt shows a loop: by a dump inside shutdown(), or by many lines."""
+    """Return True if data without samples shows a loop: a thread inside shutdown(), or many lines in a short log."""
     if window.readings or events(window, OUTAGE):
         return False
     if stay and any(has_frame(thread, STOPPING_FRAME) for _, thread in stay.seen):
@@ -192,7 +192,7 @@ def _seen(stay: Held, direct: bool, since_ms: int) -> list[Fact]:
 
 
 def _storm(window: ClientWindow, thread: str, limits: Thresholds) -> list[LogEvent]:
-    """Return a thread's longest series of bursts of look-ups, with gaps below `gap_seconds`."""
+    """Return a thread's longest series of bursts of look-ups. In a series, bursts are less than `gap_seconds` apart."""
     lines = [e for e in events(window, LOOKUPS) if (e.thread or "") == thread]
     bursts = [burst for burst in _rows([[line] for line in lines], limits.pause_seconds) if _is_burst(burst, limits)]
     return max(_rows(bursts, limits.gap_seconds), key=spanned, default=[])
@@ -286,7 +286,7 @@ def _blindness(window: ClientWindow, limits: Thresholds) -> str | None:
 
 
 UNDER_WAY = "the consumer began to shut down, but the data ends before the shutdown completes"
-LOOKING = "the consumer is looking for its offset manager, and no data shows that it has found it"
+LOOKING = "the consumer is looking for its offset manager, and no data shows that the search succeeded"
 BLIND = "the consumer fetches nothing, and no log line or thread dump shows why; metrics cannot show this failure"
 BLIND_POLLS = "no data shows that the consumer polls, and no thread dump shows whether close() is running"
 
@@ -355,7 +355,7 @@ def closing(window: ClientWindow) -> Closing | None:
     inside = held(window.dumps, lambda _, thread: CLOSE if has_frame(thread, CLOSE) else None)
     closed = [event.ts_ms for event in window.known_logs if event in CLOSED]
     if closed and not has_polled(window, closed[-1]):
-        return None  # This client has closed: a thread inside close() closes another one.
+        return None  # This client is closed, so a thread inside close() is closing another client.
     still = [stay for stay in inside if stay.dump is window.dumps[-1] and not has_polled(window, stay.since_ms)]
     newest = [(reading.ts_ms, polled) for reading in window.readings[-1:] if (polled := polled_ms(reading)) is not None]
     found = []

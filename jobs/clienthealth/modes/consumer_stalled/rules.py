@@ -56,7 +56,7 @@ FILE = mode_file(__file__)
 ID = FILE.id
 POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "commit-refused", "thread-died", "held"))
 
-#: The end of a thread explains missing polls if the last poll was within SAME_END_MS.
+#: The end of a thread explains missing polls if it is at most SAME_END_MS (ms) before or after the last poll.
 SAME_END_MS = 5000
 #: Kafka Streams polls a consumer with this suffix only while it restores state.
 _RESTORES = "-restore-consumer"
@@ -85,7 +85,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     w = window.table
     stuck, threads = _dumped(window, w, thresholds)
     facts = [*_measured(window, w, thresholds), *_logged(window, w, thresholds), *threads]
-    # Use `_outside` only without other facts: dumps may show the same slow batch.
+    # Use `_outside` only without other facts, because dumps may show the same slow batch and count it twice.
     if not facts and (facts := _outside(window, w, thresholds)):
         stuck = {"cause": "handler-hangs"}
     facts += [*_refused_commits(window, thresholds), *stated(window, HELD)]
@@ -111,8 +111,9 @@ def interval(w: Windows) -> Floats:
 def idle(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the consumer need not poll.
 
-    A consumer without partitions need not poll, nor one without lag that never consumed a record. With KIP-848, a
-    consumer may lose its partitions by late polls: it must poll if it stopped its heartbeats (`left`).
+    A consumer need not poll if it has no partitions, if it has no lag and never consumed a record, or if it only
+    restores state of Kafka Streams. With KIP-848, late polls may cost a consumer its partitions. So a consumer without
+    partitions must poll if it stopped its heartbeats (`left`).
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -163,8 +164,8 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the group repeatedly removes the consumer for polling too rarely.
 
-    Such a consumer joins its group repeatedly, and its lag grows. Each join takes about its longest time outside
-    poll(). If all joins would take longer than the window, other members cause them.
+    Such a consumer joins its group repeatedly, and its lag grows. Before each join, it is outside poll() for about the
+    longest such time. If these times add up to more than the window, other members cause some of the joins.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)

@@ -1,7 +1,8 @@
 """Find the topic with a slow handler that keeps a consumer's application away from other topics.
 
 Java. If one handler is slow, the time between two polls is proportional to its topic's number of records. The growth of
-`records-lead` gives this number. `records-consumed-total` does not: it rises only after all records of a fetch.
+`records-lead` gives this number. `records-consumed-total` does not give it, because this counter rises only after the
+application has taken all records of a fetch.
 
 librdkafka. All topics may share one queue to the application. If only one topic's position moves while the queue is
 full, this topic has the slow handler.
@@ -71,8 +72,9 @@ class Alone(NamedTuple):
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     """Return the one topic handled in the newest samples; None if there is none, or if no other topic starves.
 
-    The newest samples begin at `since_ms` (epoch ms), or after another topic's last move. A topic starves if it has
-    unread records at the last sample, or if its position moved only earlier.
+    The newest samples begin at `since_ms` (epoch ms), or later, after the last sample in which another topic's position
+    moved. A topic starves if it has unread records at the last sample, or if its position moved only before the newest
+    samples.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()

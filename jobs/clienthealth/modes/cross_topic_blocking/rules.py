@@ -55,7 +55,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 
 
 def without_fetches(w: Windows, limits: Thresholds) -> Runs:
-    """Return the stretches of `suspect_blocked_seconds` or more without fetches of an old Scala consumer."""
+    """Return the stretches of at least `suspect_blocked_seconds` in which an old Scala consumer fetched nothing."""
     runs = w.still("fetch-requests-total")
     return runs.at(runs.seconds >= limits.suspect_blocked_seconds)
 
@@ -92,7 +92,8 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
 def in_one_queue(w: Windows) -> Bools:
     """Return one flag per window: True if all topics (two or more) of a librdkafka client share one queue.
 
-    Records of each topic wait on the broker, and all topics report the same queue length above 0.
+    The signs of this are records of each topic that wait on the broker, and the same queue length above 0 for all
+    topics.
     """
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))
@@ -148,7 +149,7 @@ def _legacy(window: ClientWindow, w: Windows, limits: Thresholds) -> Verdict:
 
 
 def _blockade(window: ClientWindow, w: Windows, limits: Thresholds) -> tuple[list[Fact], dict[str, Any]] | None:
-    """Return (facts, detail) on the longest time without fetches beside a full and an empty queue."""
+    """Return (facts, detail) on the longest time without fetches in which one queue was full and another was empty."""
     configured = option(window, CHUNKS)
     limit = configured or QUEUE_DEFAULTS[CHUNKS]
     runs = without_fetches(w, limits)

@@ -100,8 +100,8 @@ def grown_since(w: Windows, name: str, since: Ints) -> Floats:
 def troubles(w: Windows, since: Ints) -> Mapping[str, Floats | Bools]:
     """Return the signs of a fault: a map from the description of each sign to one value per window.
 
-    A window shows a sign if the value is above 0; `{}` stands for the value. `since`: for each window, the row of the
-    sample from which counters are compared.
+    A window shows a sign if the value is above 0. The value replaces braces in the description. `since`: for each
+    window, the row of the sample from which counters are compared.
     """
     return {
         **{f"{name} rose by {{:,.0f}}": grown_since(w, name, since) for name in TROUBLES},
@@ -253,7 +253,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return a lower bound (s) of a batch's wait; infinite after its last attempt.
+    """Return for how long (s), at least, a batch has waited; infinity if the client has made its last attempt.
 
     With the default of `retries`, the attempts made are ENDLESS minus the remaining ones. Each takes at least 0.1 s.
     """
@@ -302,7 +302,7 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
-    """Return lines on failed connections to known brokers, else lines that name no broker."""
+    """Return the lines on failed connections to known brokers; if there are none, those to unnamed brokers."""
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
     return failed or events(window, CONNECTION_FAILED_SOMEWHERE)

@@ -33,7 +33,7 @@ SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 #: Dumps closer than APART_SECONDS count as one: two exporters may dump a process at once.
 APART_SECONDS = 5.0
-#: A mostly sleeping thread uses at most LITTLE times `still_cpu_share` of one CPU.
+#: A thread that mostly sleeps uses at most this multiple of `still_cpu_share`, a share of one CPU.
 LITTLE = 5
 HELD = ("callback-blocked", "io-thread-blocked")
 
@@ -189,7 +189,7 @@ def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | No
 
 
 def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
-    """Return True if samples ended before the dumps in `stay`, and two more were due."""
+    """Return True if samples ended before the dumps in `stay`, and two samples were overdue at the last dump."""
     times = [reading.ts_ms for reading in window.known_readings]
     due_ms = 2 * max((after - before for before, after in itertools.pairwise(times)), default=math.inf)
     return bool(times) and times[-1] < stay.since_ms and stay.dump.ts_ms - times[-1] >= due_ms
@@ -198,8 +198,8 @@ def _reports_no_more(window: ClientWindow, stay: Held) -> bool:
 def died(window: ClientWindow) -> tuple[Caused, str | None]:
     """Return (facts that show the end of an I/O thread, name of the exception or None).
 
-    A log line shows the end, or complete dumps with a thread in send() but no I/O thread. Dumps within APART_SECONDS
-    are indirect evidence: the I/O thread may be starting.
+    The end is shown by a log line, or by complete dumps that have a thread in send() but no I/O thread. Dumps less than
+    APART_SECONDS apart are only indirect evidence, because the I/O thread may be starting.
     """
     facts = [Fact.of("log", e, quoted(e.text), True) for e in events(window, THREAD_DIED)[-1:]]
     thrown = next((e.captures["thrown"] for e in events(window, THREAD_DIED) if "thrown" in e.captures), None)

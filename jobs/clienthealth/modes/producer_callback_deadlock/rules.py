@@ -84,7 +84,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     dead, thrown = died(window)
     dumped = [*dead, *deadlocked(window), *dumped]
     facts = [fact for fact, _ in dumped] + measured
-    # Back-pressure fills the buffer, too: lines about it need other evidence.
+    # Back-pressure fills the buffer, too, so lines on a full buffer count only beside other evidence.
     if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
@@ -183,9 +183,10 @@ def _work_waits(w: Windows) -> Bools:
 
 
 def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
-    """Return (stretches with select-rate 0 while records wait, column) for clients without select-total.
+    """Return (stretches, times of samples) that suggest a stuck I/O thread of clients without select-total.
 
-    io-ratio and io-wait-ratio must not be above 0. The column has the time (epoch ms) of each such sample, else NaN.
+    In a stretch, records wait, select-rate is 0, and neither io-ratio nor io-wait-ratio is above 0. The column of times
+    (epoch ms) is NaN for other samples.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
@@ -203,7 +204,7 @@ def _no_rate(w: Windows) -> Bools:
 
 
 def unserved(w: Windows, limits: Thresholds) -> Bools:
-    """Return one flag per window: True if librdkafka's delivery reports queue up without acknowledgements."""
+    """Return one flag per window: True if librdkafka's delivery reports pile up, and no record is acknowledged."""
     replies = w.count("reply-queue")
     rising: Bools = (replies >= MIN_READINGS) & (w.rises("reply-queue") == replies - 1)
     return rising & ~w.rose("record-ack-total") & (w.grown("reply-queue") >= limits.min_reply_growth)
@@ -234,7 +235,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
-    """Return stretches of unchanged `select-total` up to a window's last sample while records wait."""
+    """Return the stretches in which `select-total` stays the same until a window's last sample, when records wait."""
     runs = _still(w)
     runs = runs.at((runs.last == w.last_row[runs.window]) & _work_waits(w)[runs.last])
     linger = or_zero(w.option("linger.ms", runs.window)) / 1000
@@ -243,7 +244,7 @@ def _at_end(w: Windows, limits: Thresholds) -> Runs:
 
 BLIND_SELECTOR = "the client reports neither select-total nor select-rate, the metrics of its I/O thread"
 BLIND_BUFFER = "the client does not report how full its buffer is"
-BLIND_RATE = "records wait, and select-rate falls; this average does not prove that the I/O thread still runs"
+BLIND_RATE = "records wait, and select-rate falls; an average rate does not prove that the I/O thread still runs"
 
 
 def blind(w: Windows, thresholds: Thresholds) -> Texts:
@@ -277,7 +278,7 @@ def _measured(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
 
 
 def _stopped(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact]:
-    """Return a fact if select-total no longer rises, too briefly for a suspicion; else []."""
+    """Return a fact if select-total has stopped rising, although not for long enough to suspect a failure; else []."""
     facts = []
     for first, last in zip((runs := _at_end(w, limits)).first, runs.last, strict=True):
         unchanged = run(window, "select-total", first, last)

@@ -47,7 +47,7 @@ CONNECTION_FAILED, AUTHENTICATION = map(FILE.reads, ("connection-failed", "also-
 TLS, PRODUCER_CONFIG = map(FILE.reads, ("also-seen.tls", "self-descriptions.producer-config"))
 
 DENIED, LEADERLESS = ("TOPIC_AUTHORIZATION_FAILED", "not authorized"), "LEADER_NOT_AVAILABLE"
-#: A thread that waits in two dumps this time (s) apart is not there by chance.
+#: If two dumps at least this far apart (s) show a thread waiting, the thread is not there by chance.
 STAYS_SECONDS = 9.0
 
 
@@ -114,9 +114,9 @@ def _sends(failures: list[LogEvent]) -> Happened:
 
 
 def _sends_counted(window: ClientWindow, w: Windows) -> Happened:
-    """Return (epoch ms, number of failed sends) for each rise of `record-error-total`.
+    """Return (epoch ms, number of failed sends) for each time that `record-error-total` rose.
 
-    Rises together with `record-send-total` are left out. [] if records were in the buffer.
+    Times at which `record-send-total` rose, too, are left out. Returns [] if records were in the buffer.
     """
     failed = increases(window, "record-error-total")
     if not failed or not w.reported("record-send-total")[0] or w.max(_used(w))[0] > 0:
@@ -246,7 +246,7 @@ def _dumped(waits: list[Held], same_call: bool | None, limits: Thresholds) -> li
     text += listing(stay.thread.name for stay in fullest)
     if longest.seconds:
         text += f"; {longest.thread.name} was there{longest.repeated}"
-        text += ", but in different calls, because sends failed meanwhile" if same_call is False else ""
+        text += ", but sends failed meanwhile, so it was in different calls of send()" if same_call is False else ""
     direct = bool(same_call) and longest.seconds >= limits.confirm_blocked_seconds
     return [Fact.of("thread-dump", fullest[0].dump, text, direct, since=waits[0].since_ms)]
 
