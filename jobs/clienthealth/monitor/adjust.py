@@ -47,7 +47,7 @@ class Attached:
     unread   why evidence that may be about the client could not be read; '' if all was read
     untimed  names of inputs without times: their made-up times show the order, but no durations
     undated  names of inputs with lines that have no time of their own
-    pasted   names of inputs that are pasted texts, which may end before their log
+    pasted   names of inputs that are pasted texts, in which the end of a log may be missing
     """
 
     look: Look
@@ -65,7 +65,7 @@ class Context:
 
     mode, window  the failure mode, with its thresholds in force, and the window that was judged
     starts        when the client was started according to its log (epoch ms)
-    contradicted  ids of log patterns with lines in the window that the client's samples contradict
+    contradicted  ids of the patterns of those log lines in the window that the client's samples contradict
     reporting     how the client reports; None if no verdict waits for a sample
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client at all reports
@@ -108,7 +108,7 @@ def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[
 class Adjustment:
     """A rule that may change verdicts: one entry of the list ADJUSTMENTS.
 
-    change  the function (verdict, context) → verdict; it returns the same object if it changes nothing
+    change  function that takes (verdict, context) and returns a verdict, the same object if nothing changes
     why     what would be wrong without the adjustment
 
     The docstring of `change` states why the adjustment is at its place in the list.
@@ -230,7 +230,7 @@ def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
 
 @_adjustment("window", "A failure cannot have begun before its client was started.")
 def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
-    """Move the onset to the client's start if it was earlier. Runs before verdicts on several windows are merged."""
+    """Move an onset before the client's start to that start. Runs before verdicts on several windows are merged."""
     if verdict.since_ms is None or not verdict.evidence:
         return verdict
     newest_ms = max(fact.ts_ms for fact in verdict.evidence)

@@ -123,10 +123,10 @@ def unattributed(
 
 
 def unwritten(runs: Sequence[Run], client_id: str, kind: str, until_ms: float) -> list[dict[str, object]]:
-    """Count the lines on a client's known issues that are not in the history yet, per issue.
+    """Return, for each known issue of a client, the number of log lines that the history does not have yet.
 
-    Rows are {"what": id of the issue, "lines": number}. A later call counts the minutes that begin after `until_ms`
-    (epoch ms).
+    Rows are {"what": id of the issue, "lines": number}. Lines in minutes that begin after `until_ms` (epoch ms) are
+    left to a later call of this function.
     """
     counts: dict[str, int] = {}
     for run in runs:

@@ -100,8 +100,8 @@ def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life
 def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
     """Return the log lines about a client's start or end as (instance or "", event), in order of time.
 
-    Lines with the client's id may name another instance. Lines without an id must be about the whole process, unless
-    `alone`: it has no other client of the same kind.
+    Lines with the client's id may name another instance. Lines without an id count if they are about the whole process.
+    They also count if `alone` is True: the process has no other client of the same kind.
     """
     named = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
     nameless = state.lifecycle.get((*client.process, "")) or []
@@ -211,7 +211,7 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the reporting client that `client`, known only from the log, really is.
+        """Return the reporting client that is the same as `client`, which is known only from the log.
 
         Return None if no client fits, or if several do.
         """
@@ -228,14 +228,14 @@ class ProcessLog:
         return [c for c in named if c.instance == instance or not (known or c.instance in others)]
 
     def _only(self, kind: str | None) -> str | None:
-        """Return the only client's name of this kind; None if there are several or none."""
+        """Return the name of the only client of this kind; None if there are several or none."""
         names = [*self.named.get(kind, ())]
         return names[0] if len(names) == 1 else None
 
     def only(self, kind: Kind, instance: str) -> Client | None:
         """Return the only client of this kind in the process; None if there are several or none.
 
-        `instance`: its instance if it is known only from the log.
+        `instance`: the instance to state for a client that is known only from the log.
         """
         clients = [client for client in (*self.reporting, *self.former) if client.kind == kind and client.client_id]
         name = self._only(kind)
@@ -355,8 +355,8 @@ def contradicted(
 ) -> tuple[LogEvent, ...]:
     """Return the lines in `events` that the client's samples contradict; () if its library is not `java`.
 
-    `known`: returns the client's samples of a metric. `config`: the client's options. With a contradicted line without
-    a client id, all lines of its pattern and thread are returned.
+    `known`: returns the client's samples of a metric. `config`: the client's options. If a contradicted line has no
+    client id, the other lines without an id of the same log pattern and thread are returned, too.
     """
 
     def place(event: LogEvent) -> tuple[str, object]:

@@ -69,7 +69,7 @@ class Bucket:
 
     @cached_property
     def part_begin(self) -> Ints:
-        """For each sample, the index of its first row in `parts`; then the length of `parts`."""
+        """For each sample, the index of its first row in `parts`. One more element is the length of `parts`."""
         return np.searchsorted(self.state.parts.row, np.arange(len(self.state.readings) + 1))
 
     @cached_property
@@ -138,7 +138,7 @@ class Bucket:
 
     @cached_property
     def quiet(self) -> Floats:
-        """The time (ms) without samples after which other data proves that the process lives."""
+        """The time (ms) after each client's last sample from which on other data proves that the process still runs."""
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 

@@ -1,4 +1,4 @@
-"""Judge the clients that have new samples or log entries: windows → gate → judge → incidents → records.
+"""Judge the clients that have new samples or log entries. Change their incidents, and return their records.
 
 A gate tests all windows at once for one failure mode. A judge examines windows that a gate suspects, and windows with
 dumps or log lines for its mode.
@@ -49,7 +49,7 @@ class Content(NamedTuple):
     """The verdicts and known issues of a client's record, as JSON.
 
     worst     the worst status of the verdicts
-    checksum  checksum of verdicts and known issues; never 0, which means: publish again
+    checksum  checksum of verdicts and known issues; never 0, because a stored 0 means that the record must be published
     """
 
     verdicts: msgspec.Raw
@@ -192,7 +192,7 @@ def overdue(bucket: Bucket, before_ms: int) -> list[LogEntry]:
     watermark of the previous step.
     """
     clients, now_ms, entries = bucket.state.clients, bucket.state.time_ms, dict[int, LogEntry]()
-    # After a line before `earliest` (client's clock), a sample has arrived.
+    # If a line was written before `earliest` (by the client's clock), a later sample has arrived.
     earliest = clients.last - clients.every - CLOSE_MS
     wait_ms = LONGEST_MS + clients.last_seen - clients.last
     silent = (earliest < now_ms - wait_ms).tolist()
@@ -229,7 +229,7 @@ class _Judgement:
         self.changes: list[Transition] = []
         self.modes = in_force(self.settings.modes)
         self.skew = skew_seconds(self.state, now_ms).tolist()
-        #: (client, start of a window) → ids of log patterns with contradicted lines.
+        #: Maps (client, start of a window) to the ids of the patterns of contradicted log lines.
         self.refuted: dict[tuple[int, int], frozenset[str]] = {}
 
     def judge(self, new: Sequence[LogEntry], horizon: Ints) -> tuple[list[Record], list[Transition]]:

@@ -132,8 +132,8 @@ REMINDED_MS = 300_000
 def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
     """Return records of departed clients with open incidents: without them, exporters drop the clients.
 
-    They are due every REMINDED_MS (five minutes), and twice in `[prometheus] ttl_seconds`. `before_ms`: the watermark
-    before this step.
+    They are due every REMINDED_MS (five minutes), or every half of `[prometheus] ttl_seconds` if that is shorter.
+    `before_ms`: the watermark before this step.
     """
     state, settings = bucket.state, bucket.settings
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)

@@ -104,7 +104,7 @@ def _of_its_end(
         if signature in lose:
             since = last - OVERDUE * silent.every_ms
             return since <= ts_ms < later and (named or alone(ts_ms))
-        # A kill more than START_MS (5 s) before the client's last sample hit another process.
+        # If a kill was logged more than START_MS (5 s) before the client's last sample, another process was killed.
         return last - START_MS <= ts_ms < later and (named or alone(ts_ms))
 
     return tuple(sorted((event for named, event in own_lines if counts(named, event)), key=lambda event: event.ts_ms))
@@ -152,8 +152,8 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the reporting clients that prove that the process of the silent `client` still runs.
 
     They are indices in `state.all_clients`. For libraries that report only inside poll(), any client of the same
-    instance is proof. For others, a client of the process that reported before the silence is proof; an open incident
-    must show when the silence began.
+    instance is proof. For other libraries, a client of the process is proof if it reported before the silence, and if
+    an open incident states when the silence began.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):
@@ -197,7 +197,8 @@ def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> t
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
     A push does not name its process, whose clients all end together. So every other client at the address must still
-    push. None may be new or have this client's id: it may belong to another process.
+    push. None of these clients may be new or have this client's id, because such a client may belong to another
+    process.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

@@ -1,7 +1,7 @@
 """Add decoded data to a bucket's state, up to limits that bound its memory and work.
 
-Beyond a limit, new clients are left out and counted. A batch adds only some clients at their first report, because a
-made-up client id never sends a second one.
+Beyond a limit, new clients are left out and counted. Of the clients that report for the first time, a batch adds only a
+limited number, because a made-up client id appears only once.
 
 Log lines wait for metrics of the same time, because logs may be read minutes ahead. Ended clients are remembered, so
 that old data that a collector sends again does not bring them back.
@@ -34,7 +34,7 @@ LONGEST_MS = 600_000
 
 #: In a backlog, the watermark stays within HELD_MS of the tasks' median.
 HELD_MS = 900_000
-#: A larger jump of the watermark (ms) is a gap in the data of all clients.
+#: If the watermark jumps by more than SHARED_MS, the data of all clients has a gap.
 SHARED_MS = 60_000
 #: A running monitor takes a step at least every AWAKE_MS; otherwise the machine slept.
 AWAKE_MS = 20_000
@@ -82,10 +82,10 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbers) -> tuple[list[Chunk], int]:
-    """Drop data that a collector sent again for ended clients: it has no sample after their end.
+    """Drop data that a collector sent again for ended clients. Such data has no sample after the client's end.
 
-    Returns the remaining chunks, and the number of dropped samples. `numbers`: identity → position in
-    `state.all_clients`, for each reporting client.
+    Returns the remaining chunks, and the number of dropped samples. `numbers`: maps the identity of each reporting
+    client to the client's position in `state.all_clients`.
     """
     if not state.ended or all(client.identity in numbers for chunk in chunks for client in chunk.all_clients):
         return list(chunks), 0
@@ -103,8 +103,9 @@ def due(
 ) -> list[LogEntry]:
     """Return the log entries that can be judged now. Others wait in `state.waiting`, at most ten minutes.
 
-    If an entry is a minute ahead of the watermark and of its process's samples, all entries ahead of both wait.
-    `readings_arrived`: True if the batch contains metrics; otherwise no entry waits.
+    If an entry is more than a minute later than both the watermark and the newest sample of its process, all entries of
+    the process that are later than both must wait. `readings_arrived`: True if the batch contains metrics; otherwise no
+    entry waits.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -148,8 +149,8 @@ def without_room(
 ) -> frozenset[Identity]:
     """Return the new clients and groups that are left out because of a limit.
 
-    `left_out` counts them by limit: `new-clients`, `clients` or `clients-per-service`. `numbers`: identity → position
-    in `state.all_clients`, for each known client.
+    `left_out` counts them by limit: `new-clients`, `clients` or `clients-per-service`. `numbers`: maps the identity of
+    each known client to the client's position in `state.all_clients`.
     """
     if not any(chunk.all_clients or chunk.groups for chunk in chunks):
         return frozenset()
@@ -269,7 +270,7 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
 
 
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
-    """Update `state.idle_ms`, the time (ms) without input. Return its former value; 0 after input.
+    """Update `state.idle_ms`, the time (ms) without input. Return its value before the update; 0 if input has arrived.
 
     A step adds at most AWAKE_MS (20 s): in a longer pause, the machine was asleep.
     """
@@ -281,7 +282,7 @@ def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
 
 
 def discount_outage(state: BucketState, before_ms: int) -> None:
-    """Note a gap in the data of all clients, which is no missing data of a single client.
+    """Note a gap in the data of all clients, so that it does not count as the silence of a single client.
 
     The gap is a jump of the watermark by more than SHARED_MS (a minute). `before_ms`: the watermark before this step.
     """

@@ -27,7 +27,7 @@ LIFECYCLE_MS = 900_000
 EARLIER_DUMPS = 4
 #: Number of lines kept per client id and log pattern, because several clients may share an id.
 LAST_KEPT = 16
-#: A process lives if it logs this number of intervals after a client's last sample.
+#: A client's sample is overdue after this number of reporting intervals. A process that logs even later still runs.
 OVERDUE = 1.5
 #: Maximum duration (ms) of the lines that a client logs while it starts.
 START_MS = 5_000
@@ -125,7 +125,8 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
     """Drop the threads of new dumps, except those of Kafka clients and those seen in poll() before.
 
-    For a process in `in_poll`, which reports only inside poll(), they move to the dump's field `others`.
+    If the process is in `in_poll` (it reports only inside poll()), the dropped threads move to the dump's field
+    `others`.
     """
     pollers: dict[tuple[ProcessKey, str | None], set[str]] = defaultdict(set)
     for entry in entries:
@@ -140,7 +141,7 @@ def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[Proce
 
 
 def _remember(state: BucketState, entry: LogEntry) -> None:
-    """Keep a log line about a client's start or end, under '' if it names no client."""
+    """Keep a log line about a client's start or end. If the line names no client, its key has the client id ''."""
     event = entry.event
     if event is None or event.signature not in CONFIG_LOGGED | telling():
         return
@@ -182,7 +183,8 @@ def horizons(
 def evict(state: BucketState, settings: MonitorSettings, length_ms: int, living: set[ProcessKey]) -> None:
     """Drop log entries that no window needs, except each process's last EARLIER_DUMPS dumps.
 
-    `length_ms`: length of the longest window. `living`: the reporting processes, to which those that log are added.
+    `length_ms`: length of the longest window. `living`: the processes with reporting clients. This function adds the
+    processes that still log.
     """
     kept: list[LogEntry] = []
     for process, entries in grouped(state.log_entries, lambda entry: entry.process).items():

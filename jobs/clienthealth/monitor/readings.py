@@ -51,8 +51,8 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     """Merge the chunks' samples into the state, sorted, with one sample per client and time.
 
     Returns the number of late samples, for which all windows are closed. A window closes when both the client's clock
-    and the watermark are `watermark_seconds` past its end. `numbers`: identity → index in the state; new clients are
-    added.
+    and the watermark are `watermark_seconds` past its end. `numbers`: maps the identity of each client to its index in
+    the state; new clients are added.
     """
     late = 0
     arrived = [(chunk, chunk.readings) for chunk in chunks]
@@ -250,7 +250,7 @@ def compact(state: BucketState) -> None:
 
 
 def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
-    """Return the texts to which `positions` point, and old index → new index (-1: none)."""
+    """Return the texts to which `positions` point, and an array with the new index of each text (-1 if dropped)."""
     used = np.zeros(len(texts) + 1, bool)
     for column in positions:
         used[column] = True

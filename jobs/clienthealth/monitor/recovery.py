@@ -1,7 +1,8 @@
 """Decide when an incident is over: on evidence that the client recovered or ended, never because evidence is missing.
 
-`LiveMode.recovered` decides for a client that reports. Otherwise, an incident closes when the client's end is proved,
-or `[absence] shown_seconds` after its last data (GONE_MS for a client that never reported, or a mode with `logs_on`).
+`LiveMode.recovered` decides for a client that reports. Otherwise, an incident closes when data proves that the client
+ended, or a fixed time after the client's last data. This time is `[absence] shown_seconds`, or GONE_MS if the client
+never reported or the mode has `logs_on`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def shows(mode: Mode, window: ClientWindow) -> bool:
 def is_over(
     incidents: Incidents, key: str, window: Callable[[], ClientWindow], in_force: Mapping[str, Mode], end_ms: int
 ) -> Callable[[str], bool]:
-    """Return a function: id of a mode → True if the client's incident of this mode is over.
+    """Return a function that takes the id of a mode, and returns True if the client's incident of this mode is over.
 
     `window`: returns the client's newest window, which ends at `end_ms`. `in_force`: all modes by id, with the
     thresholds of the settings.

@@ -22,10 +22,10 @@ from clienthealth.monitor.incidents import Transition
 from clienthealth.monitor.process_log import OVERDUE, START_MS, is_start
 from clienthealth.monitor.state import BucketState
 
-#: A client that has reported for longer (ms) continues no other client.
+#: A client is new if it has reported for less than this time (ms). Only a new client can continue another client.
 NEW_MS = 120_000
 #: In the gap between old and new samples, counters may grow at most FASTER times as fast as before.
-#: The old client must have reported for LONGER times that gap.
+#: The old client must have reported for at least LONGER times the duration of this gap.
 FASTER, LONGER = 3.0, 3.0
 
 

@@ -53,7 +53,7 @@ class Clients(Table):
     `values`: the newest known values of the metrics UNDELIVERED.
 
     first, last   time of the client's first and newest sample (its own clock, epoch ms)
-    last_seen     time of the client's last data (epoch ms), by other clients' records if its clock is wrong
+    last_seen     time of the client's last data (epoch ms); if its clock is wrong, the time of neighbouring records
     every         the client's reporting interval, ms
     minute        start of the client's first minute that is not in the history yet (epoch ms)
     config        position of the client's configuration in `configs`
@@ -166,7 +166,9 @@ class Memory(msgspec.Struct, Generic[K, V], array_like=True):
         living: Container[object] = (),
         each: float = math.inf,
     ) -> list[K]:
-        """Delete entries that are too old at `now_ms`, then the oldest excess entries, and return the latter's keys.
+        """Delete entries that are too old at `now_ms`, then the oldest ones beyond the limits.
+
+        Return the keys of the entries beyond the limits.
 
         ttl_ms  maximum age of an entry, unless its process is in `living`
         limit   maximum number of entries
@@ -195,8 +197,8 @@ class Kept(msgspec.Struct, kw_only=True):
     waiting        log entries that wait for their process's metrics
     waited_ms      how long (ms) `waiting` has had entries; pauses of the monitor do not count
 
-    The fields below have the type `Memory`. Most keys begin with a process (service, host). Keys in `groups` are
-    `Client.home`, in `shared` pairs of times, in `ended` and `reported_once` hashes (see `mark`).
+    The fields below have the type `Memory`. Most keys begin with a process (service, host). The keys are `Client.home`
+    in `groups`, pairs of times in `shared`, and hashes (see `mark`) in `ended` and `reported_once`.
 
     groups         the consumer groups
     has_log_data   processes of which any log line or thread dump was read
@@ -206,7 +208,7 @@ class Kept(msgspec.Struct, kw_only=True):
     gone           recently departed clients, so that lines of their processes are not assigned to their successors
     former         clients that have an open incident but do not report: they stopped, or only log lines name them
     over           recently closed incidents, kept until the history has a row for each minute in which they were open
-    shared         spans (from, to) in which no client at all sent data, which are no client's silence
+    shared         spans (from, to) in which no client at all sent data; they do not count as a client's silence
     ended          for each client or process that has ended: the newest time of its samples or logs
     reported_once  new clients that were not added at their first report, because of the limit `max_new_clients`
     """

@@ -34,7 +34,7 @@ def live_modes(kind: str | None, overrides: Overrides) -> list[LiveMode[Any]]:
 def gate(mode: LiveMode[T], w: Windows) -> tuple[Bools, list[str]]:
     """Return (flags, reasons), one of each per window. A flag is True if a judge must examine the window.
 
-    If the flag is False, the verdict is `unknown` with a reason, and `ok` without ('').
+    If the flag is False, the reason decides: the verdict is `ok` if the reason is '', otherwise `unknown`.
     """
     repeated = repeats(w)
     reasons = np.where(repeated, REPEATS, mode.gate.reasons(w, mode.thresholds))
@@ -113,8 +113,9 @@ def merged(verdicts: Sequence[Verdict]) -> Verdict:
 def detail_of(mode_id: str, details: Sequence[Mapping[str, Any]], counts: Iterable[Count]) -> dict[str, Any]:
     """Merge the details of one fault from several windows, given in order of time.
 
-    A key gets the newest value. A key in the mode's `sums` or `peaks` gets the greatest value. A greater total of the
-    `Count` with the key's name replaces the value. A key in `momentary` is dropped if the newest window lacks the key.
+    A key gets the newest value. A key in the mode's `sums` or `peaks` gets the greatest value. If the `Count` of the
+    same name has a greater total, this total replaces the value. A key in `momentary` is dropped if the newest window
+    lacks the key.
     """
     mode, newest = modes().get(mode_id), details[-1]
     detail = {name: value for of_window in details for name, value in of_window.items()}
@@ -157,7 +158,7 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return a verdict's counts, and two new ones for each sum in `detail` without a `Count`.
+    """Return a verdict's counts, and two new ones for each of the mode's `sums` in `detail` that has no count yet.
 
     The new ones have the kinds "log" and "metric", the sum as `settled`, and `seen_ms` as `settled_ms`.
     """
@@ -173,7 +174,7 @@ def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
 def evidence_of(facts: Iterable[Evidence], per_kind: int = 3) -> tuple[Evidence, ...]:
     """Return `facts` in order of time, without duplicates.
 
-    Of each kind, at most `per_kind` facts are returned: the oldest and the newest.
+    At most `per_kind` facts of each kind are returned: the oldest one and the newest ones.
     """
     unique = sorted({(e.kind, e.text): e for e in facts}.values(), key=lambda e: e.ts_ms)
     kept: list[Evidence] = []
