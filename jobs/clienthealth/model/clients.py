@@ -50,7 +50,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def key(self) -> str:
-        r"""Key of the client's Kafka records: service|instance|client_id. In each part, `\` precedes `|` and `\`."""
+        r"""Key of the client's Kafka records: service|instance|client_id. In each part, `\` escapes `|` and `\`."""
         key = f"{self.service}|{self.instance}|{self.client_id}"
         if key.count("|") == 2 and "\\" not in key:
             return key
@@ -74,7 +74,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """Two texts that determine the client's bucket (set of processes): service and host, except for a group."""
+        """What determines the client's bucket (set of processes): `process`, or a group's service, instance and id."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

@@ -39,7 +39,7 @@ class CatalogueError(HealthError):
 
 
 class StateError(HealthError):
-    """The checkpoint cannot be continued: an incompatible release or other settings wrote it."""
+    """The checkpoint cannot be continued: it was written by an incompatible release, or with other settings."""
 
 
 class DependencyError(HealthError):

@@ -149,8 +149,8 @@ _encode = msgspec.json.Encoder().encode
 class HealthRecord:
     """The newest state of a client, from a record of `client-health`. Times in epoch milliseconds.
 
-    Unknown indicators are absent. `seen_ms`: time of the client's newest data. `stale`: True if the next record was
-    overdue; the function `aged` made this record.
+    Unknown indicators are absent. `seen_ms`: time of the client's newest data. `stale`: True if the function `aged`
+    made this record, because the client's next record was overdue.
     """
 
     client: Client

@@ -12,14 +12,14 @@ from clienthealth.model.metrics import SPELLINGS
 
 #: The attributes that are read from each MBean group (`type`) of the Java client.
 JAVA: Mapping[str, Sequence[str]] = SPELLINGS["java"]
-#: Our name of a metric → its names in older Java clients, with the same unit.
+#: Maps our name of a metric to its names in older Java clients, which have the same unit.
 FORMERLY: Mapping[str, Sequence[str]] = SPELLINGS["formerly"]
 SHARED: frozenset[str] = frozenset(SPELLINGS["shared"])
 SCALA: Mapping[str, str] = SPELLINGS["scala"]
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
-#: Our name of a metric → (path in librdkafka's statistics, factor to our unit).
+#: Maps our name of a metric to (path in librdkafka's statistics, factor to our unit).
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
-#: Our name of a metric → path in librdkafka's statistics of a partition.
+#: Maps our name of a metric to the path in librdkafka's statistics of a partition.
 LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 
@@ -56,7 +56,7 @@ def attribute(group: str, name: str) -> str:
     return name
 
 
-#: A function (MBean group, attribute) → name of the metric in a tool.
+#: A function that takes an MBean group and an attribute, and returns the name of the metric in a tool.
 Rule = Callable[[str, str], str]
 
 

@@ -57,7 +57,7 @@ class Subscription:
         return (cls(tuple(prefixes), every, MATCH), cls(OF_LIBRDKAFKA, every, MATCH_LIBRDKAFKA, NAME_LIBRDKAFKA))
 
     def covers(self, other: Subscription) -> bool:
-        """True if this subscription makes the clients that `other` selects push all metrics that `other` names.
+        """Return True if `other` would add neither clients nor metrics to this subscription.
 
         In `metrics`, `*` and an empty prefix mean all metrics. A filter covers only an equal filter.
         """
