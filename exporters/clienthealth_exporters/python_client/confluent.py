@@ -59,7 +59,7 @@ class Reported:
         config["error_cb"] = self._calling(self.keep_error, config.get("error_cb"))
         if config.get("logger") is not None:
             config["logger"] = _Tee(config["logger"], self)
-        # Our own callback calls on_delivery.
+        # Our delivery callback calls the application's on_delivery, so the library must not call it, too.
         config.pop("on_delivery", None)
         return config
 
@@ -182,7 +182,7 @@ def _producing_batch(method: Any) -> Callable[..., Any]:
 
 
 def _callback(producer: Any, topic: str, own: Callable[..., object] | None) -> tuple[Callable[..., Any], Any]:
-    """Return (delivery callback, counts of the topic). The callback counts, then calls `own`."""
+    """Return (delivery callback, counts of the topic). The callback counts a record's outcome, and then calls `own`."""
     probe: ProducerProbe = producer.__dict__[ATTRIBUTE]
     own = own or producer.__dict__[_ON_DELIVERY]
     timed = probe.timed(own) if own is not None else None

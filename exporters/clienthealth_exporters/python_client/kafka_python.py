@@ -64,7 +64,7 @@ def watch(client: Any, probe: Any) -> None:
 
 
 def accepted(probe: ProducerProbe, future: Any, topic: Any, began: float) -> None:
-    """Count a record's outcome once its future is done. Measure callbacks that are added to the future from now on.
+    """Count a record's outcome once its future is done. Measure the callbacks that the application adds to the future.
 
     `topic`: the `_Topic` that counts the outcome. `began`: what `probe.clock` returned (s) when `send()` was called.
     """
@@ -129,7 +129,7 @@ def timed_future(base: Any, timed: Callable[[Callable[[Any], object]], Callable[
 def library_metrics(client: Any, kind: str) -> dict[str, float]:
     """Call `client.metrics()`, and return the metrics that the monitor knows.
 
-    An average without measurements (0, with an infinite maximum) is left out.
+    An average is left out if nothing was measured: the library then reports the average 0 and an infinite maximum.
     """
     ours = {name: f"{name.removesuffix('-avg')}-max" for name in CLIENT_METRICS[kind]}
     known = {*ours, *ours.values()}

@@ -123,7 +123,7 @@ class Durations:
         self._buckets[min(position, BUCKETS - 1)] += 1
 
     def drain(self) -> Summary | None:
-        """Return a summary of the durations since the previous call, None without any."""
+        """Return a summary of the durations since the previous call; None if there were none."""
         if not self._count:
             return None
         rank, seen = math.ceil(0.99 * self._count), 0
@@ -174,7 +174,7 @@ class ProducerProbe:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.closed: Callable[[], None] = lambda: None
         self.clock = clock
-        # Reentrant, because a garbage collection inside the lock may send a record.
+        # Reentrant: while a thread holds the lock, a garbage collection may run a finalizer that sends a record.
         self._lock = threading.RLock()
         self._topics: dict[str, _Topic] = {}
         self._other_topics = _Topic(self._lock)
@@ -196,7 +196,7 @@ class ProducerProbe:
         return counts
 
     def sampled(self, began: float) -> float | None:
-        """Return `began` (the time of sending) if this latency must be measured, else None."""
+        """Return `began` (the time when a record was sent) if the record's latency must be measured, else None."""
         if began < self._next_sample:
             return None
         self._next_sample = began + SAMPLING_SECONDS
@@ -316,7 +316,7 @@ class ConsumerProbe:
                 self._consumed += len(batch)
                 counts = self._partitions.get(partition)
                 if counts is None and len(self._partitions) < MAX_TOPICS:
-                    # Reading the assignment takes time.
+                    # Reading the assignment takes time, so read it only for a partition that has no counts yet.
                     assigned = consumer.assignment()
                     self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}
                     counts = self._partitions[partition] = [0, 0, 0]

@@ -42,7 +42,7 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
 def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
     """Return the base URL of the runbooks, without a trailing slash. The default is a path below the status page.
 
-    `status_page`: URL of the status page, by default the configured one. '.' gives relative links.
+    `status_page`: URL of the status page, by default the configured one. With '.', the links are relative.
     """
     page = settings.status_page if status_page is None else status_page
     return settings.runbooks.rstrip("/") or f"{page.rstrip('/')}{RUNBOOKS}"
@@ -74,7 +74,7 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
     """Return a function that tells whether a client has series of its own even while it is healthy.
 
-    With `client_series` = "unhealthy", a glob in `named_clients` must match its `service/client_id`.
+    With `client_series` = "unhealthy", it has them if a glob in `named_clients` matches `service/client_id`.
     """
     if settings.client_series == "all":
         return lambda client: True

@@ -28,7 +28,7 @@ from clienthealth.platform.secrecy import redacted
 CONFIG = "settings in TOML (default: $KAFKA_HEALTH_CONFIG, else built-in)"
 #: Commands for developers, which the help for users leaves out.
 OF_THE_PROJECT = frozenset({"generate", "replay"})
-#: Extra of the package kafka-client-health → the modules that it installs.
+#: Maps each extra of the package kafka-client-health to the modules that the extra installs.
 EXTRAS = {
     "diagnose": ("numpy", "jinja2", "markupsafe", "kafka"),
     "exporters": ("prometheus_client", "markdown_it"),

@@ -33,7 +33,7 @@ class _Redacted(logging.Formatter):
 
 
 class _Repeated(logging.Filter):
-    """Drop a line of a library that, apart from numbers, was logged less than a minute ago."""
+    """Drop a library's log line if the same line, perhaps with other numbers, was logged less than a minute ago."""
 
     def __init__(self, library: str) -> None:
         super().__init__()
