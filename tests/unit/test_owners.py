@@ -205,8 +205,8 @@ def test_the_doctor_lists_services_without_owner_and_owners_without_service() ->
         Client("consumer-groups", "", "", "g1", "group"),
     ]
     assert [(one.state, one.text) for one in compared(Owners(rows), clients)] == [
-        ("warning", "1 of 2 services that report have no owner, so their alerts take the default route: carts."),
-        ("warning", "These owners match no service or group that reports: f, line 9."),
+        ("warning", "1 of 2 reporting services have no owner, so their alerts take the default route: carts."),
+        ("warning", "These owners match no reporting service or group: f, line 9."),
     ]
     assert [one.state for one in compared(Owners(rows[:1]), clients[:1])] == ["ok"]
 

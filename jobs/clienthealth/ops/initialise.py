@@ -24,7 +24,7 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: SASL mechanism → option of the login module → field of Answers with its value.
+#: For each SASL mechanism: the options of its login module, and the field of Answers that has the option's value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),
     "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},
@@ -138,8 +138,9 @@ def _admin(settings: Settings, **options: Any) -> KafkaAdminClient:
 def find_topics(settings: Settings, partitions: int, replicas: int | None) -> Topics:
     """Find which of the monitor's topics exist.
 
-    `partitions`: number of partitions of new input topics. `replicas`: replication factor of new topics; None: three,
-    or the number of brokers if that is smaller. Raises ServiceError if no broker can be reached or a request fails.
+    `partitions`: number of partitions of new input topics. `replicas`: replication factor of new topics; None means
+    three, or the number of brokers if that is smaller. Raises ServiceError if no broker can be reached or a request
+    fails.
     """
     try:
         with closing(_admin(settings, bootstrap_timeout_ms=TIMEOUT_MS)) as client:

@@ -18,7 +18,7 @@ from clienthealth.model.wording import by_reason
 
 SCRIPT_PATH = "/page.js"
 _ACROSS = 1000
-#: The name of a mark beyond _LATE per cent is left of it, for lack of room.
+#: Beyond _LATE per cent, a mark's name is written to the left of the mark, because there is no room to the right.
 _LATE = 88
 
 

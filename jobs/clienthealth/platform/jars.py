@@ -109,8 +109,8 @@ def local_files() -> Path | None:
 def class_archive(paths: str) -> Path | None:
     """Return the class archive (AppCDS) for this Java and class path; None if there is no archive.
 
-    `paths`: the class path, as for `java -cp`. An archive must have the size in its file name: the JVM crashes on a
-    truncated one.
+    `paths`: the class path, as for `java -cp`. The file name of an archive contains its full size. Archives of another
+    size are left out, because the JVM crashes on a truncated archive.
     """
     found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
     return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)

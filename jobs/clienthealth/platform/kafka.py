@@ -31,16 +31,16 @@ _Client = TypeVar("_Client")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-#: After these errors the caller needs a new client: kafka-python looks up a coordinator once.
+#: After these errors the caller needs a new client: a client of kafka-python looks up each coordinator only once.
 _OF_ALL = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError, RequestTimedOutError)
 _UNKNOWN_TOPIC = 3
-#: Brokers do not list the groups of a partition of this topic without a leader.
+#: If a partition of this topic has no leader, brokers do not list the groups that the partition stores.
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _FAILURE = re.compile(r"connection to \S+ failed: (?:\[\w+ \d+\] )?(?:\w+Error: )*(.*?)(?: \(backoff .*)?$")
-#: Errors without a reason, which a broker gives only for the first connection that it refuses.
+#: Errors that name no reason. A broker gives the reason only for the first connection that it refuses.
 _VAGUE = ("socket disconnected", "Connection reset", "timed out")
-#: Parts of kafka-python's error messages → the reasons that are shown.
+#: Maps parts of kafka-python's error messages to the reasons that are shown instead.
 _WORDS: Mapping[str, str] = table(Path(__file__).with_suffix(".toml"))
 
 

@@ -63,7 +63,7 @@ class Login:
 LOGINS = converted(table(Path(__file__).with_suffix(".toml")), dict[str, Login], "logins.toml")
 _JAAS = "sasl.jaas.config"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
-#: Time (s) before its expiry at which a token is renewed.
+#: A token is renewed this time (s) before it expires.
 _TOKEN_SPARE_SECONDS = 60
 _JKS = bytes.fromhex("feedfeed")
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
@@ -123,7 +123,7 @@ def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def jvm_flags(options: Mapping[str, str]) -> str:
-    """Return a blank and the JVM flag that permits requests to the token endpoint; '' without a token endpoint.
+    """Return the JVM flag that permits requests to the token endpoint, after a blank; '' without a token endpoint.
 
     Kafka's Java client requests tokens only from the addresses that this flag lists.
     """
@@ -233,7 +233,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
 
 
 def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
-    """Return a key store as PEM. As in Java, its type may name JKS for PKCS12, and PKCS12 for JKS."""
+    """Return a key store as PEM. As in Java, a PKCS12 file may have the type JKS, and a JKS file the type PKCS12."""
     data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
     if kind == "PEM":
         return data
@@ -273,7 +273,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
             if time.time() >= self._until:
                 try:
                     self._token, self._until = self._fetch()
-                except Exception as error:  # Amazon's libraries raise many types.
+                except Exception as error:  # Amazon's libraries raise errors of many types.
                     why = redacted(f"{type(error).__name__}: {error}")
                     raise ServiceError(f"no token: {why}") from error
             return self._token
@@ -283,7 +283,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
-    """Return (token, epoch second of its renewal); 0 for a file, which each login reads."""
+    """Return (token, epoch second of its renewal). The time is 0 for a token in a file: each login reads the file."""
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})

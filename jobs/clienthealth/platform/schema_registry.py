@@ -154,7 +154,7 @@ _clients = cache(_Client)
 
 
 def _plain(schema: Any) -> Any:
-    """Return the schema without logical types, which would give dates and decimals."""
+    """Return the schema without logical types, so that fastavro decodes no value as a date or decimal."""
     if isinstance(schema, dict):
         return {name: _plain(value) for name, value in schema.items() if name != "logicalType"}
     return [_plain(one) for one in schema] if isinstance(schema, list) else schema

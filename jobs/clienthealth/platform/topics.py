@@ -96,5 +96,5 @@ def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
 
 
 def _in_sync(replicas: int) -> Mapping[str, str]:
-    """Return a min.insync.replicas that permits writes without one broker; {} for -1 and 1."""
+    """Return a min.insync.replicas that permits writes while one broker is down; {} if `replicas` is -1 or 1."""
     return {"min.insync.replicas": str(replicas - 1)} if replicas > 1 else {}

@@ -86,7 +86,7 @@ class Server(ThreadingHTTPServer):
     """Answer GET and HEAD requests with the function `answer`, each connection in its own thread.
 
     `open_paths`: the paths of probes, which need no password and do not count towards MAX_ANSWERS. `chosen_by`: the
-    setting that error messages name for the port. Raises ServiceError if the server cannot listen, SettingsError if
+    setting of the port, for error messages. Raises ServiceError if the server cannot listen, SettingsError if
     `web_config_file` is wrong, and DependencyError if it needs a missing package.
     """
 

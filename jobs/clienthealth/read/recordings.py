@@ -38,7 +38,8 @@ class Recorded:
 
     stream   the kind of record by the file's name; `any` if only the content shows it
     ts_ms    the time (epoch ms) if the record itself contains none; 0 if unknown
-    timed    source of the time: `own` (the record or a line before it), `file` (the file's time), or `order` (unknown)
+    timed    source of the time: `own` (the record or a line before it), `file` (the file's time), or `order` (the time
+             is unknown, and only the order of the records counts)
     repeats  number of equal records in a burst that this record represents
     content  the parsed record if the file's reader has parsed it; `value` is then empty
     """
@@ -99,8 +100,8 @@ def _folder(folder: Path) -> Iterator[Recorded]:
 def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
     """Return a function that maps a file's name to its process; None is the main process.
 
-    `stems`: the folder's file names without endings. If `X-metrics.jsonl` exists, it and `X.log`, `X-….log` and
-    `jstack-…X…` belong to process X.
+    `stems`: the folder's file names without endings. If the folder has `X-metrics.jsonl`, this file and `X.log`,
+    `X-….log` and `jstack-…X…` belong to process X.
     """
     prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
 

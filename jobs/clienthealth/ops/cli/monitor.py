@@ -23,7 +23,7 @@ HEAP = 76
 #: Exit codes after which no job is started: success, wrong usage or environment, Ctrl-C.
 FINAL = (0, 2, 130)
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-#: After a job that ran longer (s), the pause before its restart is FIRST_WAIT again.
+#: If a job ran longer than this (s), the pause before its restart is FIRST_WAIT again.
 WELL_SECONDS = 300.0
 
 
@@ -67,7 +67,7 @@ def _alone(checkpoint: str) -> Iterator[None]:
     except BlockingIOError as error:
         raise StateError(ANOTHER.format(checkpoint=checkpoint)) from error
     except OSError as error:
-        # The streaming job cannot use this folder either, and its error says what to do.
+        # If the folder is unusable, the streaming job fails with an error that says what to do.
         print(f"kafka-health: {checkpoint} cannot be locked: {error.strerror}", file=sys.stderr, flush=True)
     try:
         yield

@@ -155,7 +155,7 @@ def run_maintain(args: argparse.Namespace) -> int:
         for done in maintain(spark, settings.monitor.history, settings.review.retention_days, today, args.alone):
             print(
                 f"{done.table}: {done.days} days deleted, {done.removed} small files joined to {done.added}; "
-                f"{done.files} files, {done.bytes / 1e6:.1f} MB"
+                f"the table now has {done.files} files ({done.bytes / 1e6:.1f} MB)"
             )
     finally:
         spark.stop()

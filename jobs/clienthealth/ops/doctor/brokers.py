@@ -189,7 +189,8 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
     """Check that the brokers have our plugin, and that they ask clients for metrics. `nodes`: ids of running brokers.
 
-    Yields one finding, `skipped`, if no broker has our plugin, brokers are older than 3.7, or this user may not see it.
+    Yields one finding, `skipped`, if no broker has our plugin, if the brokers are older than 3.7, or if this user may
+    not see the brokers' configuration.
     """
     try:
         with_plugin = brokers_with_plugin(client, nodes)
@@ -214,12 +215,12 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
         yield Finding(
             PUSHES,
             "warning",
-            f"{text}: metrics that clients push to these brokers are lost. Restart the brokers with the plugin.",
+            f"{text}: metrics that clients push to them are lost. Install the plugin, and restart these brokers.",
         )
     if idle:
         text = f"The plugin of broker(s) {', '.join(map(str, idle))} accepts no pushes, because its settings are wrong"
         yield Finding(
-            PUSHES, "failed", f"{text}. The broker's log names the wrong settings ('Client telemetry is not taken')."
+            PUSHES, "failed", f"{text}. The broker's log names them in a line with 'Client telemetry is not taken'."
         )
     if not (lacking or idle):
         text = f"All {len(nodes)} broker(s) have our plugin."

@@ -188,5 +188,5 @@ def _left_as_it_was(place: str) -> Iterator[None]:
     made = [folder for folder in folders if not folder.exists()]
     yield
     for folder in made:
-        with suppress(OSError):  # not empty: another program uses it
+        with suppress(OSError):  # The folder is not empty: another program uses it.
             folder.rmdir()

@@ -16,7 +16,7 @@ from clienthealth.ops.doctor.records import newest
 from clienthealth.settings import Settings
 
 ABOUT = "owners"
-#: Number of newest records of client-health to examine: more than most fleets have clients.
+#: Number of newest records of client-health to examine. Most fleets have fewer clients.
 NEWEST = 20_000
 _NAMED = 8
 
@@ -60,11 +60,9 @@ def compared(owners: Owners, clients: Sequence[Client]) -> Iterator[Finding]:
         and not any(fnmatchcase(name, glob) for glob in row.groups for name in groups)
     ]
     if alone:
-        text = f"{len(alone)} of {len(services)} services that report have no owner"
+        text = f"{len(alone)} of {len(services)} reporting services have no owner"
         yield Finding(ABOUT, "warning", f"{text}, so their alerts take the default route: {listing(alone, _NAMED)}.")
     if idle:
-        yield Finding(
-            ABOUT, "warning", f"These owners match no service or group that reports: {listing(idle, _NAMED)}."
-        )
+        yield Finding(ABOUT, "warning", f"These owners match no reporting service or group: {listing(idle, _NAMED)}.")
     if not alone and not idle:
-        yield Finding(ABOUT, "ok", f"All {len(services)} services that report have an owner.")
+        yield Finding(ABOUT, "ok", f"All {len(services)} reporting services have an owner.")

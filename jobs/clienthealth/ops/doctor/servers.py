@@ -101,7 +101,7 @@ def limits(settings: Settings) -> Iterator[Finding]:
     chosen = {limit: getattr(settings.monitor, f"max_{limit.replace('-', '_')}") for limit in LIMITS}
     at_most = ", ".join(f"{limit.replace('-', ' ')} {number:,}" for limit, number in chosen.items())
     if not settings.monitor.metrics_port:
-        text = f"Limits: {at_most}. [monitor] metrics_port is 0, so their use is unknown."
+        text = f"Limits: {at_most}. What each limit left out is unknown, because [monitor] metrics_port is 0."
         yield Finding("limits", "skipped", text)
         return
     url = f"http://{settings.monitor.metrics_host}:{settings.monitor.metrics_port}/metrics"

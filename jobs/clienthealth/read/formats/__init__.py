@@ -50,8 +50,8 @@ class Format:
     name         the value of the record header `format` for this format
     order        formats are tried in ascending order; the first that recognises a record decodes it
     recognise    returns True if the record has this format; never raises
-    decode       returns the snapshots or log lines (by `stream`) in a record; never raises. None: essential parts have
-                 the wrong type. []: the record has no client or line
+    decode       returns a record's snapshots or log lines, depending on `stream`; never raises. None: essential parts
+                 have the wrong type. []: the record has no client or line
     interval_ms  the reporting interval (ms) if a record does not contain it
     groups       True if records in this format may describe consumer groups
     binary       True if the format reads binary values (`Record.data`), and only these

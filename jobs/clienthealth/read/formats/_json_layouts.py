@@ -23,7 +23,7 @@ from clienthealth.read.logs.fields import service_of_pod
 from clienthealth.read.logs.times import number, time_ms
 
 Paths = tuple[str, ...]
-#: A path as one dotted name, and as names of nested fields (empty without a dot).
+#: A path in two forms: one dotted name, and the names of nested fields (empty if the path has only one name).
 _Reading = tuple[str, tuple[str, ...]]
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -175,7 +175,7 @@ def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
         service = service_of_pod(pod)
     if service is None and (unit := value_of("unit")) is not None:
         service = unit.removesuffix(".service")
-    # Of an object, only the fields that the layout names are texts of an error.
+    # An object's JSON is not the text of an error. The layout names the object's fields that have this text.
     said = "" if error is None or error.startswith("{") else error
     nanos = number(value_of("nanos"))
     seconds = number(time) if nanos is not None else None

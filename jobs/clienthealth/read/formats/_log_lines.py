@@ -57,7 +57,7 @@ def _texts(values: list[Any]) -> list[str]:
     return [text for text in map(as_text, values) if text is not None]
 
 
-#: Maximum difference (ms) of a line's time without zone from the shipper's time.
+#: If a line's time has no zone, it is used only if it differs from the log shipper's time by at most this (ms).
 BELIEVED_MS = 600_000
 #: The prefix of stern (pod and container) or Docker Compose (service and a bar).
 _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")

@@ -37,7 +37,7 @@ class Metric(NamedTuple):
     kind    kind of the client
     name    our name of the metric; None for a metric that is not read
     kip714  True if the name is one that KIP-714 pushes use
-    whole   what a data point without attributes measures: the client that the resource names
+    whole   subject of a data point without attributes: the client that the resource names
     """
 
     kind: str

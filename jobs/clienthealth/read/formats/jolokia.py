@@ -15,7 +15,7 @@ from clienthealth.model.values import epoch, mapping, measurement
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import read
 
-#: Matches the keys of `value` in the response to a pattern of MBeans.
+#: Matches an MBean's name. If a request has a pattern of names, the keys of the response's `value` are such names.
 MBEAN = re.compile(r"[^=]+:.*=")
 
 

@@ -21,7 +21,7 @@ GROUP = re.compile(
 )
 
 QUEUE_TIME = "record-queue-time-"
-#: No record waits longer in the queue, so a larger queue time is in milliseconds.
+#: A larger queue time is in milliseconds, not seconds, because no record waits in the queue for more than an hour.
 LONGEST_QUEUE_SECONDS = 3_600
 
 

@@ -1,6 +1,6 @@
 """OTLP metrics as protobuf, from the OpenTelemetry Collector's Kafka exporter and KIP-714 plugins.
 
-Two pushes of equal metrics differ only in numbers, so a cache keeps their positions.
+Two pushes of equal metrics differ only in numbers, so a cache keeps the positions of the numbers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Parts = tuple[Any, ...]
 
 
 class _Point(NamedTuple):
-    """A data point. `name`: None if it is not read; `start`, `end`: ns, 0 if unknown."""
+    """A data point. `name`: our metric's name, None for a point that is not read. `start`, `end`: ns, 0 if unknown."""
 
     subject: Subject
     name: str | None
@@ -63,7 +63,7 @@ class _Metric(NamedTuple):
 class _Meaning(NamedTuple):
     """The meaning of the numbers in an unpacked scope.
 
-    values   for each subject (client, topic, …): (index in the unpacked scope, our metric's name) of its values
+    values   by subject (client, topic, …): its values, each as (index in the unpacked scope, our metric's name)
     deltas   for each delta: index of its start and end time in the unpacked scope
     kip714   True if a metric's name is from KIP-714
     """
@@ -74,7 +74,7 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The positions of the numbers in a scope; `meanings` has the scope's other bytes as keys."""
+    """The positions of the numbers in a scope. `meanings`: what the numbers mean, by all other bytes of the scope."""
 
     def __init__(self, form: str) -> None:
         self.unpack = struct.Struct(form).unpack

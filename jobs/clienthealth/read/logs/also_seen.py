@@ -27,7 +27,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     option  the option's name; names that begin with `measured.` are the client's own measurements
     one_of  `is` in TOML: the texts that the value may equal, in lower case
     like    regular expression for the whole value, as an alternative to `one_of`
-    of      name of an option of which `below` and `above` are multiples; '' for plain numbers
+    of      name of an option; `below` and `above` are multiples of its value. '' if they are plain numbers
     """
 
     option: str
@@ -56,7 +56,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     sentence       one or two sentences that describe the issue
     action         what to do about the issue
     least          minimum number of lines in a run; a shorter run is normal
-    apart_seconds  time (s) without a line that ends a run; only the latest run is reported
+    apart_seconds  a run with fewer lines than `least` ends after this time (s) without a line
     when           conditions on the client's options or measurements that must all hold
     source         URL of the option's documentation; '' if log lines show the issue
     """
@@ -133,7 +133,7 @@ def _described(library: str, text: str) -> dict[str, object]:
 
 
 def _reported(name: str, sentences: Sequence[str]) -> dict[str, object]:
-    """Return the TOML table for sentences in which persons report an issue."""
+    """Return the TOML table of a log pattern for a person's report of an issue. `sentences`: examples of reports."""
     source = {"any": "a person reports the issue"}
     return {
         "id": f"{name}-reported",

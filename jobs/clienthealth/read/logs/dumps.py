@@ -120,7 +120,7 @@ def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     """Yield (client id or None, kind) of each client with threads in a dump.
 
     If the dump names several producers, a thread that waits inside send() also yields (None, producer). A Java consumer
-    is yielded only if a framework polls it, or without other clients.
+    is yielded only if a framework polls it, or if the dump shows no other client.
     """
     named = dict.fromkeys(
         name for thread in dump.threads if (name := thread.name.removeprefix(PRODUCER_THREAD)) != thread.name

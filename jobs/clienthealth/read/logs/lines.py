@@ -48,7 +48,7 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Maps each group's number in _PATTERN to the fields of its layout (name → group number).
+#: For the number of a group in _PATTERN: the fields of the layout that has the group, with the fields' group numbers.
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}

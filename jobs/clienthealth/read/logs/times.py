@@ -107,8 +107,8 @@ ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 def zone_between(written_ms: int, there_ms: int) -> int | None:
     """Return the offset (ms) to add to a time without a zone to get UTC; None if unknown.
 
-    `written_ms`: the time, read as UTC. `there_ms`: when the text arrived (epoch ms). If they differ by a multiple of
-    half an hour, this is the offset: a delay rarely is such a multiple.
+    `written_ms`: the time, read as UTC. `there_ms`: when the text arrived (epoch ms). If these times differ by a
+    multiple of half an hour, the difference is the offset, because a delay is rarely such a multiple.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS

@@ -31,8 +31,9 @@ from clienthealth.read.logs.times import time_ms
 LITERALS: tuple[str, ...] = tuple(TABLES["literals"]["amid_a_log"])
 #: Every dump contains one of these texts, even if it is a string within JSON.
 SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TABLES["literals"]["shipped"])
-#: Maximum number of lines above a dump's first thread, and of dumps in a text.
+#: Maximum number of lines above a dump's first thread.
 MAX_ABOVE = 20_000
+#: Maximum number of dumps in a text.
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
@@ -76,7 +77,7 @@ class _Scan:
         self.closed: list[_Open] = []
         self.dump: _Open | None = None
         self.block: Block | None = None
-        #: True after a line of no dump; the next blank line then ends the thread.
+        #: True after a line that is not part of a dump; the next blank line then ends the thread.
         self.foreign = False
         #: Names of deadlocked threads, from a report above the dump's threads.
         self.announced: list[str] = []
@@ -167,7 +168,7 @@ class _Scan:
         self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
 
     def _nameless(self, number: int, line: str) -> bool:
-        """Add a thread from its quoted name or state alone; return False for other lines."""
+        """Add a thread whose header is only a quoted name or is missing above a state. Return False for other lines."""
         if HOTSPOT not in self.shapes:
             return False
         after = next((below for below in self.lines[number + 1 : number + 4] if below.strip()), "")
@@ -197,7 +198,7 @@ class _Scan:
             block.cpu_ms = float(cpu) * (1000 if seconds else 1)
 
     def _above(self, number: int, shape: Shape) -> list[int]:
-        """Return, bottom up, the numbers of the lines that introduce a dump above line `number`."""
+        """Return the numbers of the lines above line `number` that introduce a dump, from the last to the first."""
         above = []
         for at in range(number - 1, max(-1, number - 1 - MAX_ABOVE), -1):
             line = self.lines[at]
@@ -269,7 +270,7 @@ def bare_stacks(text: str) -> list[Dump]:
 
 
 def may_begin_dump(text: str) -> bool:
-    """True if the text has several lines and contains one of LITERALS, texts of dumps."""
+    """True if the text has several lines and contains one of LITERALS, which mark a dump."""
     return "\n" in text and any(literal in text for literal in LITERALS)
 
 
