@@ -261,7 +261,7 @@ def test_the_first_week_has_no_trend(reviewed: Reviewed) -> None:
     assert "(the first week, so there is no trend yet)" in first.headline[0]
     missing = [what for what, _ in first.not_computed]
     assert missing[:3] == [
-        "Trend and changes from the last week",
+        "Trend, and comparison with the week before",
         "New and vanished clients",
         "Weeks until buffers are full",
     ]

@@ -16,7 +16,7 @@ from clienthealth.review.model import Capacity, Distribution, LagTrend, of_row
 from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
-#: LEAST_PERIODS: minimum number of periods with known use for a slope.
+#: A slope is calculated only from at least this number of periods with a known percentile.
 LEAST_PERIODS = 3
 BUFFER_CLASSES = 10
 TOP = 5
@@ -25,7 +25,7 @@ TOP = 5
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
     """Return the lowest class up to which at least `share` (0 to 1) of the total count lies.
 
-    `histogram`: class → count. Returns None without counts.
+    `histogram`: the count of each class. Returns None without counts.
     """
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):

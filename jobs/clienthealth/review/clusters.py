@@ -23,8 +23,8 @@ FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 class Clusters:
     """Reviews of several clusters over the same period. No two clusters have the same name.
 
-    Environments with pages (alerts that call a person) come first. In each, the cluster that spent most of its error
-    budget comes first.
+    Environments with pages (alerts that call a person) come first. In each environment, the cluster that spent the
+    largest share of its error budget comes first.
     """
 
     reviews: Sequence[Review]
@@ -92,7 +92,7 @@ def write_all(clusters: Clusters, folder: Path) -> dict[str, list[Path]]:
 
 
 def shown(clusters: Clusters) -> dict[str, Any]:
-    """Return the variables of the templates for a review of several clusters: name → value."""
+    """Return the variables of the templates for a review of several clusters, by name."""
     figures = []
     for environment, reviews in clusters.environments.items():
         overall, place = _together(reviews), f" of {environment}" if environment else ""

@@ -30,7 +30,7 @@ RANKINGS = (
     ("queue", "Fullest queues", "Peak"),
     ("lag", "Furthest behind", "Records"),
 )
-#: Maximum rows of each list. `services` limits only services without failures and losses.
+#: Maximum rows of each list. The limit for `services` applies only to services without failures and losses.
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
 #: A buffer that is full only after more periods than this is `not in sight`.
 FAR = 104
@@ -189,7 +189,7 @@ def list_teams(review: Review) -> list[Team]:
 
 
 def teams_of(review: Review) -> dict[str, str]:
-    """Return service → owning team, for the services that have an owner."""
+    """Return the owning team of each service that has an owner."""
     return {slo.service: slo.owner.team for slo in review.services if slo.owner}
 
 

@@ -28,7 +28,7 @@ THEME = ("mode", "cause", "topic")
 #: The bounds of a loss: (unit, 0 for the lower or 1 for the upper bound).
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
-#: An incident flaps if it begins within this time (s) after the client's previous one in its mode.
+#: An incident flaps if it begins within this time (s) after the end of the client's previous incident of the mode.
 FLAP_SECONDS = 1800
 
 

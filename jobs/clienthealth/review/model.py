@@ -121,7 +121,7 @@ class Alert:
     """The alert for one mode and severity in the period. An episode is a time in which the alert fires for one client.
 
     count    number of episodes
-    flaps    number of episodes of incidents that began within half an hour after the client's previous one
+    flaps    number of episodes whose incident began within half an hour after the end of the client's previous incident
     seconds  firing time of all episodes inside the period, added up
     clear    median time (s) until an alert cleared (stopped firing); None if no episode has ended
     """
@@ -144,8 +144,8 @@ class Alert:
 class ClientRow:
     """A client in a ranking.
 
-    `what`, `value`: name and value of the measurement by which the client is ranked. `topic`: the value's topic, or ''.
-    `seconds`: the lag in seconds, if the client is ranked by lag.
+    `what`, `value`: name and value of the measurement by which the client is ranked. `topic`: the measured
+    topic; '' if the client as a whole is measured. `seconds`: the lag in seconds, if the client is ranked by lag.
     """
 
     service: str
@@ -193,9 +193,9 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class KnownBugs:
-    """A library version with bugs that cause failure modes or look like them, and its clients in a service.
+    """Clients of one kind in a service. Their library version has bugs that cause or resemble failure modes.
 
-    `clients`: number of clients of one kind. `bugs`: their names. `upgrade_to`: next release without known bugs, or ''.
+    `clients`: number of clients. `bugs`: ids of the bugs. `upgrade_to`: next release without known bugs, or ''.
     """
 
     service: str
@@ -225,7 +225,7 @@ class Fleet:
 class Capacity:
     """How full the buffers of a service are.
 
-    p95           for each period, oldest first: 95th percentile of the peak buffer use (1: full) in a client-minute
+    p95           95th percentile of the client-minutes' peak buffer use (1: full), for each period, oldest first
     slope         change of the percentile per period; None if too few periods have a percentile
     periods_left  number of periods until the percentile reaches a full buffer; None if the percentile does not rise
     """
@@ -354,7 +354,7 @@ class Review:
     withdrawn                 number of withdrawn incidents
     cleared_count             number of suspicions that ended unconfirmed
     never_fired               (mode, severity) of each alert that did not fire
-    top_clients, top_topics   criterion (such as lag) → clients or topics, the worst first
+    top_clients, top_topics   for each criterion (such as lag): clients or topics, the worst first
     slot_minutes              length of a slot: the chart of the error budgets has one point per slot
     not_computed              (part of the review, why it is missing)
     """
@@ -399,7 +399,7 @@ class Review:
 
 
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
-    """Make a part of a review from a query's row, with a field for each column of the same name.
+    """Make a part of a review from a query's row. A field takes the value of the column with the same name.
 
     A null text becomes '', and epoch seconds become a time. A loss comes from two columns, with the suffixes `_0`
     (minimum) and `_1` (maximum). `values`: the fields that are not in the row.

@@ -59,7 +59,10 @@ class Period:
         return Period(self.start - shift, self.end - shift)
 
     def step(self, most: int) -> int:
-        """Return the shortest of STEPS (minutes) that divides the period into at most `most` parts, or a longer one."""
+        """Return the shortest of STEPS (minutes) that divides the period into at most `most` parts.
+
+        If all STEPS are too short, return the length of one part (minutes), rounded up.
+        """
         return next((step for step in STEPS if step * most >= self.minutes), -(-self.minutes // most))
 
 

@@ -32,7 +32,7 @@ REVIEWED = 1
 def build(spark: SparkSession, settings: Settings, period: Period, actions_file: Path, root: str) -> Review:
     """Return the review of `period` from the history at `root`.
 
-    Raises InputError if the history or `actions_file` cannot be read, and SettingsError for a file of owners.
+    Raises InputError if the history or `actions_file` cannot be read, and SettingsError if a file of owners is wrong.
     """
     owners = read_owners(settings.owners.files)
     minutes = history.read(spark, root, "minutes")
@@ -140,7 +140,11 @@ def _changes(minutes: DataFrame, all_incidents: DataFrame, last_two: Sequence[Pe
 
 
 def also_seen(minutes: DataFrame, last_two: Sequence[Period]) -> list[AlsoSeen]:
-    """Return the known issues seen in the later period: first those in logs by frequency, then those in options."""
+    """Return the known issues seen in the later period.
+
+    The issues that log lines or measurements show come first, then those that clients' options show. Each part is
+    sorted by number of lines.
+    """
     rows = client_minutes.also_seen(minutes, last_two).collect()
     before = Counter({(row["what"], row["service"]): row["lines"] for row in rows if row["period"] == 0})
     now = [row.asDict() for row in rows if row["period"] == 1]
@@ -175,7 +179,7 @@ def _not_computed(review: Review) -> list[tuple[str, str]]:
     few_periods = f"the buffers' peaks are known for fewer than {capacity.LEAST_PERIODS} {periods}"
     reasons = {
         "Anything about clients": "" if now else f"the history has no client-minute of this {unit}",
-        f"Trend and changes from the last {unit}": "" if any(before) else f"the history begins in this {unit}",
+        f"Trend, and comparison with the {unit} before": "" if any(before) else f"the history begins in this {unit}",
         "New and vanished clients": "" if before[0] else f"the history has no client-minute of the {unit} before",
         f"{periods.capitalize()} until buffers are full": "" if trends else few_periods,
         "Late records": "" if late else "for some input topics, the monitor did not count late records",

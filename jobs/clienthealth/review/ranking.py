@@ -29,7 +29,8 @@ RANKINGS = ("unhealthy", "buffer", "queue", "lag")
 def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
     """Return the number of clients of each service. Equal client ids in different processes count separately.
 
-    `per_client`: the result of `client_minutes.clients`. `reviewed`: the reviewed period's number in `period`.
+    `per_client`: the result of `client_minutes.clients`. `reviewed`: number of the reviewed period, as in the
+    column `period`.
     """
     rows = (
         per_client.filter(F.col("period") == reviewed)

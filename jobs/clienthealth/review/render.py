@@ -50,7 +50,7 @@ def write_files(folder: Path, template: str, values: Mapping[str, Any], numbers:
 
 
 def shown(review: Review) -> dict[str, Any]:
-    """Return the variables of a review's templates, as name → value."""
+    """Return the variables of a review's templates, by name."""
     cluster = f", cluster {review.cluster}" if review.cluster else ""
     environment = f", environment {review.environment}" if review.environment else ""
     return {

@@ -218,7 +218,7 @@ class Settings:
     links: LinkSettings = field(default_factory=LinkSettings)
     owners: OwnerSettings = field(default_factory=OwnerSettings)
     review: ReviewSettings = field(default_factory=ReviewSettings)
-    #: modes: changed thresholds, as failure mode → name of the threshold → value.
+    #: modes: values of changed thresholds, by failure mode and by name of the threshold.
     modes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

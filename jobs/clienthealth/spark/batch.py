@@ -57,9 +57,9 @@ class Batch:
     before   called before a batch is read
     waiting  returns True if the topics have unread records
 
-    A batch is small if it has less than half of `max_offsets_per_trigger` records. The next one begins
-    `trigger_seconds` after its start. After an empty batch, the pause lasts for IDLE_SECONDS, or until `waiting`
-    returns True.
+    A batch is small if it has less than half of `max_offsets_per_trigger` records. The batch after a small one begins
+    `trigger_seconds` after the start of the small one. After an empty batch, the pause lasts for IDLE_SECONDS, or until
+    `waiting` returns True.
     """
 
     settings: Settings

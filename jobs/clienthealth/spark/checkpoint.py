@@ -14,11 +14,11 @@ from clienthealth.model.errors import StateError
 from clienthealth.settings import MonitorSettings
 from clienthealth.spark.files import Files
 
-#: The next offsets to read from one source: topic → partition → offset.
+#: The next offsets to read from one source, by topic and partition.
 Offsets = dict[str, dict[str, int]]
 #: One partition of a topic in a source: (index of the source in the query, topic, partition).
 Part = tuple[int, str, int]
-#: Spark option that a checkpoint fixes: after a restart, the stored value counts.
+#: Spark option that a checkpoint fixes: after a restart, Spark uses the stored value.
 PARTITIONS = "spark.sql.shuffle.partitions"
 #: FORM: file with the version of the state's format; TICKS: index of the tick source.
 FORM, SOURCES, TICKS = "form", 3, 2
@@ -52,8 +52,8 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Write the version of the state's format (`state.VERSION`) into the checkpoint's folder.
 
-        Raises StateError if a later release wrote the checkpoint, or an earlier one with fewer sources. The checkpoint
-        is then unchanged.
+        Raises StateError if a later release wrote the checkpoint, or if an earlier release wrote it with fewer sources.
+        The checkpoint is then unchanged.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
@@ -69,7 +69,7 @@ class Checkpoint(Files):
             self.write(FORM, str(form))
 
     def begin_ticks(self, now_ms: int) -> None:
-        """Move the start of the tick source back if its ticks are later than `now_ms`, after which Spark would fail.
+        """Move the start of the tick source back if its ticks are later than `now_ms`: Spark would fail on such ticks.
 
         The cause is a clock that was set back.
         """

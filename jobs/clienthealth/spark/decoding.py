@@ -30,7 +30,7 @@ DECODED = "bucket int, data binary"
 #: a `size` instead of a `value`.
 RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms")
 
-#: Buckets for data of no process. Partition n sends its rejects to bucket REJECTS - n.
+#: Buckets for data that belongs to no single process. Partition n sends its rejects to bucket REJECTS - n.
 COUNTS = -1
 REJECTS = -2
 
@@ -133,7 +133,7 @@ class _Task:
         self.rejects: list[Reject] = []
         self.counts: dict[tuple[int, str, str | None], Count] = {}
         self.schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-        #: topic → client → the place in `packer` that collects the client's samples.
+        #: For each topic and client: the place in `packer` that collects the client's samples.
         self.slots: dict[str, dict[Any, Any]] = {}
         self.partition = 0
 
@@ -341,10 +341,10 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Choose the log records to decode. Return each one's index, and the indexes of the similar records it represents.
+    """Choose the log records to decode. Return (record's index, indexes of the similar records) for each.
 
     Lines of a process (by Kafka key) are similar if they differ only in digits; lines without a key, if they differ
-    only in times. Lines of thread dumps are similar to none.
+    only in times. A line of a thread dump counts as different from every other line.
 
     `values`, `keys`: binary columns. `worth`: indexes of the records to choose from.
     """

@@ -61,7 +61,7 @@ class Files:
 def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> Path:
     """Return a local folder with the files `names`: `location` itself, or `scratch` if `location` is a URL.
 
-    A file that is missing at the URL is copied from the folder above it.
+    A file that the URL's folder lacks is copied from the parent folder.
     """
     if not is_url(location):
         return Path(location)

@@ -49,7 +49,7 @@ KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
 
 def _schema(columns: Mapping[str, Any]) -> StructType:
-    """Return a table's schema. `columns`: name → type, or name → columns of an array of structs."""
+    """Return a table's schema. `columns`: for each name, the type, or the columns of an array of structs."""
     schema = StructType()
     for name, kind in columns.items():
         schema.add(name, kind if isinstance(kind, str) else ArrayType(_schema(kind)))
@@ -227,8 +227,8 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
 def append(rows: DataFrame, root: str, table: str, origin: Origin, again: ReplayGuard | None = None) -> None:
     """Append the rows of the batch `origin` to a table, only once even if the batch is repeated.
 
-    Columns are matched by name, and cast to the table's types. `again`: rows that may be in the table already, and are
-    then left out.
+    Columns are matched by name, and cast to the table's types. `again`: the rows that may be in the table already;
+    those that are in the table are left out.
     """
     where = inside(root, table)
     if origin.planned_ms is not None:
@@ -364,8 +364,8 @@ def maintain(
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(
-            f"{root}: on S3 one program alone may write the history: stop the monitor and give --alone, or set "
-            f"{LOG_STORE} in [spark] options to a log store for several writers (deploy/cluster.md, object stores)"
+            f"{root}: on S3, only one program at a time may write the history. Stop the monitor and give --alone, or "
+            f"set {LOG_STORE} in [spark] options to a log store for several writers (deploy/cluster.md, object stores)"
         )
     for name in TABLES:
         read(spark, root, name)

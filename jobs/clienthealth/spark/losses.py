@@ -84,7 +84,7 @@ class Losses:
                 here = {where: at for where, at in positions.items() if where[0] in there}
                 for where, earliest in self._offsets(here, self._spec.earliest()).items():
                     begun_at = self._seen.get(where, 0)
-                    # A first offset below an earlier one shows that the topic was created again.
+                    # If the topic's first offset has decreased, the topic was created again.
                     begin = max(here[where], begun_at if begun_at <= earliest else 0)
                     if earliest > begin:
                         log.error("%s records of %s/%s were deleted before they were read", earliest - begin, *where)
@@ -102,7 +102,7 @@ class Losses:
             self._looked = time.monotonic()
 
     def deleted(self, positions: Positions) -> dict[str, int]:
-        """Return topic → number of deleted records at or after these positions, without topics that lost none.
+        """Return the number of deleted records at or after these positions, for each topic that lost any.
 
         The result is empty if the brokers do not answer.
         """

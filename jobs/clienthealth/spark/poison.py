@@ -3,10 +3,12 @@
 After a crash, Spark repeats the batch, so one record could end every later process. Each process therefore keeps notes
 (the class `Run`) beside the checkpoint. The next process concludes from them how its predecessor ended:
 
-- With a sign of a record's fault, in Spark's message or by an exhausted heap: after three such ends in one batch, only
-  a sixteenth of the batch is read, and so on, down to one record. One end is enough if the heap certainly ran out.
-- While it read a single record: this record is skipped. If the rest of the batch succeeds, the record becomes a reject.
-- Without such a sign, as after kill -9: the batch is narrowed only after 20 such ends in a row (KILLS).
+- It ended with a sign of a record's fault: Spark's message, or an exhausted heap. After three such ends in one batch,
+  the batch is narrowed: only a sixteenth of it is read, and so on, down to one record. If the heap certainly ran out,
+  a single such end is enough.
+- It ended as often while it read a single record. This record is skipped. If the rest of the batch succeeds, the record
+  becomes a reject.
+- It ended without such a sign, as after kill -9. The batch is narrowed only after 20 such ends in a row (KILLS).
 
 A batch with written results is not narrowed, because later batches would write results of the same records again.
 """
@@ -27,10 +29,11 @@ from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: A batch is narrowed after DEATHS ends with a sign of a record's fault, or KILLS without. A narrowed batch is narrowed
-#: further after one such end, or DEATHS without a sign.
+#: A batch is narrowed if the monitor ended in it DEATHS times with a sign of a record's fault, or KILLS times without a
+#: sign. To narrow it further, one end with a sign is enough, or DEATHS ends without a sign.
 DEATHS, KILLS = 3, 20
-#: To narrow a batch, the monitor reads a SHARE-th of it. After CALM good batches, it reads SHARE times more.
+#: To narrow a batch, the monitor reads a SHARE-th of it. After CALM good batches, the limit of records per batch is
+#: multiplied by SHARE.
 SHARE, CALM = 16, 20
 #: Parts of Spark's messages: signs of a faulty record, and of another cause.
 OF_RECORDS = (

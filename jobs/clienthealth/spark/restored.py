@@ -27,7 +27,7 @@ AGAIN, WRITTEN = "again.json", "written"
 OPENED = "opened"
 #: LASTING_MS: repeated rows are skipped for this long after the history's newest event.
 LASTING_MS = 2 * 86_400_000
-#: MORE_SECONDS: reading again begins earlier than the history's end, where minutes may be missing.
+#: MORE_SECONDS: reading again begins this long (s) before the history's end, because the last minutes may be missing.
 MORE_SECONDS = 600
 
 
@@ -95,7 +95,7 @@ class Restored:
 
     def __init__(self, spark: SparkSession, settings: Settings, checkpoint: Checkpoint) -> None:
         self._spark, self._root, self._checkpoint = spark, settings.monitor.history, checkpoint
-        #: (minute, topic) → counts in the history that `not_counted` has not subtracted yet.
+        #: For each (minute, topic): counts in the history that `not_counted` has not subtracted yet.
         self._held: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
         state, now = compared(spark, self._root, checkpoint), datetime.now(UTC)
         if (text := sentence(state, settings, now)) is not None:

@@ -1,4 +1,4 @@
-"""Start and configure the Spark session, of this machine or of spark-submit. Only this module configures Spark."""
+"""Start and configure the Spark session, on this machine or under spark-submit. Only this module configures Spark."""
 
 from __future__ import annotations
 

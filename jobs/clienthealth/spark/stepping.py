@@ -37,7 +37,7 @@ QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
 #: AROUND: overhead (bytes) of a batch with one record; SENT_BYTES: largest record before compression.
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
-#: Level 6, the default, takes twice the CPU time to save a seventh.
+#: Level 6, the default, takes twice the CPU time for output that is a seventh smaller.
 GZIP_LEVEL = 1
 
 Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]
@@ -45,7 +45,7 @@ Row = tuple[str, bytes | None, bytes | None, str | None]
 
 
 class Quality(msgspec.Struct, array_like=True):
-    """The number of a topic's records that arrived in one minute, and of rejected and late ones.
+    """Numbers of a topic's records that arrived in one minute: all records, rejected ones, and late ones.
 
     `batches`: number of batches in which these records were read.
     """
@@ -94,8 +94,8 @@ def by_bucket(opened: Iterable[OpenIncident], buckets: int) -> Mapping[int, byte
 def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[int] = ()) -> Step:
     """Return the function for `applyInPandasWithState`.
 
-    `numbers`: the key of each bucket's state in Spark. `opened`: the incidents (as from `by_bucket`) with which a
-    bucket without a state starts.
+    `numbers`: the key of each bucket's state in Spark. `opened`: the result of `by_bucket`. A bucket without a state
+    starts with its incidents.
     """
 
     buckets = {number: bucket for bucket, number in enumerate(numbers)}
@@ -152,7 +152,7 @@ def advance(
     """Run the step on a bucket's chunks and state, and store the new state in `kept`.
 
     Return (result, faults). A Fault names a process that was left out, because its data made the step fail. The result
-    is None if there is nothing to judge, or if the step fails without a single cause.
+    is None if there is nothing to judge, or if the step fails and no single process is the cause.
 
     `packed`: the encoded chunks. `kept`: the bucket's state as Spark stores it. `opened`: packed open incidents by
     bucket.
@@ -201,7 +201,7 @@ def _rows(published: Published, bucket: int, most: int, now_ms: int) -> tuple[li
     """Return a step's output rows, each of at most `most` bytes, and their summary."""
     from clienthealth.monitor.faults import REASON
 
-    too_large = f"{REASON}: the record would take more than {most} bytes, [topics] max_message_bytes"
+    too_large = f"{REASON}: the record would take more than {most} bytes (the limit in [topics] max_message_bytes)"
     rows: list[Row] = []
     for name, value in published.records:
         key = name.encode()

@@ -16,7 +16,8 @@ from clienthealth.spark.stepping import GZIP_LEVEL, SENT_BYTES
 def connection(settings: Settings) -> Mapping[str, str]:
     """Return Spark's options for the connection to the brokers: the Java client's options with the prefix `kafka.`.
 
-    The monitor's own clients push no metrics: it would judge itself. Raises SettingsError if the options are wrong.
+    The monitor's own clients push no metrics, so that the monitor does not judge itself. Raises SettingsError if the
+    options are wrong.
     """
     options = {f"kafka.{name}": value for name, value in java_options(settings.kafka.options).items()}
     ours = {"kafka.client.id": "kafka-health-monitor", "kafka.enable.metrics.push": "false"}
@@ -55,7 +56,7 @@ def ticks(spark: SparkSession) -> DataFrame:
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
-#: TICKS_SECONDS: maximum age (s) of ticks. Without it, a start after hours would bring thousands.
+#: TICKS_SECONDS: maximum age (s) of ticks. Without a maximum, a start after hours would read thousands of ticks.
 TICKS_SECONDS = 30
 #: With `current_timestamp()`, Spark would compile the code of each batch anew.
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
