@@ -36,7 +36,7 @@ TABLE = re.compile(r"(<!-- stages -->\n).*(<!-- /stages -->)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the tests. `budgets`: suite → planned CPU seconds.
+    """A stage of the tests. `budgets`: planned CPU seconds of each suite.
 
     `needs`: (program, its Debian package). Without the program, the stage is skipped.
     """

@@ -43,7 +43,7 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """A phase. `failing`: number of failing clients; if negative, the client that failed first has recovered."""
+    """A phase. `failing`: share of failing clients; if negative, the client that failed first is healthy again."""
 
     minute: float
     failing: float

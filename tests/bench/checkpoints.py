@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of a query. Times are epoch seconds; `ends`: topic → sum of the batch's end offsets."""
+    """A batch of a query. Times are epoch seconds; `ends`: sum of the batch's end offsets, by topic."""
 
     query: str
     number: int

@@ -32,7 +32,7 @@ class Load:
         self._closed.set()
         self._thread.join(JOIN_SECONDS)
         self._producer.flush(10)
-        # The producer would search for the broker as long as it exists.
+        # Otherwise, the producer would go on searching for the broker.
         del self._producer
 
     def _run(self) -> None:

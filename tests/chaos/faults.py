@@ -24,7 +24,7 @@ from tests.chaos.published import position
 from tests.chaos.world import Run
 from tests.support import fake_grafana
 
-#: During a fault, records between these seconds of the fault's slice are published.
+#: While a fault lasts, the records from second BEFORE to second AFTER of its slice are published.
 BEFORE, AFTER = 120, 240
 NOTICED_SECONDS = 180.0
 
@@ -275,7 +275,7 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """Return a clock error (ms) below 300 s, from which the monitor rejects records."""
+    """Return a clock error (ms) below 300 s. At larger errors, the monitor rejects the records."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 

@@ -27,7 +27,7 @@ JUDGING = ("clienthealth.measure", "clienthealth.modes", "clienthealth.monitor")
 TARGETS = ("records", "texts", "attachments", "lives")
 MAX_MB = 1500
 MAX_CPU_SECONDS, MAX_SECONDS = 10.0, 1200
-#: Repetitions slow down a regular expression that searches for a missing end.
+#: Texts to repeat. Many repetitions slow down a regular expression that searches in vain for a closing text.
 PIECES = (
     *(
         b" ",
@@ -51,7 +51,8 @@ PIECES = (
     ),
     *(b"at ", b" at a.b(", b", ", b"> ", b"<a ", b"&lt;", b"\xc2\xa0", b"\x1b[", b"\n\n", b"clientId=", b"-1-"),
 )
-#: An input of LONG bytes is too slow if it takes SLOW_SECONDS, and one of twice that length GROWTH times as long.
+#: An input of LONG bytes is too slow if it takes more than SLOW_SECONDS, and if an input of twice this length takes
+#: more than GROWTH times as long.
 LONG, SLOW_SECONDS, GROWTH = 100_000, 1.0, 2.8
 CORPUS_BYTES, LONGEST_KEPT = 120_000, 1_500
 _KNOWN: set[tuple[str, str, int | None]] = set()

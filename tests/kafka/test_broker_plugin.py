@@ -1,4 +1,4 @@
-"""Check that our plugin in several broker versions passes on real clients' pushes (KIP-714)."""
+"""Check that our plugin forwards the pushes of real clients (KIP-714) in several broker versions."""
 
 from __future__ import annotations
 

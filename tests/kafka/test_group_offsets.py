@@ -101,7 +101,7 @@ class Lab:
         return consumer
 
     def commit(self, consumer: KafkaConsumer, offset: int) -> None:
-        """Commit as soon as no rebalance makes commits fail."""
+        """Commit, and repeat the commit while a rebalance makes it fail."""
 
         def committed() -> bool:
             try:
@@ -379,7 +379,7 @@ def members(broker: Broker, **options: str) -> list[str]:
 
 
 def join_as_connect(admin: KafkaAdminClient, group: str) -> None:
-    """Join as a Connect worker: the first response has the second request's member id."""
+    """Join as a Connect worker. The first response contains the member id for the second request."""
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="compatible", metadata=b"\0\0")
     fields = {"session_timeout_ms": 300_000, "rebalance_timeout_ms": 300_000, "protocols": [protocol]}
     (broker,) = (row["broker_id"] for row in admin.describe_cluster()["brokers"])

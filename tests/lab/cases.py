@@ -27,8 +27,10 @@ _WEATHER = ("", "", "", "", "cut", "swallow")
 
 @dataclass(frozen=True)
 class Case:
-    """One recorded run of a program. `onset`: seconds from the start to the failure. `after`: seconds recorded then.
-    `lasts`: duration (s) of a fault that ends by itself. `weather`: event at the brokers before the onset.
+    """One recorded run of a program.
+
+    `onset`: seconds until the failure, once the program works. `after`: seconds recorded after the onset. `lasts`:
+    duration (s) of a fault that ends by itself. `weather`: event at the brokers before the onset.
     """
 
     number: int

@@ -26,9 +26,9 @@ from tests.lab.mechanisms import (
 Asked = Literal["nothing", "suspected", "confirmed"]
 #: Two dumps APART_SECONDS apart, or metrics unchanged for STILL_SECONDS, prove a long wait.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
-#: The I/O thread hangs if its metrics stand still for the longer of this and request.timeout.ms.
+#: The I/O thread hangs if its metrics stay unchanged for this time (s), and for request.timeout.ms if that is longer.
 DEAD_SECONDS = 60.0
-#: A callback that returns takes less, so two dumps this far apart prove a hang.
+#: No callback that returns takes this long (s), so two dumps this far apart prove a hang.
 LONG_SECONDS = 40.0
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")

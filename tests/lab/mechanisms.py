@@ -48,7 +48,7 @@ class Mechanism:
 def _held(how: str, ms: str = "0", since: tuple[tuple[int, ...], tuple[int, ...]] = ((0, 0), (99, 0))) -> Mechanism:
     options = {"trouble": how, "trouble.in": "callback", "trouble.ms": ms, "trouble.clients": "1|1|2"}
     if how == "exit":
-        # exit() waits for the shutdown hook, and its close() for the I/O thread.
+        # exit() waits for the shutdown hook, and the hook's close() waits for the I/O thread.
         options |= {"hook": "true"}
     return Mechanism(f"callback-{how}", DEADLOCK, "producer", options, beside=_SYMPTOMS, since=since)
 

@@ -116,7 +116,7 @@ def test_pages_speak_of_commands_that_exist() -> None:
 
 @pytest.mark.parametrize("page", pages())
 def test_links_lead_somewhere(page: str) -> None:
-    """Links in runbooks may lack the suffix `.md`, with which the exporter does not serve them."""
+    """Links in runbooks may lack the suffix `.md`, because the exporter serves runbooks without the suffix."""
     for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)", pages()[page]):
         there = (ROOT / page).parent / target
         assert there.exists() or (page.startswith("alerts/runbooks/") and there.with_suffix(".md").exists()), target

@@ -78,7 +78,7 @@ TEN = rising(10)
 def outside(
     config: Mapping[str, str] | None = None, before: Of = TEN, got: float = 50, **more: Of | None
 ) -> ClientWindow:
-    """Return a window without polls; the last, 12 s earlier, returned `got` records."""
+    """Return a window without polls. The last poll was 12 s before the window, and returned `got` records."""
     metrics: dict[str, Of | None] = {
         "time_between_poll_max": lambda s: 900 if s < 40 else None,  # type: ignore[dict-item,return-value]
         "last_heartbeat_seconds_ago": still(1),

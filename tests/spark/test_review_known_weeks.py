@@ -303,7 +303,7 @@ def both(spark: SparkSession, week: Review, tmp_path_factory: pytest.TempPathFac
 
 @pytest.mark.long
 def test_each_cluster_has_its_own_numbers_and_the_one_that_spent_most_comes_first(both: Clusters) -> None:
-    # prod-us: 60 of 43.2 minutes of budget are spent. prod-eu: 220 of 248.45.
+    # prod-us has spent 60 minutes of a budget of 43.2, prod-eu 220 minutes of 248.45.
     assert [review.cluster for review in both.reviews] == ["prod-us", "prod-eu"]
     us, eu = both.reviews
     assert us.overall.minutes == Minutes(ok=8_580, confirmed=60)

@@ -125,7 +125,7 @@ def _has_read(folder: Path, expected: Mapping[str, Mapping[int, int]]) -> bool:
 
 
 def _packed(folder: Path, file: Path) -> Path:
-    """Pack the folder. Equal content gives equal bytes: checksum files, times and owners are left out."""
+    """Pack the folder without .crc files, times and owners, so that equal content gives equal bytes."""
     with tarfile.open(file, "w:xz") as archive:
         for place in ("checkpoints/monitor/**/*", "history/**/*", HEALTH):
             for path in sorted(folder.glob(place)):

@@ -63,7 +63,7 @@ FETCHED = "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=c,topic=
 READS = {"interval_ms": 60_000}
 DOTTED = {"topic": "a.b", "partition": 0, "metrics": {"records-lag": 5}}
 
-#: Name → (record, expected samples). The record key has service `s` and instance `i`.
+#: Maps a case's name to (record, expected samples). The record key has service `s` and instance `i`.
 CASES: dict[str, tuple[Any, list[Row]]] = {
     "OTLP: numbers are numbers": (
         otlp(

@@ -1,4 +1,4 @@
-"""Find the metrics and the result's labels of a PromQL expression."""
+"""Find the metrics in a PromQL expression, and the labels of its result."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class Kept:
 def by_batch(
     inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
 ) -> dict[float, list[Snapshot | LogEntry]]:
-    """Group inputs into batches. Return a dict: end of a batch (s) → its input.
+    """Group inputs into batches. Return the inputs of each batch, by the batch's end (s).
 
     LONGER successive batches become one if they contain only samples of client `beside`.
     """

@@ -1,4 +1,4 @@
-"""The brokers' plugin names wrong settings and lost pushes in its log."""
+"""The brokers' plugin logs which settings are wrong, and how many pushes were lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`diagnose` reads a pasted dump or log as well as the original file."""
+"""`diagnose` finds the same in a pasted dump or log as in the original file."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ REFUSED = (
     "ERROR [main] shop.Worker - commit failed: org.apache.kafka.clients.consumer.CommitFailedException: Offset commit "
     "cannot be completed since the consumer is not part of an active group for auto partition assignment"
 )
-#: Minutes of refused commits: one every 6 minutes; two, and two 6 days later.
+#: Minutes in which a commit is refused: first, every 6th minute; second, two minutes, and two more 6 days later.
 MINUTES = tuple(range(0, 120, 6)), (0, 6, 8640, 8646)
 
 

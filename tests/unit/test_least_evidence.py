@@ -21,7 +21,7 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """A cell of the table. `least` maps the number of dumps, lines or samples that a verdict needs to the verdict.
+    """A cell of the table. `least` maps a number of dumps, lines or samples to the verdict that needs at least so many.
 
     `least` is empty if ten dumps, lines or samples raise no suspicion.
     """

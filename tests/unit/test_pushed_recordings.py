@@ -34,7 +34,7 @@ CROSSED = [
 ]
 OF_LIBRDKAFKA = [name for name in TRUTH if name.startswith("librdkafka")]
 SEEN = {"send-blocked-on-metadata", "producer-not-closed", "delivery-stalled"}
-#: Push interval (s) → longest time from onset to verdict (s).
+#: Maps the push interval (s) to the longest time from onset to verdict (s).
 FOUND_SECONDS = {10: 80, 30: 115}
 CALLBACK_SECONDS, TOLERANCE = 0.1, 0.1
 
