@@ -67,7 +67,7 @@ def chart(
 ) -> Panel:
     """Return a chart with lines over time.
 
-    above    threshold → colour of the dashed line that is drawn there
+    above    colour of the dashed line at each threshold: the key is the threshold
     ceiling  the axis reaches at least this value
     stacked  True to draw each series on top of the one before, so that the top shows the sum
     colours  colour of each series: the key is the series' name, or the words with which the name begins
@@ -129,7 +129,8 @@ def number(
 ) -> Panel:
     """Return a panel that shows the newest value of a query in large type.
 
-    `above`: threshold → colour of values that reach it. Below the lowest threshold the colour is GOOD (blue).
+    `above`: colour of the values that reach a threshold; the key is the threshold. Below all thresholds, the colour is
+    GOOD (blue).
     """
     panel = (
         stat.Panel()

@@ -46,9 +46,9 @@ def named(labels: Sequence[str]) -> str:
 
 
 def keeping(text: str, settings: Settings) -> str:
-    """Replace the labels KEPT in a query, link or legend by the labels in the settings.
+    """Return a query, link or legend with the labels of `kept_labels` instead of the default labels KEPT.
 
-    Raises SettingsError if the settings contain no such label.
+    Raises SettingsError like `kept_labels`.
     """
     kept = kept_labels(settings)
     if kept == KEPT:

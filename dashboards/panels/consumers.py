@@ -22,7 +22,7 @@ def page() -> Page:
         sections=(
             Section("Now", _strip()),
             Section(
-                "Groups (choose by group and topic)",
+                "Groups (filters: group and topic)",
                 (
                     groups.states(),
                     groups.lag_seconds(),
@@ -58,8 +58,8 @@ def _strip() -> Sequence[Panel]:
         number(
             1,
             "Consumers",
-            "Number of consumers in the exporter's metrics. It is bad if you run more: the others are not monitored. "
-            'With client_series = "unhealthy", the metrics contain only unhealthy consumers. Alert: '
+            "Number of consumers in the exporter's metrics. It is bad if you run more consumers than this: the others "
+            'are not monitored. With client_series = "unhealthy", the metrics contain only unhealthy consumers. Alert: '
             "KafkaClientHealthInputSilent, if an input topic receives no data.",
             f'count(max by ({BY_CLIENT}) (kafka_client_info{{kind=~"consumer|legacy-consumer", {OF_CLIENT}}}))',
             "none",

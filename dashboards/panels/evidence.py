@@ -21,7 +21,7 @@ _BY_SERVICE = listed((*KEPT, "service"))
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
     """Return two queries on `metric`: the clients with the worst values, and the best client of each of a few services.
 
-    The second query selects the _BEST services in which the best client has the worst value.
+    The second query ranks the services by their best client's value, and selects the worst services, at most _BEST.
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [

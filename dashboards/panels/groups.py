@@ -114,7 +114,7 @@ def lag_by_topic() -> Panel:
 
 
 def _busiest(offset: str, partition: str, by: str) -> str:
-    # `@ end()`: the pace over the whole time range picks the series, so each point of the chart shows the same ones.
+    # `@ end()` picks the series by their pace over the chart's whole time range, so each point shows the same series.
     pace = f"max by ({partition}) (deriv({offset}[$__range:$__interval] @ end()))"
     picked = f"topk({WORST // 2}, sum by ({by}) ({pace}))"
     return f"sum by ({by}) (max by ({partition}) (deriv({offset}[$__rate_interval])\nand on ({by})\n{picked}))"
@@ -146,7 +146,7 @@ def records_in_and_out() -> Panel:
 def retention() -> Panel:
     return chart(
         208,
-        "Unread share of what is retained",
+        "Unread share of the retained records",
         "Number of unread records on the topic's worst partition, as a share of the records that Kafka retains. Near 1 "
         "is bad: Kafka is about to delete unread records. Above 1, it has deleted some. Shown only if Kafka has "
         "deleted records of the topic, and the group has members or has committed within a week. What to do: raise the "

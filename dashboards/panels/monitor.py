@@ -132,8 +132,8 @@ def _strip() -> Sequence[Panel]:
         number(
             4,
             "Age of the newest record",
-            "Age of the newest data that a verdict uses. High is bad: verdicts may be out of date. What to do: see in "
-            "the panel Records not yet read whether the monitor falls behind. Alert: KafkaClientHealthStale.",
+            "Age of the newest data that a verdict uses. High is bad: verdicts may be out of date. What to do: see "
+            "whether the monitor falls behind, in the panel Records not yet read. Alert: KafkaClientHealthStale.",
             age_of_newest(),
             AGE,
             above={STALE_SECONDS: CRITICAL},

@@ -65,10 +65,11 @@ def _strip() -> Sequence[Panel]:
         number(
             2,
             "Reporting",
-            "Number of the service's clients that report. It is bad if you run more: the others are not monitored. "
-            "What to do: check that their reporter or agent writes to the monitor's input topic. Alerts, when reports "
-            "stop: KafkaClientHealthInputSilent (on a topic), KafkaClientServiceSilent (of a service), "
-            "KafkaClientFleetServicesSilent (of many services), KafkaClientFleetSilent (of nearly all clients).",
+            "Number of the service's clients that report. It is bad if you run more clients than this: the others are "
+            "not monitored. What to do: check that their reporter or agent writes to the monitor's input topic. "
+            "Alerts, when reports stop: KafkaClientHealthInputSilent (on a topic), KafkaClientServiceSilent (of a "
+            "service), KafkaClientFleetServicesSilent (of many services), KafkaClientFleetSilent (of nearly all "
+            "clients).",
             f"sum({_PRESENT}{{{OF_SERVICE}}})",
             "none",
             nothing="no clients",
@@ -176,8 +177,8 @@ def _installations() -> Panel:
         12,
         "Clusters and environments",
         "Clients of the service by cluster and environment, the worst first. If clients fail in only one cluster, the "
-        "cause is its brokers or load, not the release. The column bugs counts clients with a version that has known "
-        "bugs; the exporter's page /fleet lists these versions. Click a row for the overview of that cluster and "
+        'cause is its brokers or load, not the release. The column "bugs" counts clients whose version has known bugs; '
+        "the exporter's page /fleet lists these versions. Click a row for the overview of that cluster and "
         "environment. Alerts: each failure mode's alert.",
         {
             "confirmed": (f"{verdicts.failing('confirmed', by)}\nor\n0 * {reporting}", "none"),
@@ -204,10 +205,11 @@ def _services() -> Panel:
     return rows(
         31,
         "Services",
-        "Number of each service's clients by status, and the service's worst value of each measurement. All clients "
-        "count, even clients without series. On the status page, Fleet lists clients that have gone. What to do: click "
-        "a service for its clients. Alerts: KafkaClientServiceSilent if no client is left, KafkaClientServiceNotJudged "
-        "if none is judged, KafkaClientFleetNotJudged if a third of all clients is not judged.",
+        "Number of each service's clients by status, and the service's worst value of each measurement. Clients "
+        "without series of their own are included. On the status page, Fleet lists clients that have gone. What to "
+        "do: click a service for its clients. Alerts: KafkaClientServiceSilent if no client is left, "
+        "KafkaClientServiceNotJudged if none is judged, KafkaClientFleetNotJudged if a third of all clients is not "
+        "judged.",
         {
             "confirmed": (verdicts.clients("confirmed", by), "none"),
             "suspected": (verdicts.clients("suspected", by), "none"),

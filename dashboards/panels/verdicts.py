@@ -177,6 +177,6 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
-    """Return a query for the worst status of each set of labels `by`, as a position in STATUS_ORDER."""
+    """Return a query for the worst status, grouped by the labels `by`. A status is its position in STATUS_ORDER."""
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)

@@ -81,7 +81,7 @@ EMPTY_WHEN_HEALTHY = {
     "Unhealthy clients by failure mode",
     "Unhealthy clients by service",
     "Unhealthy now",
-    "Unread share of what is retained",
+    "Unread share of the retained records",
     "Verdict latency",
     "Verdict latency, median",
     "Verdict over time",
