@@ -73,7 +73,7 @@ def start(
 ) -> Alerting:
     """Start Prometheus and Alertmanager, and wait until both answer.
 
-    scrape      name of the scrape job → host:port to scrape
+    scrape      host:port to scrape for each scrape job; the key is the job's name
     interval    scrape and evaluation interval of Prometheus
     group_wait  replaces `group_wait` and `group_interval` of all routes; None keeps them
 

@@ -83,7 +83,7 @@ class Broker:
             configuration.write_text(
                 "".join(f"{key}={value}\n" for key, value in self._configuration().items()), encoding="utf-8"
             )
-            # One argument, because one id in 64 begins with a hyphen, like an option.
+            # Option and id are one argument: one id in 64 begins with a hyphen, and would look like an option.
             cluster = f"--cluster-id={self._cluster_id}"
             self._run("kafka.tools.StorageTool", "format", cluster, "--config", str(configuration))
         also = [plugin.jar()] if self._with_plugin else []

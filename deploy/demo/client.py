@@ -95,7 +95,7 @@ class Outage:
 class DemoClient:
     """A client of the demo: a program, its options, and perhaps an outage.
 
-    program        name of the Java source file without `.java`; for a Python client produce_and_consume
+    program        name of the Java source file without `.java`, or `produce_and_consume` for a Python client
     mode           id of the failure mode that the client shows, None for a control (a healthy client)
     kinds          minimum number of different kinds of evidence that a verdict on the client must cite
     measurements   measurements that may raise alerts because the client's load is heavy, although nothing fails

@@ -239,7 +239,7 @@ _ROLLED = replace(
 )
 _STALLED = DemoClient(
     name="delivery-stalled",
-    help="a producer that a new firewall rule separates from its broker's advertised address",
+    help="a producer that cannot reach its broker's advertised address because of a new firewall rule",
     program="SteadyProducer",
     service="ledger-service",
     mode="delivery-stalled",
@@ -362,7 +362,7 @@ def _rolled_python(library: str, service: str) -> DemoClient:
     )
 
 
-_FALLS_SILENT = "a client of version 3.9 stops pushing for good when its connection breaks during a push"
+_FALLS_SILENT = "after a connection breaks during a push, a client of version 3.9 never pushes again"
 _CONTROLS = (
     _STEADY,
     replace(

@@ -1,6 +1,6 @@
 """Fetch the jars of the brokers and clients in the demo and the tests.
 
-python -m deploy.demo.jars [SET…]      fetches the named sets; without names all sets of the product and of this module
+python -m deploy.demo.jars [SET…]      fetches the named sets (default: all sets of the product and of this module)
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ from deploy.demo.webhook import Page
 class Course:
     """What happened to one demo client so far. Times are epoch milliseconds.
 
-    now             mode → newest status
-    first           (mode, status) → time at which this status was first seen
-    kinds           mode → kinds of evidence in suspected and confirmed verdicts
-    paged           mode → time at which its first critical alert was delivered
-    alerts          "severity alertname" → time at which the first alert with this severity and name was delivered
+    now             newest status of each mode
+    first           time at which each (mode, status) was first seen
+    kinds           kinds of evidence in the suspected and confirmed verdicts on each mode
+    paged           time at which the first critical alert of each mode was delivered
+    alerts          time at which each alert was first delivered; the key is "SEVERITY ALERTNAME"
     firing          modes with a critical alert that fires now
     first_shown_ms  time at which `client.mode` was first suspected or confirmed, None if never
     last_shown_ms   time at which `client.mode` was last suspected or confirmed

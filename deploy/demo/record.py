@@ -4,8 +4,8 @@ python -m deploy.demo.record CLIENT FOLDER [--seconds N] [--classpath JARS] [--s
 
 FOLDER then contains `metrics.jsonl.gz` (a line per client and second), `app.log.gz`, `jstack-*.txt` and `truth.json`.
 With `--pushes` the clients push their metrics every S seconds. `pushes-CLIENT_ID.jsonl.gz` then contains a line per
-push with `ts`, `headers` and `value` (base 64). `host-1` replaces the host's name, and `clients` the path of the
-programs' folder.
+push with `ts`, `headers` and `value` (base 64). The files have `host-1` instead of the host's name, and `clients`
+instead of the path of the programs' folder.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def record(
 
 
 def by_client(mbeans: MBeans) -> dict[str, dict[str, Any]]:
-    """Return all MBean attributes as client id → key → value.
+    """Return the values of all MBean attributes, by client id and key.
 
     The key is `group/name{tag=value,…}` for a metric of a Java client's `metrics()`, else `domain:k=v,…/Attribute`.
     """

@@ -193,7 +193,7 @@ class Stack:
         text = "# The settings of this run of the demo.\n"
         for section, values in sections.items():
             text += f"\n[{section}]\n"
-            # For these types, JSON is also valid TOML.
+            # Strings, numbers and lists in JSON are also valid TOML.
             text += "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
         self.settings_file.write_text(text, encoding="utf-8")
         self.settings = load(str(self.settings_file), environ={})

@@ -87,7 +87,7 @@ def _limits(expr: str, recorded: Mapping[str, str]) -> frozenset[str]:
     return named.union(*of_recordings)
 
 
-#: Label → its placeholder in the runbooks' commands. Any other label is written in capitals.
+#: The placeholder of each label in the runbooks' commands. Any other label is written in capitals.
 PLACEHOLDERS = {
     "cluster": "C",
     "env": "E",

@@ -26,7 +26,7 @@ from deploy.reference import rooms
 
 _FORMATS = "jobs/clienthealth/read/formats"
 PAGES = ("README.md", "jobs/README.md", "deploy/operate.md", f"{_FORMATS}/README.md", f"{_FORMATS}/names.md")
-#: Type of a metric → the suffix that Prometheus' client library adds.
+#: The suffix that Prometheus' client library adds to a metric's name, by the metric's type.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 RULES: Mapping[str, metric_names.Rule] = {
     "MBean attribute (Jolokia, Telegraf, jmxtrans, kafka-python)": metric_names.attribute,
@@ -60,7 +60,7 @@ def configuration() -> str:
     for name, section in sections.items():
         lines += ["", f"[{name}]"]
         for key in keys(section).values():
-            lines.append(f"# {key.reason}{f' ({key.range})' * bool(key.range)}")
+            lines.append(f"# {key.reason}{f'. Allowed: {key.range}' * bool(key.range)}")
             lines.append(f"{key.name} = {toml(key.default)}")
     return "\n".join(lines) + "\n"
 

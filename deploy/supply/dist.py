@@ -29,11 +29,11 @@ def main() -> int:
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     for built in build(out):
         with tempfile.TemporaryDirectory() as folder:
-            alone, with_diagnose = Path(folder) / "alone", Path(folder) / "diagnose"
+            alone, with_diagnose = Path(folder) / "no-extras", Path(folder) / "diagnose"
             reports(install(built, alone))
             tried(install(built, with_diagnose, "[diagnose]"))
             sizes = ", ".join(f"{where.name} {megabytes(where):.1f} MB" for where in (alone, with_diagnose))
-        print(f"{built}: installs alone and works ({sizes})")
+        print(f"{built}: works without extras, and with the extra diagnose ({sizes})")
     return 0
 
 

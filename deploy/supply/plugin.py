@@ -23,7 +23,7 @@ from deploy.demo import jars
 from deploy.helm.build import project
 
 SOURCES = "deploy/broker-plugin"
-#: RELEASE: the plugin's Java version, because brokers 3.7 to 3.9 run on Java 11.
+#: RELEASE: the Java version for which the plugin is compiled. Brokers 3.7 to 3.9 may run on Java 11.
 RELEASE, COMPILED_WITH = "11", "clients-4.4"
 #: Time of all files in the jar: equal sources must give equal jars.
 EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""`make site`, and part of `make release`: build the repository's pages as a web site. A broken link is an error.
+"""Build the repository's pages as a web site, for `make site` and `make release`. A broken link is an error.
 
 python -m deploy.supply.site [FOLDER]      (default: dist/site)
 """

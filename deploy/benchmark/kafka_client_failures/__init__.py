@@ -49,7 +49,7 @@ class Case:
 class Score:
     """The score of a tool. An accusation is a failure mode that the tool names for a recording.
 
-    by_mode           failure mode → (number of its failures that were found, number of its failures)
+    by_mode           for each failure mode: (number of failures that were found, number of all failures)
     controls          number of healthy clients
     accused_controls  number of healthy clients with at least one false accusation
     wrong             (case name, mode) of each false accusation
@@ -69,7 +69,7 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """Return the share (0 to 1) of right accusations; 1 if there are none."""
+        """Return the share (0 to 1) of accusations that are right; 1 without accusations."""
         right = sum(found for found, _ in self.by_mode.values())
         return right / (right + len(self.wrong)) if right or self.wrong else 1.0
 
@@ -118,7 +118,7 @@ def blind(folder: Path) -> int:
 
 
 def score(answers: Mapping[str, Collection[str]]) -> Score:
-    """Return the score of a tool. `answers`: case id → ids of the modes that the tool names.
+    """Return the score of a tool. `answers`: for each case id, the ids of the modes that the tool names.
 
     A failure without an answer counts as not found. Raises ValueError for an id that no case has.
     """

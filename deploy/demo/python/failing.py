@@ -45,7 +45,7 @@ def shop() -> None:
 
 
 def callback_deadlock() -> None:
-    """Hold a lock that the delivery callback needs while the producer's queue is full."""
+    """Fill the producer's queue while holding a lock that the delivery callback needs."""
     settings = {"bootstrap.servers": SERVERS, "client.id": "billing-events", "queue.buffering.max.messages": 500}
     producer, lock, delivered = report(confluent_kafka.Producer)(settings), threading.Lock(), [0]
 

@@ -84,7 +84,7 @@ class Application:
         }
 
     def tell(self, topic: str, text: str) -> None:
-        """Send a report to the monitor's brokers. If the producer's queue is full, drop it."""
+        """Send a report to the monitor's brokers. Drop the report if the producer's queue is full."""
         try:
             self._reports.produce(topic, text, headers=self._identity)
         except BufferError:
