@@ -36,7 +36,7 @@ RECONNECT_MS = 1000
 DELIVERY_SECONDS = 1.0
 WATCHED_SECONDS = 2.0
 WATCHED_MEMBERS_SECONDS = 10.0
-LEFT_OUT = "cluster %s: [groups] include and exclude leave out %d groups"
+LEFT_OUT = "cluster %s: the settings [groups] include and [groups] exclude leave out %d groups"
 
 
 class Cluster(NamedTuple):
@@ -169,7 +169,8 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 def next_reading(now: float, interval: float, lead: float) -> float:
     """Return when the next reading begins (epoch s).
 
-    It is `lead` seconds before a multiple of `interval`, at which the monitor's batches begin.
+    The reading begins `lead` seconds before the monitor's next batch. Batches begin at multiples of `interval`. If
+    `lead` is at least `interval`, the reading begins now.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 
@@ -223,7 +224,7 @@ class GroupExporter:
             self._publisher.close()
 
     def _note(self, failing: Mapping[str, str]) -> None:
-        """Count the present failures, and log each failure that begins or ends. `failing`: failure → reason."""
+        """Count the present failures, and log each failure that begins or ends. `failing`: each failure's reason."""
         self.failures_total += len(failing)
         for what in failing.keys() - self._failing.keys():
             log.warning("cluster %s: %s cannot be read: %s", self._cluster, what, failing[what])

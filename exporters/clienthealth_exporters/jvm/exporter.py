@@ -107,7 +107,7 @@ class Targets:
             self._in_file = Reread(f"targets of {file}", [file], lambda: _targets(file), former=())
 
     def now(self) -> tuple[Target, ...]:
-        """Return all targets. If the targets file cannot be read, its last targets count."""
+        """Return all targets. If the targets file cannot be read, the targets that were last read from it stay."""
         return (*self._given, *(self._in_file.current() if self._in_file else ()))
 
 

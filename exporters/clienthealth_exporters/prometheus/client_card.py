@@ -100,7 +100,7 @@ def onset(view: View, record: HealthRecord) -> str:
 def facts_of(verdict: Verdict) -> tuple[list[Evidence], list[Evidence]]:
     """Return (at most three deciding facts, other facts), in the order of the evidence.
 
-    Deciding facts are of different kinds if possible, because these prove more.
+    If possible, the deciding facts are of different kinds, because facts of different kinds prove more.
     """
     facts = verdict.evidence
     of_each_kind = {fact.kind: fact for fact in facts}.values()

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 class Exporter:
     """The exporter's state and its answers to HTTP requests.
 
-    trouble  function that returns why records of clients may be missing; None if all records have been read
+    trouble  function that returns why records of clients may be missing, or None if all records have been read
     clock    function that returns the time in epoch seconds
     idle     function that returns the seconds since the health topic was last polled
     """
@@ -108,7 +108,7 @@ class Exporter:
                 page = self.metrics()
                 if self._complete:
                     return Response(page, exposition.CONTENT_TYPE)
-                # From an incomplete page, Prometheus would end the series of the missing clients.
+                # If Prometheus accepted an incomplete page, it would end the series of the missing clients.
                 later = {"Retry-After": "1"}
                 return Response(page, exposition.CONTENT_TYPE, HTTPStatus.SERVICE_UNAVAILABLE, later)
             case "/healthz" | "/readyz":

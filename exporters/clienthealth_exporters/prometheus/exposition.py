@@ -34,8 +34,8 @@ class Lines:
     """The lines of one health record on the page /metrics, split into parts.
 
     A line such as `kafka_client_up{service="orders",…} 1` has three parts: `kafka_client_up{`, the labels of the
-    metric's scope, and the rest. `client`, `group`, `partition`: the labels for metrics of this scope. `ends`: for each
-    metric of FAMILIES, the rests of all its lines, joined.
+    metric's scope, and the end. `client`, `group` and `partition` are the labels of these three scopes. `ends` has a
+    text for each metric of FAMILIES: the ends of all lines of this metric.
     """
 
     client: str
@@ -65,7 +65,7 @@ class Shown(NamedTuple):
 
 
 def group_of(client: Client) -> str:
-    """Return the name of the client's group, or of the group itself; '' for none."""
+    """Return the name of the client's group, '' for none. A client of kind `group` is itself the group."""
     return client.group or (client.client_id if client.kind == "group" else "")
 
 
@@ -184,7 +184,7 @@ def _head(family: Family) -> str:
 
 @functools.lru_cache(maxsize=20_000)
 def _several(names: tuple[str, ...], samples: tuple[Sample, ...]) -> str:
-    """Return the ends (see `Lines`) of the samples' lines as one text."""
+    """Return the ends of the samples' lines as one text (see `Lines`)."""
     return "".join([f",{labels_text(names, extra)}}} {_value(value)}\n" for extra, value in dict(samples).items()])
 
 

@@ -19,7 +19,7 @@ from clienthealth.model.verdicts import UNHEALTHY
 if TYPE_CHECKING:
     from clienthealth_exporters.prometheus.states import State
 
-#: Maps a plotted measurement to its index in `State.largest`; None: `State.lag`.
+#: The index of each plotted measurement in `State.largest`. None stands for `State.lag`.
 PLOTTED: Mapping[str, int | None] = {"Buffer": 0, "Callback": 1, "Topic queue": 3, "Lag": None}
 HOUR_SECONDS = 3600
 #: Maximum number of samples per client, and of clients with samples.

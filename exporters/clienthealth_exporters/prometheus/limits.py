@@ -58,7 +58,7 @@ class Burn:
     pages: bool = False
 
 
-#: Windows 1d and 2h: kubernetes-mixin. Other windows: Google's SRE workbook.
+#: The windows 1d and 2h come from kubernetes-mixin, the other windows from Google's SRE workbook.
 BURNS = (
     Burn("1h", "5m", 14.4, "2m", pages=True),
     Burn("6h", "30m", 6, "15m", pages=True),

@@ -38,7 +38,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
                of the label in `extra`
     nonzero    True if a series exists only while the value is not 0
     lag        key of the value in a row of the indicator `lag`, which has one row per partition
-    reads      key in the table READS of the function that computes the samples from a record
+    reads      name of the function that computes the samples from a record; the name is a key of READS
     onset      id of a failure mode. While the client has this failure, the value is at least the time (s) since
                the onset
     detail     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`

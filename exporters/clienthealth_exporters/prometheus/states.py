@@ -49,7 +49,7 @@ class State:
     written      when the monitor wrote the record
     seen         time of the client's last data
     urgency      rank in lists; the largest is at the top
-    standing     the state (one of `services.STANDINGS`) as which the client counts in its service's metrics
+    standing     the client's state in the metrics of its service: one of `services.STANDINGS`
     statuses     (mode, status) of all verdicts that are not ok
     failures     (mode, status, cause) of the suspected and confirmed verdicts; cause '' if unknown
     largest      the client's value of each metric in `services.WORST`; None if unknown
@@ -300,7 +300,7 @@ class States:
                 break
             self._spare.pop()
             if not self._spare:
-                # The last search's choice is used up, so allow a new search at once.
+                # All clients that the last search found have been tried, so allow a new search at once.
                 self._looked = -inf
             if other is not None:
                 self._forgotten(self._states.pop(key))
@@ -309,7 +309,7 @@ class States:
         return False
 
     def _note(self, key: str, value: bytes, written: float) -> None:
-        """Keep another exporter's record if its client fails. Keep a group's name."""
+        """Keep the record of a failing client that another exporter serves. Keep a group's name."""
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:

@@ -92,7 +92,7 @@ class Webhook:
         self._thread.join(max(0.0, until - time.monotonic()))
 
     def _events(self, before: State | None, after: State | None) -> Iterator[Mapping[str, Any]]:
-        """Yield an event for each failure that begins, changes or ends (even as `unknown`)."""
+        """Yield an event for each failure that begins, changes or ends. A status `unknown` ends a failure, too."""
         was, now = ({mode: status for mode, status, _ in one.failures} if one else {} for one in (before, after))
         state = after or before
         changed = [mode for mode in sorted(was | now) if was.get(mode) != now.get(mode)]

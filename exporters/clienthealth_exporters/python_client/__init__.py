@@ -42,11 +42,11 @@ from clienthealth_exporters.python_client.probes import Sender, Watched
 
 log = logging.getLogger(__name__)
 
-#: Top-level package of a client's class → the module here that supports it.
+#: The module here that supports a client, by the top-level package of the client's class.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
 MAX_LINES = 1000
-#: Pause of log lines after the brokers refuse all lines of a report.
+#: Log lines are dropped for this time after the brokers have refused all lines of a report.
 PAUSE_SECONDS = 60.0
 
 #: (instance, client id) of each reported client: no two may be equal.
@@ -150,7 +150,7 @@ class Reporter:
     _no_lines_before: float = 0.0
 
     def watch(self, watched: Watched) -> None:
-        """Report on one more client. If another client has its id, append a number to the id: `id-2`."""
+        """Report on one more client. If another client has the same id, append a number to the new id: `id-2`."""
         wanted, number = watched.client_id, 1
         with _LOCK:
             while (self.process.instance, watched.client_id) in _TAKEN:
@@ -289,7 +289,7 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # `logging` would write such lines to standard error without our handler, too.
+            # If no handler but ours gets the line, write the line to standard error, as `logging` would without ours.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

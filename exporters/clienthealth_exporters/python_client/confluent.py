@@ -1,6 +1,7 @@
 """confluent-kafka (librdkafka): subclass Producer or Consumer to report on its instances.
 
-Each callback in the client's configuration is wrapped, so that the reporter gets its data.
+In the client's configuration, the callbacks for statistics, errors and deliveries and the logger are replaced. The
+replacements pass the data to the reporter and to the originals.
 """
 
 from __future__ import annotations
