@@ -46,7 +46,10 @@ def test_every_label_of_a_sentence_belongs_to_a_mode_or_a_known_issue() -> None:
 
 
 def test_the_classifier_generalises_to_sentences_that_it_has_not_learned() -> None:
-    """Other writers wrote these. The limits are a little below what was measured when the classifier was trained."""
+    """The held-out sentences are by other writers than the learned sentences.
+
+    The limits are a little below what was measured when the classifier was trained.
+    """
     learned = {text for _, text in read("learned")}
     right, total = Counter[bool](), Counter[bool]()
     for label, text in read("held_out"):

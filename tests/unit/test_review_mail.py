@@ -21,7 +21,7 @@ from tests.support.review_example import review
 
 
 class Post(socketserver.ThreadingTCPServer):
-    """A mail server. `refuse`: beginning of an SMTP command (lower case) → error that the server answers."""
+    """A mail server. `refuse`: the server's error for a command, by the command's beginning in lower case."""
 
     allow_reuse_address = True
     daemon_threads = True

@@ -1,4 +1,4 @@
-"""If a gateway repeats a client's last sample, its verdicts become `unknown`."""
+"""If a gateway repeats a client's last sample, the client's verdicts become `unknown`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log lines that arrive before the metrics of their time wait for the metrics."""
+"""Log lines that arrive before the metrics of the same time wait for these metrics."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ CASES = {
     "young": lagging("young", *one(100, 200)),
     "one dip": lagging("one dip", *one(1000, 1200, 1190, 1600, 1800, 2000)),
     "noise": lagging("noise", *one(300, 310, 290, 330, 280, 320)),
-    # The lag grows, but stays below the 1,000 records of ten seconds.
+    # The lag grows, but stays below the 1,000 records that the consumer reads in ten seconds.
     "keeps up": lagging("keeps up", *one(100, 115, 130, 145), rate=100.0),
     "many": lagging("many", *({"a-0": 10 * i, "a-1": 0, "b-0": 500.0 + 100 * i} for i in range(4)), paused=("a-0",)),
     "given up": lagging("given up", {"a-0": 5, "a-1": 7}, {"a-0": 5, "a-1": 7}, {"a-1": 0}),

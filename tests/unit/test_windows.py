@@ -30,7 +30,7 @@ def selector(*values: float) -> dict[str, float]:
 
 
 def windows(inputs: Iterable[Snapshot | LogEntry]) -> dict[tuple[str, int], ClientWindow]:
-    """Return (client id, first second of the window) → window."""
+    """Return all windows by (client id, first second of the window)."""
     monitor = Stepped()
     monitor.batch(inputs)
     return {
