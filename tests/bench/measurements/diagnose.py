@@ -31,7 +31,8 @@ def measure(scope: Scope) -> Result:
     ]
     how = (
         f"`kafka-health diagnose` runs {runs} times on each folder in `tests/recordings/evidence`, without Java. The "
-        "median counts. Both figures are in the table above."
+        "median counts. The table *Figures with a target* has the median for one thread dump and for the slowest "
+        "folder."
     )
     return Result(figures, how)
 
