@@ -1,7 +1,8 @@
 """Judge clients that stopped reporting.
 
 A client has departed after three reporting intervals without data (at least `[absence] min_gap_seconds`), plus
-`[absence] watermark_seconds`. Its open incidents stay until data proves its end, at most for `[absence] shown_seconds`.
+`[absence] watermark_seconds`. The client's open incidents stay until data shows that it recovered or ended, at most for
+`[absence] shown_seconds`.
 Missing data proves nothing: a process may hang, or its metrics agent may fail.
 """
 
