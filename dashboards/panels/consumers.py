@@ -22,7 +22,7 @@ def page() -> Page:
         sections=(
             Section("Now", _strip()),
             Section(
-                "Groups (filters: group and topic)",
+                "Groups (choose by group and topic)",
                 (
                     groups.states(),
                     groups.lag_seconds(),

@@ -43,7 +43,7 @@ def page(mode: Mode, links: LinkSettings) -> Page:
         sections.append(Section("Evidence: buffer and I/O thread", _others(mode, _OF_PRODUCERS)))
     if consumers:
         sections.append(Section("Evidence: queues and polling", _others(mode, _OF_CONSUMERS)))
-        sections.append(Section("Harm: lag of the groups (filters: group and topic)", _of_groups()))
+        sections.append(Section("Harm: lag of the groups (choose by group and topic)", _of_groups()))
     among = failing_or_chosen(mode.id)
     present = (measured.reporting(mode.kinds, among=among), measured.last_seen(mode.kinds, width=24, among=among))
     sections.append(Section("Does the client report", present))

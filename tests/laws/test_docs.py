@@ -44,7 +44,7 @@ def test_each_picture_shows_the_present_template() -> None:
 def test_every_setting_is_in_the_reference_with_its_reason(tmp_path: Path) -> None:
     for section, key, reason in settings():
         part = re.split(r"^\[", REFERENCE.split(f"\n[{section}]\n")[1], flags=re.MULTILINE)[0]
-        assert re.search(rf"^# {re.escape(reason)}( \(.*\))?\n{key} = ", part, re.MULTILINE), f"[{section}] {key}"
+        assert re.search(rf"^# {re.escape(reason)}(\. Allowed.*)?\n{key} = ", part, re.MULTILINE), f"[{section}] {key}"
         assert len(reason.split()) >= 3, f"[{section}] {key}"
     again = tmp_path / "reference.toml"
     again.write_text(REFERENCE, "utf-8")
