@@ -860,3 +860,9 @@ def test_a_persons_sentence_suspects_the_mode_that_it_states(mode: str | None, s
     found = judged(f"We have a Kafka application in production and noticed a problem.\n\n{sentence}\n", tmp_path)
     suspected = {named for of_client in found.values() for named, status in of_client.items() if status == "suspected"}
     assert (mode in suspected) if mode else not suspected
+
+
+def test_a_suspicion_from_text_explains_no_other_failure(tmp_path: Path) -> None:
+    lost = "My script ends, but the messages that I write are not flushed before the script terminates."
+    [found] = judged(f"# Write stream does not flush\n\n{lost}\n", tmp_path).values()
+    assert found["delivery-stalled"] == found["producer-not-closed"] == "suspected"

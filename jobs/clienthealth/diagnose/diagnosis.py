@@ -359,15 +359,17 @@ def _worst(verdicts: Sequence[Verdict], undated: frozenset[str]) -> Verdict:
 def settled(
     bucket: Bucket, by_key: Mapping[str, tuple[Client, list[Verdict]]], inputs: Sequence[Input]
 ) -> dict[str, tuple[Client, list[Verdict]]]:
-    """Apply `suspected_by_text` and then `adjust` to the verdicts in `by_key`, and return the result."""
+    """Apply `adjust` and `suspected_by_text` to the verdicts in `by_key`, and return the result.
+
+    A failure that a text only suggests explains no other failure.
+    """
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
-    judged = {
-        key: [suspected_by_text(verdict, known[of], inputs) for verdict in every] for key, (of, every) in by_key.items()
-    }
-    return {
-        key: (client, adjust("shown", adjust("moment", judged[key], known[client]), known[client]))
-        for key, (client, _) in by_key.items()
-    }
+    done: dict[str, tuple[Client, list[Verdict]]] = {}
+    for key, (client, verdicts) in by_key.items():
+        adjusted = adjust("moment", verdicts, known[client])
+        suspected = [suspected_by_text(verdict, known[client], inputs) for verdict in adjusted]
+        done[key] = client, adjust("shown", suspected, known[client])
+    return done
 
 
 def add_ends(
