@@ -73,7 +73,7 @@ chaos: jars ## kill, freeze, fill, cut: 50 faults, and what they may not change;
 fuzz: system setup ## an hour of coverage-guided fuzzing of all code that reads foreign input; ARGS="records --minutes 5"
 	@exec $(UV) run --quiet --frozen --no-sync --with 'atheris>=3' python -m tests.fuzz $(ARGS)
 
-reports: setup ## train the classifier of persons' sentences with tests/reports/learned.tsv, in a minute
+reports: setup ## train the classifier of persons' sentences with tests/reports/learned.tsv, in two minutes
 	@exec $(UV) run --quiet --frozen --no-sync --with scikit-learn==1.9.1 python -m tests.reports
 
 lint: setup ## format and lint, repairing what can be repaired

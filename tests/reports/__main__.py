@@ -13,8 +13,6 @@ from clienthealth.modes import modes
 from clienthealth.read.logs import reports
 from tests.reports.sentences import NONE, read
 
-#: A sentence counts as a report if its probability is at least this: of a failure mode, of a known issue.
-OF_MODE, OF_ISSUE = 0.9, 0.5
 #: The inverse strength of the regularisation.
 C = 50.0
 WIDTH = 110
@@ -37,7 +35,7 @@ def main() -> None:
     scale = float(np.abs(weights).max() / 127)
     lines = [
         "# Written by `make reports`. `weights`: one signed byte per bucket, in base 85. A weight is the",
-        "# byte times `scale`. `least`: the probability from which a sentence counts as a report.",
+        "# byte times `scale`. `failing`: true for a failure mode.",
         f"scale = {scale:.8f}",
     ]
     for number, label in enumerate(labels):
@@ -45,8 +43,8 @@ def main() -> None:
             text = b85encode(np.rint(weights[number] / scale).astype(np.int8).tobytes()).decode()
             pieces = [f"  '{text[at : at + WIDTH]}'," for at in range(0, len(text), WIDTH)]
             bias = model.intercept_[number] - model.intercept_[none]
-            least = OF_MODE if label in modes() else OF_ISSUE
-            lines += ["", f"[labels.{label}]", f"bias = {bias:.6f}", f"least = {least}", "weights = [", *pieces, "]"]
+            failing = f"failing = {str(label in modes()).lower()}"
+            lines += ["", f"[labels.{label}]", f"bias = {bias:.6f}", failing, "weights = [", *pieces, "]"]
     Path(reports.__file__).with_suffix(".toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

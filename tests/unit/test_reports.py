@@ -7,6 +7,7 @@ from zlib import crc32
 
 import pytest
 
+from clienthealth.diagnose.attachments.pastes import least_probability
 from clienthealth.modes import catalogue, modes
 from clienthealth.read.logs.also_seen import BY_ID
 from clienthealth.read.logs.reports import BUCKETS, features, reports_in
@@ -29,12 +30,12 @@ def test_numbers_count_alike_and_pairs_of_words_have_buckets() -> None:
     "text", ["", "\n\n", "........ ........", "日本", "x" * 200_000, "ab " * 70_000, "\ud800" * 50]
 )
 def test_odd_text_reports_nothing(text: str) -> None:
-    assert not list(reports_in(text))
+    assert not list(reports_in(text, 0.9))
 
 
 def test_each_report_is_one_sentence_of_the_text() -> None:
     text = "We run Kafka 3.6. Since the upgrade our consumer hangs in poll() and gets no messages. Any ideas?"
-    assert [(mode, sentence[0].strip()) for mode, sentence in reports_in(text)] == [
+    assert [(mode, sentence[0].strip()) for mode, sentence in reports_in(text, 0.9)] == [
         ("consumer-stalled", "Since the upgrade our consumer hangs in poll() and gets no messages.")
     ]
 
@@ -54,9 +55,15 @@ def test_the_classifier_generalises_to_sentences_that_it_has_not_learned() -> No
     right, total = Counter[bool](), Counter[bool]()
     for label, text in read("held_out"):
         assert text not in learned
-        reported = {mode for mode, _ in reports_in(text)}
+        reported = {label for label, _ in reports_in(text, 0.9)} & modes().keys()
         failing = label != NONE
         total[failing] += 1
         right[failing] += label in reported if failing else not reported
     assert right[True] >= 0.55 * total[True]
     assert right[False] >= 0.98 * total[False]
+
+
+@pytest.mark.parametrize(("reporting", "sentences", "least"), [(5, 5, 0.9002), (5, 11, 0.9670), (11, 5, 0.8)])
+def test_reporting_words_make_a_sentence_of_a_text_more_credible(reporting: int, sentences: int, least: float) -> None:
+    """With a reporting word per sentence, the odds are e^2.2 (9.03). Half as many words multiply them by 2^1.7."""
+    assert least_probability(reporting, sentences) == pytest.approx(least, abs=0.0001)

@@ -113,7 +113,7 @@ def faults(entry: Entry) -> Iterator[str]:
 def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
     if wording.reports and not wording.pattern:
         for example in wording.examples:
-            if wording.reports not in {label for label, _ in reports_in(example.line)}:
+            if wording.reports not in {label for label, _ in reports_in(example.line, 0.8)}:
                 yield f"the classifier does not find its example {example.line!r}"
         return
     pattern = with_parts(wording.pattern)

@@ -116,7 +116,7 @@ class Dump(msgspec.Struct):
     """A thread dump that was found in a text.
 
     what        a description of the program that wrote the dump
-    threads     first Kafka clients' threads and DestroyJavaVM, then other threads with frames outside the JVM's classes
+    threads     Kafka clients' threads and DestroyJavaVM, followed by threads with frames outside the JVM's classes
     ts_ms       time of the dump (epoch ms), UTC if the dump names no time zone; None if unknown
     taken       line numbers (from 0) of those lines of the text that belong to the dump
     complete    whether the dump's last line is present; None if such dumps have no fixed last line
@@ -141,7 +141,8 @@ class LogLine(msgspec.Struct):
     dumps              the thread dumps in the entry; if the entry contains nothing else, `message` is None
     quoted             True if a text (a ticket, a chat) quotes the line without its time, logger and thread
     explained          True if the text around the line only explains errors. Such a line raises no suspicion
-    narrated           True if a person wrote the line to report a problem, and no program logged it
+    narrated           the probability from which a sentence of the line counts as a person's report of a failure; None
+                       if a program logged the line
     beside_kafka       True if another line of the file names Kafka: a Kafka client may then have written this line
     error              why the entry is unusable; None if it is usable
     """
@@ -159,7 +160,7 @@ class LogLine(msgspec.Struct):
     dumps: list[Dump] = []
     quoted: bool = False
     explained: bool = False
-    narrated: bool = False
+    narrated: float | None = None
     beside_kafka: bool = False
     error: str | None = None
 

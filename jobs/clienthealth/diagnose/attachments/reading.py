@@ -1,4 +1,4 @@
-"""Turn a stream of bytes into records of what may be about a Kafka client.
+"""Turn a stream of bytes into records. A record contains data that may be about a Kafka client.
 
 Only a text of at most 16 MiB (WHOLE) is examined as a whole.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
 
@@ -75,8 +75,8 @@ class Reader:
         self._cut = False
         self._found = self._logs = self._beside_kafka = False
         self._context: Callable[[int], Context] = lambda _: "logged"
-        self._narrated: Callable[[int], bool] = lambda _: False
-        # Numbers of a person's lines that no entry contains yet.
+        self._narrated: Mapping[int, float] = {}
+        # Numbers of the lines that a person wrote, without those that an entry already contains.
         self._narration: set[int] = set()
         service, instance = stream.process
         self._jvm = ClientProcess(service, instance, instance)
@@ -193,11 +193,11 @@ class Reader:
         taken = yield from self._dumps_of(lines, parted, layout)
         rest = [b"" if number in taken else line for number, line in enumerate(lines)]
         if any(line.strip() for line in rest):
-            self._narration = set(filter(self._narrated, range(len(rest))))
+            self._narration = set(self._narrated)
             yield from self._log([b"\n".join(rest) + b"\n"], layout)
-            # A person may report a failure without any text of a log pattern.
+            # A person may report a failure in words that no log pattern contains.
             for number in sorted(self._narration):
-                if any(reports_in(rest[number].decode("utf-8", "replace"))):
+                if any(reports_in(rest[number].decode("utf-8", "replace"), self._narrated[number])):
                     yield from self._entry(Entry(number, None, rest[number], numbers=[number]))
         else:
             self.input.read = len(lines)
@@ -429,7 +429,7 @@ class Reader:
         owned = line.logger or line.thread or named_client(line.message, None)
         bare = not logged and (not owned or "..." in text or "…" in text)
         line.beside_kafka = self._beside_kafka
-        line.narrated = self._narrated(entry.line) and not logged and not owned
+        line.narrated = None if logged or owned else self._narrated.get(entry.line)
         line.explained = found == "explained" and not entry.stamp
         if line.explained and any(catalogue().matches(text, None, narrated=line.narrated)):
             self.input.leave_out(EXPLAINED)

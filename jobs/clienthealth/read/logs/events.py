@@ -32,7 +32,7 @@ BYTES_PER_LINE = 64
 
 LIBRARIES = r"kafka|\bo(?:rg)?\.a(?:pache)?\.k|confluent|sarama|\[thrd:|\b(?:kgo|franz-go|brod|faust|redpanda)\b"
 _LIBRARY = re.compile(LIBRARIES, re.ASCII | re.IGNORECASE)
-#: librdkafka's prefix; in a line with a logger or level, it shows a copied line.
+#: librdkafka's prefix. If the line has a logger or level too, an application copied the line.
 _OF_RDKAFKA = re.compile(r"%\d\|")
 #: A client's prefix; before a match, it shows that an application copied the line.
 _NAMES = re.compile(rf"{KAFKA_PREFIX.pattern}|{_OF_RDKAFKA.pattern}", re.ASCII)
@@ -42,7 +42,7 @@ MAX_BEFORE = 500
 FAR_MS = 26 * 3_600_000
 #: Levels of lines that report no trouble, such as a quoted text.
 CALM = ("TRACE", "DEBUG", "INFO")
-#: The text of a match that ends beyond MAX_SHOWN begins MAX_LEFT characters before the match.
+#: If a match ends after the first MAX_SHOWN characters, the shown text begins MAX_LEFT characters before the match.
 MAX_LEFT, MAX_SHOWN = 40, 160
 
 #: Texts of thread dumps, as raw JSON contains them: only tabs are escaped (`\\tat `).
@@ -60,13 +60,13 @@ def events_and_dumps(
 ) -> tuple[list[LogEvent], list[ThreadDump]]:
     """Return (events, dumps) of a log line with a time: one event per matching pattern.
 
-    `attached`: True for a line of an attached file; only there, patterns for lines of any program count. A dump's line
-    that was sent alone becomes an event DUMP_LINE.
+    `attached`: True for a line of an attached file. Patterns for lines of any program apply only to attached files. A
+    dump's line that was sent alone becomes an event DUMP_LINE.
     """
     events, reported = [], set()
     body = body_of(line)
     of_kafka = attached and (line.beside_kafka or bool(_LIBRARY.search(f"{line.logger} {line.thread} {body}")))
-    for wording, match in catalogue.matches(body, line.logger, of_kafka or line.narrated, line.narrated):
+    for wording, match in catalogue.matches(body, line.logger, of_kafka or line.narrated is not None, line.narrated):
         meaning = catalogue.by_id[wording.id]
         before, after = body[body.rfind("\n", 0, match.start()) + 1 : match.start()], body[match.end() :]
         own = _is_own(line, before, after)
@@ -101,7 +101,7 @@ def _is_own(line: LogLine, before: str, after: str = "") -> bool | None:
     unlogged = bare and (_RE["asked"].match(after) or _RE["no_line"].match(before[:MAX_BEFORE]))
     if not before or _LIBRARY.search(logger) or line.client.library or named_client(None, line.thread):
         return not unlogged
-    # A time in the line that differs from the entry's time: an application copied the line.
+    # If a time in the line differs from the entry's time, an application copied the line.
     stamp = Times.anywhere().stamp(before[:MAX_BEFORE].encode()) if not bare and line.ts_ms else None
     if stamp and stamp.ts_ms is not None and abs(stamp.ts_ms - (line.ts_ms or 0)) > FAR_MS:
         return False

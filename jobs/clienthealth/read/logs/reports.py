@@ -1,7 +1,7 @@
 """Find sentences in which a person reports a failure or a known issue of a Kafka client.
 
-People word this in more ways than patterns can list. So a classifier learned it from examples: multinomial logistic
-regression over hashed character n-grams. `make reports` trains it, and writes reports.toml.
+People word reports in more ways than patterns can list. So a classifier learned from examples to find them. It is a
+multinomial logistic regression over hashed character n-grams. `make reports` trains it, and writes reports.toml.
 """
 
 from __future__ import annotations
@@ -23,20 +23,23 @@ from clienthealth.model.tables import table
 
 Floats = npt.NDArray[np.float64]
 BUCKETS = 1 << 14
+#: A sentence counts as the report of a known issue from this probability. It accuses no client.
+OF_ISSUE = 0.5
 #: Lengths of the character n-grams, which include the blanks around a word.
 SIZES = range(2, 6)
-_SENTENCE = re.compile(r"(?:(?![.!?](?:\s|\Z))[^\n。！？]){8,600}[.!?。！？]*")
+#: A sentence, within one line.
+SENTENCE = re.compile(r"(?:(?![.!?](?:\s|\Z))[^\n。！？]){8,600}[.!?。！？]*")
 _WORD = re.compile(r"[\w']+|[?!]")
 _DIGITS = re.compile(r"\d+")
 
 
 class _Model(NamedTuple):
-    """For each label, a weight per bucket, a bias, and the least probability of a report (of any label)."""
+    """For each label, a weight per bucket, a bias, and whether it is a failure mode."""
 
     labels: tuple[str, ...]
     weights: Floats
     biases: Floats
-    least: Floats
+    failing: npt.NDArray[np.bool_]
 
 
 @cache
@@ -45,8 +48,8 @@ def _model() -> _Model:
     labels = trained["labels"]
     packed = (b85decode("".join(each["weights"])) for each in labels.values())
     weights = np.array([np.frombuffer(each, np.int8) for each in packed]) * trained["scale"]
-    biases, least = (np.array([each[key] for each in labels.values()]) for key in ("bias", "least"))
-    return _Model(tuple(labels), weights, biases, least)
+    biases, failing = (np.array([each[key] for each in labels.values()]) for key in ("bias", "failing"))
+    return _Model(tuple(labels), weights, biases, failing)
 
 
 def features(sentence: str) -> tuple[list[int], Floats]:
@@ -63,13 +66,17 @@ def features(sentence: str) -> tuple[list[int], Floats]:
     return [*counts], values / np.linalg.norm(values)
 
 
-def reports_in(text: str) -> Iterator[tuple[str, re.Match[str]]]:
-    """Yield (label, sentence) for each sentence that reports something. A label is a failure mode or a known issue."""
+def reports_in(text: str, least: float) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield (label, sentence) for each sentence that reports something. A label is a failure mode or a known issue.
+
+    `least`: `LogLine.narrated`. The limit for known issues is always OF_ISSUE.
+    """
     model = _model()
-    for sentence in _SENTENCE.finditer(text):
+    for sentence in SENTENCE.finditer(text):
         buckets, values = features(sentence[0])
         # The score of a sentence that reports nothing is 1.
         scores = np.exp(model.weights[:, buckets] @ values + model.biases)
-        best = scores.argmax()
-        if buckets and scores.sum() >= model.least[best] * (1 + scores.sum()):
+        best, total = scores.argmax(), 1 + scores.sum()
+        of_label, limit = (scores[model.failing].sum(), least) if model.failing[best] else (scores.sum(), OF_ISSUE)
+        if buckets and of_label >= limit * total:
             yield model.labels[best], sentence

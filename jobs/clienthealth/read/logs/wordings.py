@@ -34,14 +34,15 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     """A log pattern.
 
     id         hyphenated, unique. It is in the monitor's state on disk (`LogEvent.signature`)
-    source     maps a library to versions and source file; `any`: programs with their own words
+    source     maps a library to the versions and the source file of the line; the key `any` stands for any program
     literal    text in every match (or one of `or_literals`), searched first because this is cheaper. Case matters
     or_literals  alternatives to `literal`. In both, `%name%` stands for a list in `searches` of shapes.toml
     pattern    regular expression for the message or the lines below it. Named groups become `LogEvent.captures`;
                `%name%` stands for a part in shapes.toml
     logger     beginning of the logger's name; None for any. Names without a dot are not tested
-    also       id of a known issue that a match of a failure mode's pattern also shows; '' if none
-    reports    label (`reports_in`) of sentences that count as matches. The pattern then counts only for sentences, too
+    also       id of a known issue that a matching line shows besides the failure; '' if none
+    reports    label (`reports_in`) of sentences that count as matches; '' if none. With a label, the pattern applies
+               only to a person's sentences
     examples   lines that the pattern must match
     """
 
@@ -88,8 +89,8 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the brokers or the group's coordinator do not serve the client
     otherwise  True if the event is searched for only where no other pattern matches
-    suspects  maps a failure mode that the event suggests to its cause ('' if unknown); only for attached texts without
-              later relief
+    suspects  maps a failure mode that the event suggests to the mode's cause ('' if unknown); only for attached texts
+              in which no later line matches an event with `relief`
     enough    the minimum number of lines that raise the suspicion in `suspects`
     """
 
@@ -142,7 +143,7 @@ class Catalogue:
     by_id     maps the id of a log pattern to its log event
     loose     ids of the log patterns that may match lines of any program (`Wording.loose`)
     narrated  ids of the log patterns for a person's sentences (`Wording.narrated`)
-    reports   for each label of `reports_in`, the log pattern of which a sentence counts as a match
+    reports   maps a label of `reports_in` to the log pattern that sentences with this label match
     literals  the literal texts of all patterns; every match contains at least one of them
     """
 
@@ -176,20 +177,21 @@ class Catalogue:
         return tuple(wording for meaning in self.meanings for wording in meaning.wordings)
 
     def matches(
-        self, text: str, logger: str | None, with_loose: bool = True, narrated: bool = False
+        self, text: str, logger: str | None, with_loose: bool = True, narrated: float | None = None
     ) -> Iterator[tuple[Wording, re.Match[str]]]:
         """Yield (log pattern, match) for each pattern that matches a text and allows `logger`.
 
-        `with_loose` adds patterns for lines of any program. `narrated` adds patterns for a person's sentences, and the
-        classifier. In a goroutine dump, a pattern's match is the goroutine that has waited longest.
+        `with_loose` adds patterns for lines of any program. `narrated` (`LogLine.narrated`) adds patterns for a
+        person's sentences, and the classifier. In a goroutine dump, a pattern's match is the goroutine that has waited
+        longest.
         """
         named = logger is not None and "." in logger
         matched: set[Meaning] = set()
-        judged = False
+        judged, said = False, narrated is not None
         for (loose, otherwise, literal), candidates in self._by_literal:
             if literal in text and not (otherwise and matched) and not (loose and (judged or not with_loose)):
                 for wording, find, logged_by in candidates:
-                    if wording.narrated > narrated or (logged_by and named and not logged_by.match(logger or "")):
+                    if wording.narrated > said or (logged_by and named and not logged_by.match(logger or "")):
                         continue
                     meaning = self.by_id[wording.id]
                     if not (len(wording.literals) > 1 and meaning in matched) and (match := find(text)):
@@ -197,13 +199,13 @@ class Catalogue:
                         judged |= not loose and type(meaning) is Meaning
                         yield wording, match
         # The lines below the first are a stack.
-        for label, sentence in reports_in(text.partition("\n")[0]) if narrated else ():
+        for label, sentence in reports_in(text.partition("\n")[0], narrated) if narrated is not None else ():
             if self.by_id[self.reports[label].id] not in matched and self._fact.match(sentence[0].strip()):
                 yield self.reports[label], sentence
 
 
 def _finder(pattern: re.Pattern[str]) -> _Find:
-    """Return a function that finds the first match, or the match with most `minutes`."""
+    """Return a function that finds the first match, or, with a group `minutes`, the match with the most minutes."""
     if "minutes" not in pattern.groupindex:
         return pattern.search
     return lambda text: max(pattern.finditer(text), key=lambda match: int(match["minutes"] or 0), default=None)
