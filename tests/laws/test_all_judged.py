@@ -70,7 +70,12 @@ def test_the_post_mortem_reports_it(each: list[Status]) -> None:
         assert story.headline == f"Nothing found in {each.count('ok')} of {len(each)} failure modes"
 
 
-@pytest.mark.parametrize("folder", folders(), ids=lambda path: path.name)
+#: These recordings take half of the time.
+LARGE = ("shutdown-loop-a", "shutdown-loop-b", "shutdown-loop-c", "legacy-broker-crash-18s")
+RECORDED = [pytest.param(one, id=one.name, marks=[pytest.mark.long] * (one.name in LARGE)) for one in folders()]
+
+
+@pytest.mark.parametrize("folder", RECORDED)
 def test_of_recordings(folder: Path) -> None:
     published = step(BucketState(), chunks(folder), SETTINGS, int(time.time() * 1000))
     assert published.records
