@@ -21,7 +21,7 @@ _BY_SERVICE = listed((*KEPT, "service"))
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
     """Return two queries on `metric`: the clients with the worst values, and the best client of each of a few services.
 
-    The second query ranks the services by their best client's value, and selects the worst services, at most _BEST.
+    The second query compares the services by the value of their best client, and selects the _BEST worst services.
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [

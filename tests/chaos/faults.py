@@ -275,7 +275,7 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """Return a clock error (ms) below 300 s. At larger errors, the monitor rejects the records."""
+    """Return a clock error (ms), less than 300 s ahead: the monitor rejects records that are further ahead."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 

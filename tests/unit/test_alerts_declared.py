@@ -1,4 +1,4 @@
-"""The alert rules about clusters, shards and log topics in the settings are evaluated."""
+"""Alert rules about the clusters, shards and log topics that the settings name are evaluated."""
 
 from __future__ import annotations
 

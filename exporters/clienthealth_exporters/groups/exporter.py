@@ -169,8 +169,8 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 def next_reading(now: float, interval: float, lead: float) -> float:
     """Return when the next reading begins (epoch s).
 
-    The reading begins `lead` seconds before the monitor's next batch. Batches begin at multiples of `interval`. If
-    `lead` is at least `interval`, the reading begins now.
+    The reading begins `lead` seconds before a batch of the monitor, the first that is more than `lead` seconds away.
+    Batches begin at multiples of `interval`. If `lead` is at least `interval`, the reading begins now.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 

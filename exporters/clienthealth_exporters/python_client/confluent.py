@@ -1,6 +1,6 @@
 """confluent-kafka (librdkafka): subclass Producer or Consumer to report on its instances.
 
-In the client's configuration, the callbacks for statistics, errors and deliveries and the logger are replaced. The
+The subclass replaces the client's callbacks for statistics, errors and deliveries, and its logger if it has one. The
 replacements pass the data to the reporter and to the originals.
 """
 

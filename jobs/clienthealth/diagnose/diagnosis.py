@@ -61,7 +61,7 @@ class _Tally:
         self._by_topic: dict[str, Input] = {}
 
     def all(self) -> list[Input]:
-        """Return all inputs. The reason NOTHING_KNOWN is set for an input that was not used for any other reason."""
+        """Return all inputs. An unused input gets the reason NOTHING_KNOWN if no other reason is known."""
         for attached in self._inputs:
             if attached.read and not (attached.used or attached.left_out or attached.unread.keys() - {CUT}):
                 attached.left_out = {NOTHING_KNOWN: attached.read}

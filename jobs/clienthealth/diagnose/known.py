@@ -22,7 +22,8 @@ from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
-#: Beginnings of `Input.what` for copied data. The end of a copy does not show that the client ended.
+#: `Input.what` begins with one of these if a person copied the data. The end of a copy does not show that the client
+#: ended.
 PASTED = ("metrics (", "log", "JSON document")
 #: Samples may end before the process's data, by at most LATE_INTERVALS median intervals plus LATE_MS (ms).
 LATE_INTERVALS, LATE_MS = 1.5, 2_000

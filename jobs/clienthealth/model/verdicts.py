@@ -66,7 +66,7 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 class Count:
     """The number of effects of a fault (such as lost records) in each half minute.
 
-    name        `Verdict.detail` has the sum of `slots` and `settled` under this key; the true number may be larger
+    name        the key in `Verdict.detail` of the total (`slots` and `settled`); the true number may be larger
     kind        kind of the evidence; if two kinds of evidence count the same effects, the larger number is used
     slots       maps the start of a half minute (epoch ms) to the number of effects in it
     settled     number of effects before `settled_ms`; this number no longer changes

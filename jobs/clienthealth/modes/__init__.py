@@ -160,7 +160,7 @@ class FailureMode(Facts, Generic[T]):
 class LiveMode(FailureMode[T]):
     """A mode that is judged while the client still reports.
 
-    gate       conditions on metrics that select the windows for the judge
+    gate       conditions on metrics; a window that meets them goes to the judge
     recovered  returns True if the newest window shows that the fault is over. Without `recovered`, the fault is over as
                soon as a window has no evidence of it
     silence    returns the verdict on a client that sends no more samples; None without evidence. Without `silence`,

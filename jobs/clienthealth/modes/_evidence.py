@@ -264,7 +264,7 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     """Return a fact for one line of the log event `meaning`, the line with the longest wait; [] if there is no line.
 
-    A line states its wait in the capture `minutes`. If a line states the begin or end of a stop or flush (captures
+    A line states its wait in the capture `minutes`. If a line states the beginning or end of a stop or flush (captures
     `begun`, `ended`), it counts only if the stop or flush did not end (capture `lasts`).
 
     A goroutine without a wait proves something only if its line is repeated, or if a line at least APART_MS (9 s)

@@ -138,7 +138,7 @@ class Bucket:
 
     @cached_property
     def quiet(self) -> Floats:
-        """The time (ms) after each client's last sample from which on other data proves that the process still runs."""
+        """For each client, a time (ms) after its last sample. Later data proves that the process still runs."""
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 

@@ -2,8 +2,7 @@
 
 A client has departed after three reporting intervals without data (at least `[absence] min_gap_seconds`), plus
 `[absence] watermark_seconds`. The client's open incidents stay until data shows that it recovered or ended, at most for
-`[absence] shown_seconds`.
-Missing data proves nothing: a process may hang, or its metrics agent may fail.
+`[absence] shown_seconds`. Missing data proves nothing: a process may hang, or its metrics agent may fail.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ def _record(client: Client, content: Content, start_ms: int, departed_ms: int, s
     return content.record(client, window, 1, departed_ms, departed=True)
 
 
-#: Maximum time (ms) between two records of a departed client with an incident.
+#: Maximum time (ms) between two records of a departed client that has an open incident.
 REMINDED_MS = 300_000
 
 

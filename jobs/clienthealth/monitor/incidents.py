@@ -18,7 +18,7 @@ from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.monitor.window_verdicts import detail_of, evidence_of, gone_on_with, united
 
-#: "moved": to another client, because its client had no name or another instance.
+#: "moved": the incident now belongs to another entry of its client, which had no name or another instance before.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 
@@ -28,7 +28,7 @@ class OpenIncident:
 
     seen_ms      end of the last window that showed the fault
     offset_ms    duration: watermark minus the client's own clock
-    heard_ms     time of the last data of client or process, noted while the client sends no metrics
+    heard_ms     time of the last data of the client or its process; updated only while the client sends no metrics
     forgiven_ms  duration since `seen_ms` in which no client at all sent data
     departed_ms  time of the last sample if the client stopped reporting, else 0
     alone        True if no other client with the same name was on the host at `departed_ms`

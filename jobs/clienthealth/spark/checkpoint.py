@@ -52,8 +52,8 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Write the version of the state's format (`state.VERSION`) into the checkpoint's folder.
 
-        Raises StateError if a later release wrote the checkpoint, or if an earlier release wrote it with fewer sources.
-        The checkpoint is then unchanged.
+        Raises StateError if a later release wrote the checkpoint, or if an earlier release wrote it, which had fewer
+        Spark sources. The checkpoint is then unchanged.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])

@@ -6,8 +6,8 @@ After a crash, Spark repeats the batch, so one record could end every later proc
 - It ended with a sign of a record's fault: Spark's message, or an exhausted heap. After three such ends in one batch,
   the batch is narrowed: only a sixteenth of it is read, and so on, down to one record. If the heap certainly ran out,
   a single such end is enough.
-- It ended as often while it read a single record. This record is skipped. If the rest of the batch succeeds, the record
-  becomes a reject.
+- It ended in a batch of a single record, as often as in the other cases of this list. This record is skipped. If the
+  rest of the batch succeeds, the record becomes a reject.
 - It ended without such a sign, as after kill -9. The batch is narrowed only after 20 such ends in a row (KILLS).
 
 A batch with written results is not narrowed, because later batches would write results of the same records again.
@@ -32,8 +32,8 @@ REASON = "fatal"
 #: A batch is narrowed if the monitor ended in it DEATHS times with a sign of a record's fault, or KILLS times without a
 #: sign. To narrow it further, one end with a sign is enough, or DEATHS ends without a sign.
 DEATHS, KILLS = 3, 20
-#: To narrow a batch, the monitor reads a SHARE-th of it. After CALM good batches, the limit of records per batch is
-#: multiplied by SHARE.
+#: To find the faulty record in a batch, the monitor reads one part in SHARE of the batch. After CALM good batches, the
+#: limit of records per batch is multiplied by SHARE.
 SHARE, CALM = 16, 20
 #: Parts of Spark's messages: signs of a faulty record, and of another cause.
 OF_RECORDS = (

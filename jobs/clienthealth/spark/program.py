@@ -35,7 +35,7 @@ from clienthealth.spark.stepping import Quality
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 60
-#: OUT_OF_MEMORY: the JVM's exit code if the heap runs out; JVM_SECONDS: maximum time (s) to wait for the JVM's end.
+#: OUT_OF_MEMORY: the JVM's exit code if memory runs out; JVM_SECONDS: maximum time (s) to wait for the JVM's end.
 JVM_SECONDS, OUT_OF_MEMORY = 10, 3
 #: Interval (s) at which Kafka's offsets are checked while no batch ends.
 LOOK_SECONDS = 10

@@ -34,8 +34,8 @@ def measure(scope: Scope) -> Result:
     parts = [f"CPU of {part}, µs" for part in ("JVM", "Python", "broker")]
     head = ["input", "bytes in a line", "lines/s", "CPU per line, µs", *parts, "peak memory, MB", "lines rejected"]
     how = (
-        f"Each input has {NOISE:,} log lines of {PROCESSES} processes. Only the input that repeats one Kafka error has "
-        f"{STORM:,} lines. One client logs {LOUD} of 10 of these errors. The speed is measured after a third of the "
+        f"Each input has {NOISE:,} log lines of {PROCESSES} processes, except the input that repeats one Kafka error: "
+        f"it has {STORM:,}. One client logs {LOUD} of 10 of these errors. The speed is measured after a third of the "
         "lines."
     )
     return Result(figures, how, [Table(head, rows)])

@@ -1,4 +1,4 @@
-"""Split a log into entries, and yield those with a Kafka text: a text that only Kafka clients log.
+"""Split a log into entries, and yield those with a Kafka text: a literal of a log pattern, a thread dump or metrics.
 
 Only lines near a Kafka text are parsed. Lines of several writers (pods, programs) are collected separately.
 """

@@ -8,9 +8,9 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import accumulate, compress, pairwise
+from itertools import accumulate, pairwise
 from math import exp, log
 from pathlib import Path
 from typing import Literal
@@ -100,9 +100,6 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, floa
     inside, titled = _RE["inside"].match(text) is not None, _RE["titled"].match(text) is not None
     fences = [*accumulate((line.lstrip(" \t*+-").startswith(("```", "~~~")) for line in lines), initial=inside)][1:]
 
-    def weight(kind: str, words: str, least: int = 1) -> int:
-        return sum(each * len(_SIGNS[kind + how].findall(words)) for how, each in _WEIGHTS.items() if each >= least)
-
     @cache
     def weights(number: int) -> tuple[int, ...]:
         """Return (explaining weight, reporting weight, bytes, English words) of a line."""
@@ -112,12 +109,12 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, floa
         unquoted = _RE["quotation"].sub("", line)
         words = unquoted[: min((at for at in map(unquoted.find, logged) if at >= 0), default=None)]
         # In a title, "when" tells the time of a failure. Elsewhere, it begins a condition.
-        explained = weight("explains", words, _STRONG if titled and not number else 1)
-        return explained, weight("reports", words), len(words.strip().encode()), len(_SIGNS["english"].findall(words))
+        explained = _weight("explains", words, _STRONG if titled and not number else 1)
+        return explained, _weight("reports", words), len(words.strip().encode()), len(_SIGNS["english"].findall(words))
 
     def reports_itself(number: int) -> bool:
         line = lines[number]
-        return not fences[number] % 2 and weight("reports", line) - weight("explains", line) >= _STRONG
+        return not fences[number] % 2 and _weight("reports", line) - _weight("explains", line) >= _STRONG
 
     def of_line(number: int) -> Context:
         near = range(max(0, number - _BEFORE), min(len(lines), number + _AFTER))
@@ -135,16 +132,20 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, floa
     of_clients = _SIGNS["clients"].search(text) is not None
     reports = any(sign(line) for line in lines for sign in signs)
 
-    said = [
-        bool(line.strip()) and not (fence % 2 or _RE["unsaid"].match(line))
-        for line, fence in zip(lines, fences, strict=True)
-    ]
-    numbers = [*compress(range(len(lines) if reports else int(titled)), said)] if of_clients else []
-    if not numbers:
-        return of_line, {}
-    reporting = sum(weight("reports", line) for line in lines)
-    least = least_probability(reporting, sum(len(SENTENCE.findall(line)) for line in compress(lines, said)))
-    return of_line, dict.fromkeys(numbers, least)
+    said = [n for n, line in enumerate(lines) if line.strip() and not (fences[n] % 2 or _RE["unsaid"].match(line))]
+    by_person = (said if reports else [n for n in said if titled and n == 0]) if of_clients else []
+    return of_line, _narrated(by_person, lines, [lines[n] for n in said])
+
+
+def _weight(kind: str, words: str, least: int = 1) -> int:
+    return sum(each * len(_SIGNS[kind + how].findall(words)) for how, each in _WEIGHTS.items() if each >= least)
+
+
+def _narrated(by_person: Sequence[int], lines: Sequence[str], said: Sequence[str]) -> Mapping[int, float]:
+    if not by_person:
+        return {}
+    reporting = sum(_weight("reports", line) for line in lines)
+    return dict.fromkeys(by_person, least_probability(reporting, sum(len(SENTENCE.findall(line)) for line in said)))
 
 
 def least_probability(reporting: int, number: int) -> float:

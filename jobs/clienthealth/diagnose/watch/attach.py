@@ -218,8 +218,8 @@ def _await(agent: Agent, pid: int, output: str) -> None:
         if time.monotonic() >= deadline or "Cannot attach" in output:
             why = " ".join(output.split()) if "Cannot attach" in output or "command: " in output else refusal
             raise InputError(
-                f"process {pid} could not load the agent: {why}; if the JVM runs with "
-                "-XX:+DisableAttachMechanism, start it with -javaagent and give the agent's URL"
+                f"process {pid} could not load the agent: {why}; if the JVM runs with -XX:+DisableAttachMechanism, "
+                "start the JVM with -javaagent, and watch the agent's URL instead of the process id"
             )
         time.sleep(0.1)
 

@@ -72,9 +72,9 @@ class Alone(NamedTuple):
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
     """Return the one topic handled in the newest samples; None if there is none, or if no other topic starves.
 
-    The newest samples begin at `since_ms` (epoch ms), or later, after the last sample in which another topic's position
-    moved. A topic starves if it has unread records at the last sample, or if its position moved only before the newest
-    samples.
+    The newest samples begin at `since_ms` (epoch ms), or with the last sample that shows a move of another topic's
+    position, if that is later. A topic starves if it has unread records at the last sample, or if its position moved
+    only before the newest samples.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]
     begin, handled = len(positioned) - 1, set[str]()

@@ -92,8 +92,7 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
 def in_one_queue(w: Windows) -> Bools:
     """Return one flag per window: True if all topics (two or more) of a librdkafka client share one queue.
 
-    The signs of this are records of each topic that wait on the broker, and the same queue length above 0 for all
-    topics.
+    They share one if records of each topic wait on the broker, and all topics report the same queue length above 0.
     """
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))

@@ -23,7 +23,7 @@ from clienthealth.model.tables import table
 
 Floats = npt.NDArray[np.float64]
 BUCKETS = 1 << 14
-#: A sentence counts as the report of a known issue from this probability. It accuses no client.
+#: A sentence counts as the report of a known issue from this probability. Such a report accuses no client.
 OF_ISSUE = 0.5
 #: Lengths of the character n-grams, which include the blanks around a word.
 SIZES = range(2, 6)

@@ -84,7 +84,8 @@ class Meaning(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
     process   True if the event is about all clients of the process
     life      what the client does: `begins`, `closes` (begins to close), `closed`, `loses` (ends with undelivered
               records), `is killed` (its process is); else None
-    counted   a counter of the Java client, or ''. A line is ignored if this counter does not rise around it
+    counted   a counter of the Java client, or ''. A line is ignored if this counter does not rise about the
+              time of the line
     halted    a counter of the Java client, or ''. A line is ignored if this counter rises later
     away      True if the event occurs only after max.poll.interval.ms without a poll()
     unserved  True if the brokers or the group's coordinator do not serve the client
