@@ -866,3 +866,8 @@ def test_a_suspicion_from_text_explains_no_other_failure(tmp_path: Path) -> None
     lost = "My script ends, but the messages that I write are not flushed before the script terminates."
     [found] = judged(f"# Write stream does not flush\n\n{lost}\n", tmp_path).values()
     assert found["delivery-stalled"] == found["producer-not-closed"] == "suspected"
+
+
+def test_a_proven_failure_explains_what_the_text_beside_it_suggests(tmp_path: Path) -> None:
+    [found] = judged(f"Kafka hangs\n\nOur producer does not send. We took this dump:\n\n{DUMP}", tmp_path).values()
+    assert (found["producer-callback-deadlock"], found["delivery-stalled"]) == ("confirmed", "unknown")

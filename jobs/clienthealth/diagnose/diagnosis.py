@@ -29,7 +29,7 @@ from clienthealth.model.verdicts import STATUS_ORDER, Seen, Verdict
 from clienthealth.modes import MIN_READINGS, LiveMode, catalogue, modes
 from clienthealth.modes._evidence import conclude
 from clienthealth.monitor import also_seen, client_verdicts, departures, process_log, readings
-from clienthealth.monitor.adjust import adjust
+from clienthealth.monitor.adjust import adjust, explains
 from clienthealth.monitor.attribution import kind_of
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.faults import isolated
@@ -361,14 +361,19 @@ def settled(
 ) -> dict[str, tuple[Client, list[Verdict]]]:
     """Apply `adjust` and `suspected_by_text` to the verdicts in `by_key`, and return the result.
 
-    A failure that a text only suggests explains no other failure.
+    A failure that a text only suggests explains no other failure. It may be explained by one that is found otherwise.
     """
     known = contexts(bucket, [client for client, _ in by_key.values()], inputs)
     done: dict[str, tuple[Client, list[Verdict]]] = {}
     for key, (client, verdicts) in by_key.items():
         adjusted = adjust("moment", verdicts, known[client])
+        found = [verdict for verdict in adjusted if verdict.unhealthy]
         suspected = [suspected_by_text(verdict, known[client], inputs) for verdict in adjusted]
-        done[key] = client, adjust("shown", suspected, known[client])
+        left = [
+            before if any(explains(by.mode, by.status, after) for by in found) else after
+            for before, after in zip(adjusted, suspected, strict=True)
+        ]
+        done[key] = client, adjust("shown", left, known[client])
     return done
 
 

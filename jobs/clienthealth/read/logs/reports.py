@@ -77,6 +77,6 @@ def reports_in(text: str, least: float) -> Iterator[tuple[str, re.Match[str]]]:
         # The score of a sentence that reports nothing is 1.
         scores = np.exp(model.weights[:, buckets] @ values + model.biases)
         best, total = scores.argmax(), 1 + scores.sum()
-        of_label, limit = (scores[model.failing].sum(), least) if model.failing[best] else (scores.sum(), OF_ISSUE)
+        of_label, limit = (scores[model.failing].sum(), least) if model.failing[best] else (scores[best], OF_ISSUE)
         if buckets and of_label >= limit * total:
             yield model.labels[best], sentence
