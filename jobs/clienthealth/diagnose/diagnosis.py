@@ -29,7 +29,7 @@ from clienthealth.model.verdicts import STATUS_ORDER, Seen, Verdict
 from clienthealth.modes import MIN_READINGS, LiveMode, catalogue, modes
 from clienthealth.modes._evidence import conclude
 from clienthealth.monitor import also_seen, client_verdicts, departures, process_log, readings
-from clienthealth.monitor.adjust import adjust, explains
+from clienthealth.monitor.adjust import adjust
 from clienthealth.monitor.attribution import kind_of
 from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.faults import isolated
@@ -369,10 +369,7 @@ def settled(
         adjusted = adjust("moment", verdicts, known[client])
         found = [verdict for verdict in adjusted if verdict.unhealthy]
         suspected = [suspected_by_text(verdict, known[client], inputs) for verdict in adjusted]
-        left = [
-            before if any(explains(by.mode, by.status, after) for by in found) else after
-            for before, after in zip(adjusted, suspected, strict=True)
-        ]
+        left = [one if one in adjusted else adjust("moment", [*found, one], known[client])[-1] for one in suspected]
         done[key] = client, adjust("shown", left, known[client])
     return done
 

@@ -121,7 +121,8 @@ class Alert:
     """The alert for one mode and severity in the period. An episode is a time in which the alert fires for one client.
 
     count    number of episodes
-    flaps    number of episodes whose incident began within half an hour after the end of the client's previous incident
+    flaps    number of episodes with an incident that began within half an hour after the end of the client's previous
+             incident
     seconds  firing time of all episodes inside the period, added up
     clear    median time (s) until an alert cleared (stopped firing); None if no episode has ended
     """

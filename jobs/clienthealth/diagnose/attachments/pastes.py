@@ -133,7 +133,7 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, floa
     reports = any(sign(line) for line in lines for sign in signs)
 
     said = [n for n, line in enumerate(lines) if line.strip() and not (fences[n] % 2 or _RE["unsaid"].match(line))]
-    by_person = (said if reports else [n for n in said if titled and n == 0]) if of_clients else []
+    by_person = [n for n in said if of_clients and (reports or (titled and n == 0))]
     return of_line, _narrated(by_person, lines, [lines[n] for n in said])
 
 

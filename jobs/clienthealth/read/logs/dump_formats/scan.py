@@ -168,7 +168,7 @@ class _Scan:
         self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
 
     def _nameless(self, number: int, line: str) -> bool:
-        """Add a thread whose header is only a quoted name or is missing above a state. Return False for other lines."""
+        """Add a thread if its header is only a quoted name, or is missing above a state. Otherwise, return False."""
         if HOTSPOT not in self.shapes:
             return False
         after = next((below for below in self.lines[number + 1 : number + 4] if below.strip()), "")
