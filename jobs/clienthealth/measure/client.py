@@ -25,7 +25,8 @@ from clienthealth.measure.records_lag import lag_entries, lags
 from clienthealth.measure.view import Windows
 from clienthealth.settings import LagSettings
 
-#: (values, flags), one of each per window. A flag is True if the value is known. If all are known, flags is None.
+#: (values, flags), with one value and one flag per window. The flag of a known value is True. If all values are known,
+#: the flags are None.
 Column: TypeAlias = tuple[Sequence[Any], Bools | None]
 
 
@@ -123,7 +124,7 @@ def minute_figures(w: Windows) -> list[dict[str, Any]]:
 def per_second(w: Windows, total: str) -> Floats:
     """Return the rate (per second) of the counter `total` in each window.
 
-    It is NaN with fewer than two known values, or after a reset (last value below the first).
+    The rate is NaN with fewer than two known values, or after a reset (the last value is below the first).
     """
     column, grown = w.column(total), w.grown(total)
     first, last = column.first_row(w.lo, w.hi), column.last_row(w.lo, w.hi)
@@ -133,7 +134,7 @@ def per_second(w: Windows, total: str) -> Floats:
 
 
 def _totals(w: Windows) -> Column:
-    """Return each window's last counters; unknown if the client reports only increments."""
+    """Return the last values of each window's counters; they are unknown if the client reports only increments."""
     totals = {name[:-6].replace("-", "_"): w.last(name) for name in COUNTERS[w.kind or ""]}
     from_start = [client.whole for client in w.about()]
     return _partly(len(w), {name: np.where(from_start, values, np.nan) for name, values in totals.items()})

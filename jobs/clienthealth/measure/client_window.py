@@ -14,7 +14,7 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: The rules also see the LEAD_MS ms before a window, which may contain causes.
+#: The rules also see data from the LEAD_MS (ms) before a window, because this data may show causes.
 LEAD_MS = 30_000
 
 
@@ -29,12 +29,13 @@ class ClientWindow:
     earlier_logs      events within 30 s before the window
     earlier_dumps     the newest dumps within a week before the window
     has_log_data      True if a log line or dump of the process was ever read
-    departed_ms       None while the client reports; then the time of its last sample, else of its last log line
+    departed_ms       None while the client reports. After that, the time of its last sample; for a client without
+                      samples, the time of its last log line
     spoke_ms          time of the newest log line or dump that the process wrote after the client's last sample, or None
     outlived          False if the data of `diagnose` end so early that the client may still run
     alive             evidence that the process ran while samples were overdue; at most one `Sign` of each kind
-    ends_ms           in `diagnose`, which reads all data first: time of the client's last sample; in the monitor: None
-    rows              returns the table from which the samples were made, or is None
+    ends_ms           in `diagnose`, time of the client's last sample in all data; None in the monitor
+    rows              returns the table from which the samples were made; None if there is no such table
     """
 
     client: Client
@@ -56,7 +57,7 @@ class ClientWindow:
     rows: InitVar[Callable[[], Windows] | None] = None
 
     def __post_init__(self, rows: Callable[[], Windows] | None) -> None:
-        # `dataclasses.replace` must not copy the table: other samples need another one.
+        # `dataclasses.replace` must not copy the table, because other samples need another table.
         object.__setattr__(self, "_rows", rows)
 
     @property

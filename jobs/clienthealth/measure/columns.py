@@ -201,7 +201,7 @@ class Column:
     def still(self) -> tuple[Ints, Ints]:
         """All runs of two or more equal known values: (starts, exclusive ends) as indices in `_known`.
 
-        A run may go on into the next client's rows: callers must cut it.
+        A run may continue in the next client's rows. Callers must cut such a run.
         """
         same = np.append(False, self._known[1:] == self._known[:-1])
         change = np.flatnonzero(same[1:] != same[:-1])

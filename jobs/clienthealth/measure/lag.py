@@ -1,10 +1,10 @@
 """Compute the lag of consumer groups in records and seconds, and the states of groups and partitions.
 
-Lag in seconds is the time since the first unread record was produced. This time is interpolated between samples of the
-end offset, or extrapolated with their average rate.
+Lag in seconds is the time since the first unread record was produced. When it was produced is interpolated between
+samples of the end offset, or extrapolated with the average rate of these samples.
 
-The committed offset is read before the end offset, so a commit between the two makes the lag too great, never negative.
-The method comes from kafka-lag-exporter. Its limit, `max_extrapolation_seconds`, comes from Datadog's agent.
+The committed offset is read before the end offset. A commit between these reads makes the lag too great, but never
+negative. The method comes from kafka-lag-exporter, and the limit `max_extrapolation_seconds` from Datadog's agent.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def partitions_lag(
 
 
 def _lag(history: Sequence[Observation], known: Known, limits: LagSettings) -> PartitionLag:
-    """Return the lag at the end of `history`. `known`: input of `state`, without `lag` and `idle`."""
+    """Return the lag at the end of `history`. `known`: the input of `state`; this function sets `lag` and `idle`."""
     now_ms, *offsets, commit_ts = history[-1]
     committed, end, start = (None if offset is None else int(offset) for offset in offsets)
     age = None if commit_ts is None else max(0.0, (now_ms - commit_ts) / 1000)
@@ -171,8 +171,8 @@ def since_reset(history: Sequence[Observation]) -> Sequence[Observation]:
 def commits_of(history: Iterable[Observation]) -> list[Commit]:
     """Return the newest commits, at most COMMITS (10), in order of time.
 
-    A commit is a change of the offset or of the commit time. Without a commit time, it gets the time of the first
-    observation with its offset.
+    A commit is a change of the offset or of the commit time. If the commit time is unknown, the commit gets the time
+    of the first observation with its offset.
     """
     committed_at = [seen for seen in history if seen[1] is not None]
     changed = [

@@ -30,7 +30,8 @@ FINE = STATE_ORDER[: STATE_ORDER.index("UNKNOWN")]
 #: Number of newest commits that the rules use (Burrow's `intervals`).
 COMMITS = 10
 
-#: In a climb, the lag may fail to rise in this share of the pairs of commits. One outlier in ten spoils 9 of 45 pairs.
+#: In a climb, the lag may fail to rise in this share of all pairs of commits. One outlier in ten commits spoils 9 of
+#: the 45 pairs.
 FALLING_SHARE = 0.2
 
 
@@ -43,7 +44,7 @@ class Commit(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the function `state` needs. `commits`: oldest first. `lag`: the present lag in records."""
+    """The input of the function `state`. `commits`: oldest first. `lag`: the present lag in records."""
 
     commits: Sequence[Commit]
     lag: int
@@ -78,9 +79,9 @@ def state(known: Known, limits: LagSettings) -> State:
 def stop_seconds(commits: Sequence[Commit], gap_seconds: float | None, limits: LagSettings) -> float:
     """Return the seconds without a commit after which a consumer counts as stopped.
 
-    The result is `stop_gaps` times the usual gap between commits, from `stop_min_seconds` to half of `window_seconds`.
-    With fewer than `min_commits` commits, it is half of `window_seconds`. `gap_seconds`: the usual gap; None to compute
-    it from `commits`.
+    The result is `stop_gaps` times the usual gap between commits, but at least `stop_min_seconds` and at most half of
+    `window_seconds`. With fewer than `min_commits` commits, it is half of `window_seconds`. `gap_seconds`: the usual
+    gap; None to compute the gap from `commits`.
     """
     longest = limits.window_seconds / 2
     if len(commits) < limits.min_commits:
@@ -110,8 +111,8 @@ def rewound(commits: Sequence[Commit]) -> bool:
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
     """True if values rise steadily and by more than `dead_band` per second (Theil–Sen slope).
 
-    Steadily: the later value is greater in all but a fifth (FALLING_SHARE) of the pairs of points. `points`: (time in
-    s, value), in order of time.
+    A rise is steady if the later value is greater in all but a fifth (FALLING_SHARE) of the pairs of points. `points`:
+    (time in s, value), in order of time.
     """
     apart = ((earlier, later) for earlier, later in combinations(points, 2) if later[0] > earlier[0])
     slopes = sorted((later[1] - earlier[1]) / (later[0] - earlier[0]) for earlier, later in apart)

@@ -118,7 +118,7 @@ class LogEntry(msgspec.Struct, array_like=True, gc=False):
 
 
 class GroupPartition(msgspec.Struct, array_like=True, gc=False):
-    """Offsets of a consumer group on one partition: the group's committed one, and the partition's end and start.
+    """A consumer group's committed offset on one partition, and the partition's end offset and start offset.
 
     `commit_ms`: time of the commit (epoch ms). `member`: the member that owns the partition. None means unknown.
     """
@@ -135,7 +135,7 @@ class GroupPartition(msgspec.Struct, array_like=True, gc=False):
 class GroupReading(msgspec.Struct, array_like=True):
     """A sample of a consumer group (`client`) at one moment (`ts_ms`: epoch ms).
 
-    `members`: number of members, None if unknown. `source`: where the input record with the sample is.
+    `members`: number of members, None if unknown. `source`: the input record with the sample.
     """
 
     client: Client
@@ -148,7 +148,7 @@ class GroupReading(msgspec.Struct, array_like=True):
 class Chunk(msgspec.Struct, array_like=True):
     """The data that one task decoded for one bucket (set of processes).
 
-    `configs`: the clients' options by name, equal ones only once. `rows`, `parts`: the tables `readings` and
+    `configs`: the clients' options by name, with equal options only once. `rows`, `parts`: the tables `readings` and
     `topic_parts` as bytes. `last_seen`: for each of `all_clients`, the time (epoch ms) of the newest sample, or the
     time of neighbouring records if the client's clock is wrong. `names`: names of topics and threads, to which `rows`
     and `parts` refer by position. `clocks`: (the task's watermark in epoch ms, the task's number of clients), in only

@@ -32,7 +32,7 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: NEIGHBOURS: records per block. SKEW_MS: a record further (ms) from its block's time has a wrong time.
+#: NEIGHBOURS: minimum number of records per block. SKEW_MS: maximum distance (ms) of a correct time from its block.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 
@@ -51,7 +51,7 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # Of two middle times, take the earlier. With the later one, a reporting client could look departed.
+    # Of two middle times, take the earlier. With the later time, a reporting client could look departed.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
@@ -72,7 +72,8 @@ def _packing(kind: str) -> tuple[Callable[..., bytes], bytes]:
 class Slot:
     """The place of a client, its options and its last topic in the open chunk.
 
-    pack, pad  packs a sample into bytes; bytes that make rows equally long for all kinds of clients
+    pack       packs a sample into bytes
+    pad        bytes that make rows equally long for all kinds of clients
     round      number of calls of `Packer.chunks` before the indices below were set; the next call makes them invalid
     at         index of the client in the chunk's `all_clients`
     config     the client's newest options; their index in the chunk's `configs` is `config_at`, -1 without options
@@ -129,9 +130,9 @@ class Packer:
     ) -> tuple[_Open, int]:
         """Add a sample to its bucket's chunk. Return this chunk, and the number of the sample's row in it.
 
-        `topic`, `partition`, `offset`: position of the Kafka record that contains the sample. `values`: in the order of
-        CLIENT_METRICS for the client's kind. `config`: the client's options. `interval_ms`: the client's reporting
-        interval. `delta`: True if counters count since the client's previous sample.
+        `topic`, `partition`, `offset`: position of the Kafka record that contains the sample. `values`: the metrics in
+        the order of CLIENT_METRICS for the client's kind. `config`: the client's options. `interval_ms`: the client's
+        reporting interval. `delta`: True if counters count since the client's previous sample.
         """
         if slot.round != self._round:
             chunk = self._open[slot.bucket]

@@ -1,14 +1,15 @@
 """Measure how full producers' buffers are, and how long producers' callbacks take.
 
-librdkafka limits bytes and records, and the greater used share counts. kafka-python 3 has no limit.
+librdkafka limits both bytes and records. Of these two used shares, the greater counts. kafka-python 3 has no limit.
 
 Callback latency is the time for which callbacks hold the I/O thread. Without `callback-time-*`, it is derived from the
-time outside Kafka's `Selector`. Δ is a counter's growth, summed over samples in which `select-total` grew:
+time that the thread spends outside Kafka's `Selector`. Δ is a counter's growth, summed over samples in which
+`select-total` grew:
 
     busy = 1 − (Δ io-time-ns-total + Δ io-wait-time-ns-total) / Δt
     seconds per record = busy × Δt / Δ record-send-total
 
-In a test, this gave 0.1035 s for a callback that sleeps 0.100 s.
+In a test, these formulas gave 0.1035 s for a callback that sleeps for 0.100 s.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class Busy(NamedTuple):
 def io_thread_busy_ratio(w: Windows) -> Floats:
     """Return, for each window, the share of time (0 to 1) that the I/O thread spent outside Kafka's `Selector`.
 
-    It is 1 if records waited and the thread never returned to the selector, and NaN if unknown.
+    The share is 1 if records waited and the thread never returned to the selector. It is NaN if unknown.
     """
     return _busy(w).ratio
 

@@ -101,8 +101,9 @@ def lags(w: Windows) -> Lags:
 def lag_entries(w: Windows, limits: LagSettings) -> list[list[dict[str, Any]]]:
     """Return, for each window, JSON objects: one for each partition that has a lag in the window's last sample.
 
-    Fields: topic, partition, records, seconds, quality, state, paused. `quality`: exact, or unknown if the client does
-    not fetch; then `records` is absent. `seconds`: 0 if `records` is 0, else absent: clients report only records.
+    Fields: topic, partition, records, seconds, quality, state, paused. `quality` is exact, or unknown if the client
+    does not fetch. `records` is absent if `quality` is unknown. `seconds` is 0 if `records` is 0, else absent, because
+    clients report lag only in records.
     """
     entries: list[list[dict[str, Any]]] = [[] for _ in range(len(w))]
     lag = lags(w)

@@ -159,7 +159,7 @@ class Windows:
             if at is None:
                 column = Column(unknown(len(self.ts)))
             else:
-                # The sum of a column is NaN if any value is.
+                # The sum of a column is NaN if any value is NaN.
                 whole = self.once_for_rows("whole", lambda: ~np.isnan(self.values.sum(axis=0)))
                 column = Column(self.values[:, at], bool(whole[at]))
             self._columns[name] = column

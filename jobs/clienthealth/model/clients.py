@@ -34,9 +34,9 @@ def key_parts(key: str) -> tuple[str, str, str] | None:
 class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A Kafka client or a consumer group. Each field has its newest known value.
 
-    `host`: the host of the client's process; if unknown, the instance. `instance`: the name of the process (host:pid,
-    pod uid). `client_id`: '' if only the process is known. For a consumer group, `library` is `broker`, and `version`
-    is the group's type (classic, …).
+    `host`: the host of the client's process, or the instance if the host is unknown. `instance`: the name of the
+    process, such as host:pid or a pod's uid. `client_id`: '' if only the process is known. For a consumer group,
+    `library` is `broker`, and `version` is the group's type (classic, …).
     """
 
     service: str
@@ -74,7 +74,7 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def home(self) -> tuple[str, str]:
-        """What determines the client's bucket (set of processes): `process`, or a group's service, instance and id."""
+        """The pair that determines the client's bucket: `process`, or for a group (service, instance with group id)."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

@@ -115,7 +115,7 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     """A record of the topic `client-health`, to be written. Times are in epoch milliseconds.
 
     client, verdicts  already encoded as JSON, by the functions `encoded` and `verdicts_json`
-    window_*          start and end of the judged window; for a consumer group, of the window that gave its lag
+    window_*          start and end of the judged window; for a consumer group, of the window that its lag comes from
     samples           number of the client's samples in the window
     worst             the worst status of the client's modes (function `worst`). A group is `ok` while its lag is
                       tolerated, else `unknown`.
@@ -147,7 +147,7 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class HealthRecord:
-    """The newest state of a client, from a record of `client-health`. Times in epoch milliseconds.
+    """The newest state of a client, from a record of `client-health`. Times are in epoch milliseconds.
 
     Unknown indicators are absent. `seen_ms`: time of the client's newest data. `stale`: True if the function `aged`
     made this record, because the client's next record was overdue.

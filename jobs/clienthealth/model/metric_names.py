@@ -72,7 +72,7 @@ def spellings(*rules: Rule) -> dict[str, str]:
 
 
 def mbeans() -> dict[str, str]:
-    """Map MBean attributes to our names: `type/attribute` (Java client), `type/name/attribute` (Scala consumer)."""
+    """Map `type/attribute` (Java client) and `type/name/attribute` (Scala consumer) of MBeans to our names."""
     return {**spellings(lambda group, name: f"{group}/{name}"), **SCALA}
 
 

@@ -1,7 +1,7 @@
 """The metrics of clients that the monitor keeps, their units, and the client options that the failure modes read.
 
-Metrics have the names and units (ms, ns, bytes) of the Java client's MBean attributes. A mapping from metrics
-to values lacks the metrics with unknown values.
+Metrics have the names and units (ms, ns, bytes) of the Java client's MBean attributes. Mappings from metrics
+to values leave out metrics with unknown values.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from clienthealth.model.values import LATEST_MS, MAX_INT
 TERMINATING = "terminating"
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
-#: kind of client → metric → unit. Other metrics are dropped on reading.
+#: Maps each kind of client to its metrics, and each metric to its unit. All other metrics are dropped when read.
 CLIENT_METRICS: Mapping[str, Mapping[str, str]] = _TABLES["client"]
 TOPIC_METRICS: Mapping[str, str] = _TABLES["topic"]
-#: Metrics that may be reported only per topic; a client's value is their sum.
+#: Metrics that may be reported only per topic. The client's value is then the sum over its topics.
 SUMMED: tuple[str, ...] = tuple(_TABLES["of_topics"]["summed"])
-#: Metrics of a producer's undelivered records, which are kept longer than samples.
+#: Metrics that show a producer's undelivered records. Their newest values are kept longer than samples.
 UNDELIVERED: tuple[str, ...] = tuple(_TABLES["of_producers"]["undelivered"])
 SPELLINGS: Mapping[str, Any] = _TABLES["spelled"]
 
@@ -31,13 +31,13 @@ _EXACT = 2.0**53
 LARGEST: Mapping[str, float] = {
     **dict.fromkeys(("1", "1/s", "records", "records/s", "bytes", "offset"), _EXACT),
     **dict.fromkeys(("chunks", "threads", "id of a broker"), MAX_INT),
-    # `bufferpool-wait-ratio` adds up the waiting times of several threads.
+    # `bufferpool-wait-ratio` adds up the waiting times of several threads, so it can exceed 1.
     "ratio": 1e6,
     "s": LATEST_MS / 1000,
     "ms": LATEST_MS,
     "ns": 2.0**63,
 }
-#: A value below LEAST counts as 0: decaying meters reach 5e-324, and divisions overflow.
+#: A value below LEAST counts as 0: decaying meters reach 5e-324, and divisions by such a value overflow.
 LEAST = 1e-9
 MOST: Mapping[str, float] = {
     name: LARGEST[unit] for metrics in (*CLIENT_METRICS.values(), TOPIC_METRICS) for name, unit in metrics.items()

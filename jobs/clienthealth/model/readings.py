@@ -8,7 +8,7 @@ from typing import Literal
 
 from clienthealth.model.clients import Kind
 
-#: Ends of frames of a thread inside a consumer's poll().
+#: A thread is inside a consumer's poll() if one of its frames ends with one of these texts.
 POLL_FRAMES = ("KafkaConsumer.poll", "KafkaShareConsumer.poll", "kafka.consumer.group.poll")
 
 
@@ -93,7 +93,10 @@ class Thread:
 
     @property
     def of_kafka(self) -> bool:
-        """True if its name or a frame contains "kafka", or for `DestroyJavaVM`, which shows that `main` ended."""
+        """True if the thread's name or a frame contains "kafka".
+
+        Also True for `DestroyJavaVM`, because this thread shows that `main` ended.
+        """
         return self.name == "DestroyJavaVM" or any("kafka" in text.lower() for text in (self.name, *self.frames))
 
 

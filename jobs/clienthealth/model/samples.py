@@ -12,7 +12,7 @@ from clienthealth.model.metrics import CLIENT_METRICS, SUMMED, TOPIC_METRICS
 from clienthealth.model.telemetry import Identity, Snapshot, TopicMetrics
 from clienthealth.model.values import MAX_INT, all_known, integer, number
 
-#: The node number of a bootstrap address, which may be any broker's.
+#: The node number of a bootstrap address, which may be the address of any broker.
 UNNAMED = -1
 #: Larger node numbers belong to coordinators: 2³¹ − 1 minus the broker's id.
 _COORDINATORS = 2**30
@@ -43,7 +43,7 @@ def slowest_node(latencies: Mapping[int, float | None]) -> dict[str, float]:
     return {"slowest-node": float(slowest), "slowest-node-latency-avg": of_broker[slowest]}
 
 
-#: A client's metric → metrics of its topics, of which the largest value counts.
+#: Maps a client's metric to metrics of its topics. The largest value of these metrics is the client's value.
 LARGEST = {"records-lag-max": ("records-lag-max", "records-lag")}
 OF_NODES = ("request-latency-avg", "request-latency-max")
 
@@ -136,7 +136,7 @@ class Samples:
         """Return one snapshot per client.
 
         rolled_up  True to compute a client's missing values from its topics
-        whole      True if the record has the values of all of a client's brokers, so that the slowest is known
+        whole      True if the record has the values of all of a client's brokers, so that the slowest broker is known
         """
         version = self.version or max(self._versions.values(), default=None)
         result = []

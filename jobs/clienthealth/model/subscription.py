@@ -3,8 +3,8 @@
 Clients push metrics only to brokers of Kafka 3.7 and newer that have a plugin such as ours. The Java client has done
 so since 3.7, and librdkafka since 2.5.
 
-librdkafka before 2.10.1 is excluded: it sends empty pushes, and brokers then close the connection. Only counters
-contain the time at which a push's interval began.
+librdkafka before 2.10.1 is excluded: it sends empty pushes, and brokers then close the connection. In librdkafka's
+pushes, only counters contain the time at which the push's interval began.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MATCH_LIBRDKAFKA = (
     "client_software_version=(.*rdkafka-)?(2[.]10[.][1-9]|2[.]1[1-9][.]|2[.][2-9][0-9][.]|[3-9][.])[0-9.A-Z-]*"
 )
 OF_LIBRDKAFKA: tuple[str, ...] = tuple(SPELLINGS["librdkafka_pushed"])
-#: Clients push at this interval. 60 s could delay a verdict by 30 s.
+#: Clients push at this interval. An interval of 60 s could delay a verdict by another 30 s.
 INTERVAL_SECONDS = 30
 REPORTERS = "metric.reporters"
 PLUGIN = "clienthealth.ClientTelemetryToTopic"

@@ -17,7 +17,7 @@ EARLIEST_MS = 1_262_304_000_000
 #: The largest time that Spark's timestamps and JavaScript's dates can hold (year 9999).
 LATEST_MS = 253_402_300_799_999
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 3_600_000
-#: Older Java clients report _LARGEST as the minimum of no values.
+#: The largest float. Older Java clients report this number as the minimum of a metric without values.
 _LARGEST = sys.float_info.max
 _NUMBERS = frozenset({float, int})
 #: Maximum length of a name in characters: four times Kafka's longest topic name.
@@ -123,7 +123,7 @@ def epoch(value: float | None) -> int | None:
 
 
 def interval(reported_ms: float | None, usual: int) -> int:
-    """Return a client's reporting interval in ms. `usual` replaces an unknown one, and any below 1 s or above 1 h."""
+    """Return a client's reporting interval (ms), or `usual` if it is unknown, below 1 s or above 1 h."""
     return int(reported_ms) if reported_ms is not None and MIN_INTERVAL_MS <= reported_ms <= MAX_INTERVAL_MS else usual
 
 

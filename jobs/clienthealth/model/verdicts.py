@@ -15,7 +15,7 @@ EvidenceKind = Literal["metric", "log", "thread-dump", "absence"]
 #: `partial`: no failure was found, but some modes could not be judged.
 Standing = Literal["ok", "partial", "unknown", "suspected", "confirmed"]
 
-#: All statuses in ascending rank: of several, the highest is shown.
+#: All statuses in ascending rank. Of several statuses, the highest is shown.
 STATUS_ORDER: tuple[Status, ...] = ("unknown", "ok", "suspected", "confirmed")
 UNHEALTHY: tuple[Status, ...] = ("suspected", "confirmed")
 
@@ -66,7 +66,7 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 class Count:
     """The number of effects of a fault (such as lost records) in each half minute.
 
-    name        the key in `Verdict.detail` of the total (`slots` and `settled`); the true number may be larger
+    name        the key of `total` in `Verdict.detail`; the true number of effects may be larger
     kind        kind of the evidence; if two kinds of evidence count the same effects, the larger number is used
     slots       maps the start of a half minute (epoch ms) to the number of effects in it
     settled     number of effects before `settled_ms`; this number no longer changes
@@ -104,7 +104,7 @@ class Proof(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict of one failure mode on one client. `since_ms`: onset (epoch ms).
+    """The verdict of one failure mode on one client. `since_ms`: the failure's onset (epoch ms).
 
     `reason`: why the status is `unknown`. `counts`: numbers of effects by half minute, summed in `detail`. `adjusted`:
     names of the adjustments (`monitor/adjust.py`) that changed this verdict, in order. `ruled_out`: innocent

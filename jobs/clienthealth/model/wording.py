@@ -9,7 +9,7 @@ UNTIMED = "time unknown"
 
 
 def duration(seconds: float) -> str:
-    """Format a duration with its two largest units: `4 min 12 s`, `3 h 5 min`, `2 d 4 h`. Below 0 becomes `0 s`."""
+    """Format a duration with its two largest units: `4 min 12 s`, `3 h 5 min`, `2 d 4 h`. Below 0, return `0 s`."""
     left = max(0, round(seconds))
     units = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
     parts: list[str] = []
@@ -31,7 +31,7 @@ def elapsed(seconds: float) -> str:
 def moment(seconds: float | None, now: float | None = None) -> str:
     """Format epoch seconds as date and time in UTC; UNTIMED for None, `an impossible time` if out of range.
 
-    `now` (epoch seconds): the date is left out if it is the date of `now`.
+    The date is left out if it is also the date of `now` (epoch seconds).
     """
     if seconds is None:
         return UNTIMED
