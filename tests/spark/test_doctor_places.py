@@ -69,7 +69,8 @@ def test_a_history_of_another_release_is_found_before_the_monitor_ends_with_it(
     finding = findings_of(placed(Settings(monitor=MonitorSettings(history="history"))))["monitor.history"]
     assert finding.state == "failed"
     assert (
-        "the history has schema version 9, this program reads version 1; use the release that wrote it" in finding.text
+        "the history has schema version 9, this program reads version 1; use the release that wrote the history"
+        in finding.text
     )
     assert {path.name for path in (here / "history").iterdir()} == {*history.TABLES}
 

@@ -181,7 +181,9 @@ def test_what_a_later_release_wrote_is_refused_and_left_as_it_is(backed_up: Inst
         table = inside(settings.monitor.history, "quality")
         properties = f"('{history.VERSION_PROPERTY}' = '{history.SCHEMA_VERSION + 1}')"
         backed_up.spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES {properties}")
-        message = "/quality: the history has schema version 2, .* reads version 1; use the release that wrote it, or"
+        message = (
+            "/quality: the history has schema version 2, .* reads version 1; use the release that wrote the history"
+        )
     before = contents(backed_up.folder / f"later-{newer}")
     with pytest.raises((StateError, InputError), match=message):
         run(backed_up.spark, settings)

@@ -18,7 +18,7 @@ from clienthealth.model.wording import by_reason
 
 SCRIPT_PATH = "/page.js"
 _ACROSS = 1000
-#: Beyond _LATE per cent, a mark's name is written to the left of the mark, because there is no room to the right.
+#: Beyond _LATE per cent of the width, there is no room to the right of a mark, so the mark's name is on the left.
 _LATE = 88
 
 
@@ -88,7 +88,7 @@ def line(class_: str, x1: str, x2: str, y1: float, y2: float, *content: Markup) 
 
 
 def tick(text: str, **where: object) -> Markup:
-    """Return a small text, such as a name on an axis, as an SVG element. `where`: SVG attributes with its position."""
+    """Return a small text, such as a name on an axis, as an SVG element. `where`: SVG attributes for the position."""
     return element("text", text, class_="tick", **where)
 
 

@@ -109,8 +109,8 @@ def local_files() -> Path | None:
 def class_archive(paths: str) -> Path | None:
     """Return the class archive (AppCDS) for this Java and class path; None if there is no archive.
 
-    `paths`: the class path, as for `java -cp`. The file name of an archive contains its full size. Archives of another
-    size are left out, because the JVM crashes on a truncated archive.
+    `paths`: the class path, as for `java -cp`. The file name of an archive contains its full size. An archive of
+    a different size is not used, because the JVM crashes on a truncated archive.
     """
     found = (cache() / "classes").glob(f"{_made_with(paths)}-*.jsa")
     return next((path for path in found if path.stem.endswith(f"-{path.stat().st_size}")), None)
@@ -128,7 +128,7 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a hash of all that makes a class archive (AppCDS) valid."""
+    """Return a hash of Java, class path and PySpark's version. A class archive (AppCDS) is valid only for this hash."""
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
     # On macOS, /usr/bin/java is a launcher outside the folder of the JDK.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]

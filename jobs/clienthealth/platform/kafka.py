@@ -70,7 +70,7 @@ def admin(settings: Settings, **options: Any) -> KafkaAdminClient:
 
 
 class Extent(NamedTuple):
-    """The offsets of a partition: of its first record (`begin`), and of the next record to be written (`end`)."""
+    """Offsets of a partition. `begin`: offset of the first record. `end`: offset of the next record to be written."""
 
     begin: int
     end: int
@@ -79,7 +79,8 @@ class Extent(NamedTuple):
 class Extents(NamedTuple):
     """First and end offsets of the readable partitions (`known`), and why other partitions are unreadable (`unread`).
 
-    A partition in neither of these two maps does not exist. `reconnect`: True if the caller should make a new client.
+    A partition of `only` (see `extents`) that is in neither map does not exist. `reconnect`: True if the caller should
+    make a new client.
     """
 
     known: Mapping[TopicPartition, Extent]
@@ -103,8 +104,8 @@ def extents(
 ) -> Extents:
     """Return the `Extent` of each partition of `topics`.
 
-    `only`: if given, all other partitions are left out. `run`: a function like `map`, which may query several brokers
-    in parallel. Raises KafkaError if no broker answers.
+    `only`: the partitions to return; None for all. `run`: a function like `map`, which may query several brokers in
+    parallel. Raises KafkaError if no broker answers.
     """
     by_leader, unread = leaders(client, topics, only)
 
@@ -120,9 +121,9 @@ def extents(
 def leaders(
     client: KafkaAdminClient, topics: Iterable[str], only: Set[TopicPartition] | None = None
 ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, str]]:
-    """Return ({broker id: the partitions that this broker leads}, {partition without a known leader: reason}).
+    """Return the partitions that each broker leads, by the broker's id, and why other partitions have no known leader.
 
-    `only`: if given, all other partitions are left out. Raises KafkaError if no broker answers.
+    `only`: the partitions to return; None for all. Raises KafkaError if no broker answers.
     """
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     hidden: dict[TopicPartition, str] = {}
@@ -147,8 +148,8 @@ def ask_in_chunks(
 
     `run`: a function like `map`, which may query several chunks in parallel.
 
-    Returns ({item: value}, {failed item: reason}, True if the caller should make a new client). A rejected chunk is
-    halved and queried again, so that only the faulty item fails.
+    Returns the value of each item, the reason for each failed item, and True if the caller should make a new client.
+    A rejected chunk is halved and queried again, so that only the faulty item fails.
     """
     failed: dict[_Key, str] = {}
     reconnect = []

@@ -56,11 +56,11 @@ def written(file: str) -> str:
 
 
 class Reread(Generic[_T]):
-    """Content from files, which is read again after a file has changed. Thread-safe.
+    """Keep the content of files, and read it again after a file has changed. Thread-safe.
 
-    `read`: reads and returns the content; if it fails after a change, the previous content stays in force. `former`:
-    content to use if the first call fails; without it, the error is raised. `readable`: False if the last call of
-    `read` failed. `what`: name of the content in the log.
+    `read`: reads and returns the content. If `read` fails after a change, the previous content stays in force.
+    `former`: content to use if the first call of `read` fails; if `former` is None, the error is raised. `readable`:
+    False if the last call of `read` failed. `what`: name of the content in the log.
     """
 
     def __init__(

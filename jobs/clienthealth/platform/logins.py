@@ -32,7 +32,7 @@ from clienthealth.model.tables import converted, table
 from clienthealth.platform.jars import java
 from clienthealth.platform.secrecy import basic_auth, redacted
 
-#: The options that all clients of kafka-python share (option → default).
+#: Maps each option that all clients of kafka-python share to its default.
 _SAME = {
     name: default
     for name, default in KafkaAdminClient.DEFAULT_CONFIG.items()
@@ -123,7 +123,7 @@ def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def jvm_flags(options: Mapping[str, str]) -> str:
-    """Return the JVM flag that permits requests to the token endpoint, after a blank; '' without a token endpoint.
+    """Return a blank and the JVM flag that permits requests to the token endpoint; '' if there is no token endpoint.
 
     Kafka's Java client requests tokens only from the addresses that this flag lists.
     """
@@ -233,7 +233,7 @@ def _context(options: Mapping[str, str], kinds: Mapping[str, str]) -> ssl.SSLCon
 
 
 def _pem(options: Mapping[str, str], store: str, kind: str) -> bytes:
-    """Return a key store as PEM. As in Java, a PKCS12 file may have the type JKS, and a JKS file the type PKCS12."""
+    """Return a key store as PEM. As in Java, the type may be JKS for a PKCS12 file, or PKCS12 for a JKS file."""
     data, password = Path(options[f"ssl.{store}.location"]).read_bytes(), options.get(f"ssl.{store}.password", "")
     if kind == "PEM":
         return data
@@ -268,7 +268,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
         }
 
     def token(self) -> str:
-        """Return a valid token. Raises ServiceError if there is none; kafka-python then retries the connection."""
+        """Return a valid token. Raises ServiceError if no token can be fetched; kafka-python then reconnects."""
         with self._lock:
             if time.time() >= self._until:
                 try:
@@ -283,13 +283,13 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
-    """Return (token, epoch second of its renewal). The time is 0 for a token in a file: each login reads the file."""
+    """Return (token, epoch second of its renewal). Each login reads a token file again, so its time is 0."""
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})
     login = basic_auth(jaas["clientId"], jaas["clientSecret"])
     request = urllib.request.Request(url, urllib.parse.urlencode(asked).encode(), login)
-    # As in Java, the login module's options include those of TLS.
+    # As in Java, the login module's options may contain TLS options.
     context = _tls(jaas).get("ssl_context") or ssl.create_default_context(cafile=_tls(jaas).get("ssl_cafile"))
     with urllib.request.urlopen(request, timeout=10, context=context) as response:
         answer = json.load(response)

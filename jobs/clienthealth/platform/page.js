@@ -1,5 +1,5 @@
-// Updates the <main> of a page in place, without flicker: the scroll position, opened parts and focus stay.
-// Copies the text of the element that a button names.
+// This script updates the <main> of a page in place. The scroll position, opened parts and focus stay.
+// It also copies the text of the element that a button names.
 "use strict";
 {
   const seconds = Number(document.currentScript.dataset.seconds);

@@ -1,7 +1,7 @@
-"""Get schemas from a schema registry, and decode records with the schema to which they refer by id.
+"""Get schemas by id from a schema registry, and decode values with these schemas.
 
-Confluent's REST API (`GET /schemas/ids/{id}`) is used, which Apicurio and Redpanda also offer. A request without an
-answer is repeated for at most `[registry] patience_seconds` and then fails.
+The requests use Confluent's REST API (`GET /schemas/ids/{id}`). Apicurio and Redpanda also offer this API. A request
+without an answer is repeated for at most `[registry] patience_seconds` and then fails.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class UnknownSchemaError(InputError):
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema. `kind`: AVRO, PROTOBUF or JSON. `avro`: the schema as fastavro parses it; None for other kinds."""
+    """A schema. `kind`: AVRO, PROTOBUF or JSON. `avro`: fastavro's parsed schema; None if `kind` is not AVRO."""
 
     kind: str
     avro: Any = None
 
     def read(self, data: memoryview) -> Any:
-        """Decode a value with a schema of kind AVRO to Python types. Logical types are ignored: a time stays a number.
+        """Decode an Avro value to Python types. Logical types are ignored, so a time stays a number.
 
         Raises ValueError if `data` does not match the schema.
         """
@@ -64,7 +64,7 @@ def schema(settings: RegistrySettings, number: int) -> Schema:
     """Return the schema with this number (its id in the registry).
 
     Raises UnknownSchemaError if the registry has no such schema, and ServiceError if it does not answer or rejects the
-    login. Raises DependencyError without fastavro, and SettingsError if a file in [registry] cannot be read.
+    login. Raises DependencyError if fastavro is missing, and SettingsError if a file in [registry] cannot be read.
     """
     try:
         client = _clients(settings)

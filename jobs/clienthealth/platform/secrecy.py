@@ -13,7 +13,7 @@ from pathlib import Path
 from clienthealth.model.errors import SettingsError
 
 HIDDEN = "(hidden)"
-#: Names of options with secret values. Spark uses this pattern, too: it must be valid in Java.
+#: Matches the names of options with secret values. Spark uses this pattern too, so the pattern must be valid in Java.
 SECRET = r"(?i)passw|passphrase|jaas|secret|token|credential|access[._-]?key|api[._-]?key|\.key$"
 
 _SECRET = re.compile(SECRET)
@@ -30,7 +30,7 @@ def is_secret(name: str) -> bool:
 
 
 def redacted(text: str) -> str:
-    """Return the text with `(hidden)` for each private key, login in a URL, and value after a name like `password`."""
+    """Replace private keys, logins in URLs, and values after names like `password` by `(hidden)`. Return the text."""
     text = _PRIVATE_KEY.sub(HIDDEN, text)
     text = _USER.sub(rf"\1{HIDDEN}@", text)
     return _GIVEN.sub(rf"\1{HIDDEN}", text)

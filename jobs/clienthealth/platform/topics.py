@@ -12,7 +12,7 @@ from kafka.errors import TopicAlreadyExistsError
 from clienthealth.settings import TopicSettings
 
 _DAY_MS = 86_400_000
-#: With three replicas, a partition survives a lost broker and a restarting one.
+#: With three replicas, a partition survives the loss of one broker while another broker restarts.
 _REPLICAS = 3
 
 
@@ -26,7 +26,7 @@ class Topic:
     replicas: int = -1
 
     def command(self, servers: str) -> str:
-        """Return a one-line command with which an administrator can create the topic. `servers`: host:port, …"""
+        """Return a command with which an administrator can create the topic. `servers`: addresses (host:port)."""
         counts = {"--partitions": self.partitions, "--replication-factor": self.replicas}
         given = [f"{option} {count}" for option, count in counts.items() if count > 0]
         options = [*given, *(f"--config {name}={value}" for name, value in self.config.items())]

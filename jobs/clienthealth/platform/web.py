@@ -1,7 +1,6 @@
 """The web server of the exporter and the monitor, with TLS, basic authentication, and limits on peers.
 
-Beyond MAX_ANSWERS requests at a time, a request gets a 503. Beyond MAX_CONNECTIONS connections, the one that has waited
-longest without a request is closed.
+While MAX_ANSWERS requests are being answered, each further request gets a 503.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-#: MAX_ANSWERS: maximum number of requests at a time, without probes.
+#: MAX_ANSWERS: maximum number of requests at a time. Probes do not count.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5
@@ -65,7 +64,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """A response. `body`: a text, or an iterable that produces the pieces of a large body while they are sent."""
+    """A response. `body`: a text, or an iterable that produces the pieces of a large body during sending."""
 
     body: str | Iterable[bytes]
     content_type: str = "text/html; charset=utf-8"
@@ -86,8 +85,8 @@ class Server(ThreadingHTTPServer):
     """Answer GET and HEAD requests with the function `answer`, each connection in its own thread.
 
     `open_paths`: the paths of probes, which need no password and do not count towards MAX_ANSWERS. `chosen_by`: the
-    setting of the port, for error messages. Raises ServiceError if the server cannot listen, SettingsError if
-    `web_config_file` is wrong, and DependencyError if it needs a missing package.
+    setting of the port, for error messages. Raises ServiceError if the server cannot listen, SettingsError if the file
+    `web_config_file` is wrong, and DependencyError if this file needs a missing package.
     """
 
     daemon_threads = True
@@ -105,7 +104,7 @@ class Server(ThreadingHTTPServer):
         self.access = access(settings.web_config_file)
         self.places = threading.BoundedSemaphore(MAX_ANSWERS)
         self._deadlines: dict[socket.socket, float] = {}
-        #: Connections without a complete request; the longest wait is first.
+        #: Connections without a complete request. The connection that has waited longest is first.
         self._waiting: dict[socket.socket, None] = {}
         try:
             super().__init__((settings.host, settings.port), _Handler)
@@ -123,7 +122,7 @@ class Server(ThreadingHTTPServer):
     def get_request(self) -> tuple[Any, Any]:
         """Accept a connection and return (connection, address of the peer).
 
-        The connection's own thread does the TLS handshake: a slow peer delays no other.
+        The connection's own thread does the TLS handshake, so a slow peer delays no other peer.
         """
         connection, address = super().get_request()
         if self.access.tls is not None:
@@ -133,7 +132,7 @@ class Server(ThreadingHTTPServer):
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """True if the new connection is accepted.
 
-        Beyond MAX_CONNECTIONS, the one that has waited longest for a request is closed.
+        If MAX_CONNECTIONS connections are open, the connection that has waited longest for a request is closed.
         """
         if len(self._deadlines) < MAX_CONNECTIONS:
             return True

@@ -1,7 +1,7 @@
 """Read the web server's TLS options and users from a file in the format of Prometheus and its exporters.
 
-https://prometheus.io/docs/prometheus/latest/configuration/https/ describes the format. Options that Python cannot
-fulfil, and unsafe ones, are refused.
+https://prometheus.io/docs/prometheus/latest/configuration/https/ describes the format. Options are refused if Python
+does not support them, or if they are unsafe.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from clienthealth.model.errors import DependencyError, SettingsError
 _HASH = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
 #: Maximum length of a password in bytes: bcrypt ignores the rest.
 _MOST_BYTES = 72
-#: Maximum number of cached correct logins: checking a password takes 0.1 s.
+#: Maximum number of correct logins in the cache. Without this cache, each request would take 0.1 s longer.
 _REMEMBERED = 1000
 
 
@@ -83,7 +83,7 @@ class Access:
             return False
         if kind.lower() != "basic" or not colon or len(password) > _MOST_BYTES or b"\0" in password:
             return False
-        # Check unknown users, too: otherwise the response time would reveal which users exist.
+        # Check a password even if the user is unknown: otherwise the response time would reveal which users exist.
         user = named.decode("utf-8", "replace")
         stored = self._users.get(user) or next(iter(self._users.values()))
         if not bcrypt.checkpw(password, stored.encode()) or user not in self._users:
@@ -94,7 +94,7 @@ class Access:
 
 
 def access(web_config_file: str) -> Access:
-    """Read TLS and users from a file. If `web_config_file` is '', there is no TLS and every request is allowed.
+    """Read TLS options and users from a file. If `web_config_file` is '', there is no TLS and every request is allowed.
 
     Raises SettingsError if the file is wrong, and DependencyError if a Python package is missing. No message contains a
     password hash.

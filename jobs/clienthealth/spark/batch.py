@@ -54,12 +54,12 @@ class Batch:
     """Write the results of each batch of the query, and pause after a small batch.
 
     pending  the batch that a previous process planned but did not commit; Spark repeats it. None if there is none
-    before   called before a batch is read
-    waiting  returns True if the topics have unread records
+    before   function to call before a batch is read
+    waiting  function that returns True if the topics have unread records
 
-    A batch is small if it has less than half of `max_offsets_per_trigger` records. The batch after a small one begins
-    `trigger_seconds` after the start of the small one. After an empty batch, the pause lasts for IDLE_SECONDS, or until
-    `waiting` returns True.
+    A batch is small if it has less than half of `max_offsets_per_trigger` records. After a small batch, the next batch
+    begins `trigger_seconds` after the start of the small batch. After an empty batch, the pause lasts for IDLE_SECONDS,
+    or until `waiting` returns True.
     """
 
     settings: Settings

@@ -52,8 +52,8 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Write the version of the state's format (`state.VERSION`) into the checkpoint's folder.
 
-        Raises StateError if a later release wrote the checkpoint, or if an earlier release wrote it, which had fewer
-        Spark sources. The checkpoint is then unchanged.
+        Raises StateError if a later release wrote the checkpoint, or an earlier release with fewer Spark sources. The
+        checkpoint is then unchanged.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
@@ -71,7 +71,7 @@ class Checkpoint(Files):
     def begin_ticks(self, now_ms: int) -> None:
         """Move the start of the tick source back if its ticks are later than `now_ms`: Spark would fail on such ticks.
 
-        The cause is a clock that was set back.
+        Ticks can be later only if the clock was set back.
         """
         newest = self.newest
         begun = self.read(f"sources/{TICKS}/0")
@@ -108,7 +108,7 @@ class Checkpoint(Files):
         return None if about is None else str(json.loads(about)["id"])
 
     def partitions(self) -> int | None:
-        """The number of shuffle partitions of the state; None before the first batch."""
+        """Return the number of shuffle partitions of the state; None before the first batch."""
         newest = self.newest
         return None if newest is None else int(json.loads(self._offsets(newest)[0][1])["conf"][PARTITIONS])
 
@@ -200,7 +200,7 @@ def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[in
 def numbers(buckets: int, partitions: int) -> tuple[int, ...]:
     """Return a number for each bucket, so that Spark spreads the buckets evenly over the partitions.
 
-    Spark's hash of the numbers 0, 1, 2, … would put 12 and 20 of 32 buckets into two partitions.
+    For the numbers 0 to 31, Spark's hash would put 12 buckets into one of two partitions, and 20 into the other.
     """
     left = [len(range(partition, buckets, partitions)) for partition in range(partitions)]
     chosen: list[int] = []

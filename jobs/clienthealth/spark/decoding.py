@@ -40,10 +40,10 @@ MINUTE_MS = 60_000
 #: Maximum number of literals in a regular expression: RE2 is slow with more.
 MOST = 250
 
-#: In batches of at least BURST lines, READ similar lines are decoded; others are only counted.
+#: In batches of at least BURST lines, at most READ of many similar lines are decoded. The others are only counted.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
-#: Log lines without a key are similar if they differ only in these parts: times and file offsets.
+#: Times and file offsets (see `to_read`).
 _TIMES = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|\b[0-9]{13,}\b|\"offset\": ?[0-9]+"
     r"|\b[0-9]{2}:[0-9]{2}:[0-9]{2}[.,][0-9]+"
@@ -70,8 +70,8 @@ class Count(msgspec.Struct, array_like=True):
     """The number of records of one topic that arrived in the minute from `minute_ms` (epoch ms) on.
 
     `reason`: why the records were rejected; None for good records. `late`: records that arrived more than `[monitor]
-    watermark_seconds` after their own time. `newest_ms`, `groups_newest_ms`: newest event time in the records of
-    clients and of consumer groups.
+    watermark_seconds` after their own time. `newest_ms`, `groups_newest_ms`: newest event time (epoch ms) in
+    clients' records, and in records of consumer groups.
     """
 
     minute_ms: int
@@ -321,7 +321,7 @@ class _Records:
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
     def worth_decoding(self, patterns: Sequence[str]) -> np.ndarray:
-        """Return a mask of the log records to decode: they match a pattern, are empty, or are no UTF-8."""
+        """Return a mask of the log records that match a pattern, have control characters, are empty or not UTF-8."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -343,8 +343,8 @@ class _Records:
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
     """Choose the log records to decode. Return (record's index, indexes of the similar records) for each.
 
-    Lines of a process (by Kafka key) are similar if they differ only in digits; lines without a key, if they differ
-    only in times. A line of a thread dump counts as different from every other line.
+    Similar lines have the same key. If the key names a process, similar lines differ only in digits. Otherwise they
+    differ only in times and file offsets. A line of a thread dump is similar to no other line.
 
     `values`, `keys`: binary columns. `worth`: indexes of the records to choose from.
     """

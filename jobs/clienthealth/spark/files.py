@@ -1,4 +1,4 @@
-"""Access files of a folder or URL through Hadoop's file systems, as Spark does: disks, HDFS, object stores."""
+"""Access files of a folder or URL through Hadoop's file systems (disks, HDFS, object stores), as Spark does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Files:
         return bool(self._files.exists(self._path(f"{self._root}/{name}")))
 
     def read(self, name: str) -> str | None:
-        """Return the text of a file, None if the file does not exist."""
+        """Return the text of a file; None if the file does not exist."""
         if not self.exists(name):
             return None
         stream = self._files.open(self._path(f"{self._root}/{name}"))

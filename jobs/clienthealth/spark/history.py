@@ -4,7 +4,7 @@ minutes   one final row per client and minute
 verdicts  one row per change of an incident
 quality   counts of the monitor's input; in a minute without a row, the monitor read nothing
 
-Each commit to a table names its query and its batch, so that a repeated batch is recognised.
+Each commit to a table names the query and the batch, so that a repeated batch is recognised.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: By default, Delta keeps its log for 30 days, and lists it at each commit.
+#: By default, Delta keeps its log for 30 days, and lists all files of the log at each commit.
 #: Delta stores the minimum and maximum of the first four columns; one of them is the event time.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
@@ -69,7 +69,7 @@ TIMES: Mapping[str, str] = {"minutes": "minute", "verdicts": "ts", "quality": "m
 class Origin:
     """The streaming query and the batch that wrote rows into the history.
 
-    `planned_ms`: when a previous process planned the batch (epoch ms); None if this process did.
+    `planned_ms`: when a previous process planned the batch (epoch ms); None if this process planned it.
     """
 
     query_id: str
@@ -131,7 +131,7 @@ def _checked(spark: SparkSession, where: str) -> dict[str, str]:
     if version != str(SCHEMA_VERSION):
         raise InputError(
             f"{where}: the history has schema version {version}, this program reads version {SCHEMA_VERSION}; "
-            "use the release that wrote it, or another folder in [monitor] history"
+            "use the release that wrote the history, or another folder in [monitor] history"
         )
     return properties
 
@@ -156,7 +156,7 @@ def there(spark: SparkSession, root: str) -> bool:
 
 
 def probe(spark: SparkSession, root: str) -> str | None:
-    """Return why the history cannot be kept in `root`; None if it can."""
+    """Return the reason why the history cannot be kept in `root`; None if there is no such reason."""
     name = f".kafka-health-{uuid4()}"
     try:
         try:
@@ -252,8 +252,8 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Replay
     rows.selectExpr(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
 
 
-#: For each table: (columns, s). Rows repeat each other if these columns are equal, and event times differ by at most s
-#: seconds.
+#: For each table: (columns, s). Two rows are the same row if these columns are equal, and the event times differ by at
+#: most s seconds.
 _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
     "minutes": ((*CLIENT_KEY, "kind"), 0),
     "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
@@ -274,7 +274,7 @@ def _taken_in(spark: SparkSession, where: str, origin: Origin, after_ms: int) ->
 
 
 def _rows(name: str, written: DataFrame) -> DataFrame:
-    """Return rows for table `name` from `written`, which has them as JSON in `value`."""
+    """Return the rows for the table `name`. The column `value` of `written` has these rows as JSON."""
     kinds = (f"`{f.name}` {_WRITTEN.get(f.name, f.dataType).simpleString()}" for f in TABLES[name])
     columns = {f.name: f"row.`{f.name}`" for f in TABLES[name]}
     columns |= {f.name: f"timestamp_millis(row.{f.name})" for f in TABLES[name] if f.dataType == TimestampType()}
@@ -331,7 +331,7 @@ def _utc(epoch_ms: int) -> datetime:
     return datetime.fromtimestamp(epoch_ms / 1000, UTC)
 
 
-#: Spark option for Delta's log store on S3. The default one coordinates only writers in the same program.
+#: Spark option for Delta's log store on S3. The default log store coordinates only writers in the same program.
 LOG_STORE = "spark.delta.logStore.s3a.impl"
 
 
@@ -360,7 +360,7 @@ def maintain(
     Rows are deleted if their day is more than `retention_days` before `today` (UTC). Replaced files stay on disk for a
     day, because a review may still read them.
 
-    Raises InputError if there are no tables, and SettingsError if several programs might write them on S3.
+    Raises InputError if there are no tables, and SettingsError if several programs might write tables on S3.
     """
     if on_s3(root) and not alone and spark.conf.get(LOG_STORE, None) is None:
         raise SettingsError(

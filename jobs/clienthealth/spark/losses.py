@@ -1,6 +1,6 @@
 """Count records that Kafka deleted before the query read them: Spark's source skips such gaps.
 
-The Java client asks the brokers, because it supports every security option of Spark's own clients.
+Kafka's Java client reads these offsets, because it supports every security option of Spark's own clients.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Losses:
         A partition that does not exist or does not answer is left out.
         """
         requests = self._map()
-        # Each use of a Java object costs a call: make each partition once.
+        # Make the Java object of each partition only once, because each call into the JVM takes time.
         for where in partitions:
             if where not in self._made:
                 self._made[where] = self._partition(*where)

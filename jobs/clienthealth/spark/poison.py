@@ -4,11 +4,11 @@ After a crash, Spark repeats the batch, so one record could end every later proc
 (the class `Run`) beside the checkpoint. The next process concludes from them how its predecessor ended:
 
 - It ended with a sign of a record's fault: Spark's message, or an exhausted heap. After three such ends in one batch,
-  the batch is narrowed: only a sixteenth of it is read, and so on, down to one record. If the heap certainly ran out,
-  a single such end is enough.
-- It ended in a batch of a single record, as often as in the other cases of this list. This record is skipped. If the
-  rest of the batch succeeds, the record becomes a reject.
+  the batch is narrowed: only a sixteenth is read, then a sixteenth of this part, down to one record. If the heap
+  certainly ran out, one end is enough.
 - It ended without such a sign, as after kill -9. The batch is narrowed only after 20 such ends in a row (KILLS).
+- It ended as often in a batch of a single record. This record is skipped. If the rest of the batch succeeds, the record
+  becomes a reject.
 
 A batch with written results is not narrowed, because later batches would write results of the same records again.
 """
@@ -29,8 +29,8 @@ from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: A batch is narrowed if the monitor ended in it DEATHS times with a sign of a record's fault, or KILLS times without a
-#: sign. To narrow it further, one end with a sign is enough, or DEATHS ends without a sign.
+#: A batch is narrowed after DEATHS ends with a sign of a record's fault, or KILLS ends without a sign. For the next
+#: narrowing, one end with a sign is enough, or DEATHS ends without a sign.
 DEATHS, KILLS = 3, 20
 #: To find the faulty record in a batch, the monitor reads one part in SHARE of the batch. After CALM good batches, the
 #: limit of records per batch is multiplied by SHARE.
@@ -48,7 +48,7 @@ class Run(msgspec.Struct):
     """The notes that a process keeps beside the checkpoint, for the process that starts after it.
 
     running  True from the process's start until the process notes its end; stays True if `fault` is True
-    batch    number of the batch that was pending at the process's start; -1: none
+    batch    number of the batch that was pending at the process's start; -1 if there was none
     reading  True once the process has begun to read this batch
     deaths   number of processes that ended in this batch with a sign of a record's fault
     kills    number of processes that ended while they read this batch, without such a sign

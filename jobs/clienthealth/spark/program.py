@@ -1,5 +1,5 @@
-"""Run the streaming query until a signal stops the monitor, or until the query fails. A failed query ends the monitor;
-a new process continues from the checkpoint.
+"""Run the streaming query until a signal stops the monitor, or until the query fails. A failed query ends the monitor.
+A new process then continues from the checkpoint.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Run:
         self._listener = Listener(spark, metrics)
         spark.streams.addListener(self._listener)
         self._checkpoint = checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
-        # `claim` comes first: it raises before anything is changed.
+        # Call `claim` first, because its errors must leave everything unchanged.
         checkpoint.claim(VERSION)
         self._losses = Losses(spark, settings, metrics)
         self._look()
@@ -178,7 +178,7 @@ def _archivable(settings: Settings) -> bool:
 def main() -> None:
     """Make the class data archive (AppCDS), with which later JVMs start faster.
 
-    The JVM that makes an archive keeps 500 MB more memory, so it runs only for this.
+    A JVM that makes an archive keeps 500 MB more memory, so the archive is made in a separate process.
     """
     os.nice(19)
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+RecordDynamicDumpInfo -Xlog:cds*=off"

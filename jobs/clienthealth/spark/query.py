@@ -42,7 +42,7 @@ def rows(
 ) -> DataFrame:
     """Return the output rows of the stateful step, as a stream with the columns ROWS.
 
-    `opened`: the result of `by_bucket`: open incidents by bucket (a share of all clients). `numbers`: the key of
+    `opened`: the open incidents by bucket (a share of all clients), as `by_bucket` returns them. `numbers`: the key of
     each bucket's state in Spark. `limit`: maximum number of records per source and batch; 0 for the settings' limit.
     """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)

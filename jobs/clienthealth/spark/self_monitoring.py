@@ -32,7 +32,7 @@ PREFIX = "kafka_client_health"
 QUERY = "monitor"
 #: The names of limits on the monitor's work: values of the label `limit` of `left_out`.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
-#: Value of the label `reason` of `records_rejected`: judging a process raised an error.
+#: Value of the label `reason` of `records_rejected` if the judgement of a process raised an error.
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
@@ -150,7 +150,7 @@ class SelfMetrics:
 class Port:
     """Answers HTTP requests for /metrics, /healthz and /readyz; any other path gets a 404.
 
-    `last_batch`: returns when a batch last ended (epoch s), None before the end of the first batch.
+    `last_batch`: returns the time (epoch s) at which the last batch ended; None before the end of the first batch.
     """
 
     registry: CollectorRegistry

@@ -28,7 +28,7 @@ from clienthealth.settings import Settings
 _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
 _JVM = OPTIONS["jvm"]
-#: Memory beyond the heap. Without it, the cluster manager kills the process.
+#: Memory beyond the heap. Without this addition, the cluster manager kills the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -59,12 +59,12 @@ def session(name: str, settings: Settings) -> SparkSession:
             with suppress(PySparkRuntimeError):
                 SparkContext._ensure_initialized(conf=conf)
 
-        # Start the JVM in another thread: an interruption by Ctrl-C would leave it running.
+        # Start the JVM in another thread: if Ctrl-C interrupted the start, the JVM would go on running.
         starting = threading.Thread(target=start, name="start of the JVM", daemon=True)
         starting.start()
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
-    # Keep the Java classes: PySpark's look-ups search all jars for each column.
+    # Keep these Java classes. Otherwise PySpark would search all jars for them at each column.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
@@ -83,7 +83,7 @@ def archive_classes(spark: SparkSession, draft: Path) -> None:
 
 @contextmanager
 def configured(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
-    """Set options of the running session for the duration of the block. Each must already have a value."""
+    """Set options of the running session for the duration of the block. Each option must already have a value."""
     before = {name: str(spark.conf.get(name)) for name in options}
     for name, value in options.items():
         spark.conf.set(name, value)
@@ -106,7 +106,7 @@ def _jvm(settings: Settings) -> str:
 def driver_options(settings: Settings) -> Mapping[str, str]:
     """Return the Spark options that must be set before the driver's JVM starts.
 
-    For a submitted program, they must be given to spark-submit.
+    If spark-submit starts the program, these options must be given to spark-submit.
     """
     return {
         "spark.driver.memory": f"{settings.monitor.heap_mb}m",
@@ -115,7 +115,7 @@ def driver_options(settings: Settings) -> Mapping[str, str]:
 
 
 def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
-    """Return options for spark-submit, so that its JVMs run as on a single machine.
+    """Return options for spark-submit, with which the JVMs run as on a single machine.
 
     `cluster`: True if the driver runs on another machine than spark-submit.
     """
@@ -170,10 +170,10 @@ def _on_this_machine(settings: Settings) -> Mapping[str, str]:
 
 
 class Together:
-    """Run several Spark jobs at the same time: executors work on one while the driver commits another."""
+    """Run several Spark jobs at the same time: executors work on one job while the driver commits another."""
 
     def __init__(self) -> None:
-        # Reuse threads, because each new one leaves a connection to the JVM open.
+        # Reuse threads, because each new thread leaves a connection to the JVM open.
         self._threads = ThreadPoolExecutor(thread_name_prefix="job")
 
     def __call__(self, spark: SparkSession, jobs: Sequence[Callable[[], None]]) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ROWS = "kind string, key binary, value binary, headers string"
 STATE = "data binary"
 
-#: The driver collects the kinds in DRIVER: they must have few rows.
+#: The driver collects the rows of the kinds in DRIVER, so there must be few such rows.
 HEALTH, REJECT, MINUTE, CHANGE = "health", "reject", "minute", "change"
 QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
@@ -95,7 +95,7 @@ def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[i
     """Return the function for `applyInPandasWithState`.
 
     `numbers`: the key of each bucket's state in Spark. `opened`: the result of `by_bucket`. A bucket without a state
-    starts with its incidents.
+    starts with its open incidents.
     """
 
     buckets = {number: bucket for bucket, number in enumerate(numbers)}

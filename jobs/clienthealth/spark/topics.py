@@ -62,10 +62,10 @@ TICKS_SECONDS = 30
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
 NO_TOPIC = "(?!)"
 
-#: POLLED: records per poll. Spark seeks before each poll, so small polls refetch many records.
+#: POLLED: maximum number of records per poll. Spark seeks before each poll, so small polls refetch many records.
 POLLED = 2000
 
-#: Uncompressed, the record of a group with 10,000 partitions exceeds Kafka's default limits.
+#: Without compression, the record of a group with 10,000 partitions exceeds Kafka's default limits.
 SENDING = {
     "kafka.compression.type": "gzip",
     "kafka.compression.gzip.level": str(GZIP_LEVEL),

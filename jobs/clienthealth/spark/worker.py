@@ -1,6 +1,7 @@
-"""Prepare each Python worker of Spark, and define the daemon from which Spark forks workers. The daemon imports all
-modules once: in each worker, this would cost half a second and 100 MB. On a cluster, each worker imports for itself,
-because the daemon starts before our files are on its machine.
+"""Prepare each Python worker of Spark, and define the daemon from which Spark forks workers.
+
+The daemon imports all modules once. Imports in each worker would cost half a second and 100 MB. On a cluster, each
+worker must import the modules, because the daemon starts before our files are on its machine.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if __name__ == "__main__":
 
     daemon.manager()
 
-# Spark collects a worker's garbage after every task; `freeze` leaves out imported modules.
+# Spark runs a worker's garbage collector after every task. `freeze` excludes imported modules from these runs.
 gc.collect()
 gc.freeze()
 gc.disable()
