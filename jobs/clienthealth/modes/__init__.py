@@ -204,7 +204,7 @@ def flagged(w: Windows, positions: Ints) -> Bools:
 
 @per_rows
 def lags(w: Windows) -> Column:
-    """Return a consumer's lag (records) at each sample: the sum of its partitions, or `records-lag-max` if larger."""
+    """Return a consumer's lag (records) at each sample: the sum over its partitions, but at least `records-lag-max`."""
     return Column(np.fmax(w.summed("records-lag"), w.col("records-lag-max")))
 
 

@@ -6,8 +6,8 @@ A judge collects facts. `conclude` makes the verdict from these facts, by the sa
 - With indirect facts of one kind of evidence the verdict is `suspected`.
 - With indirect facts of two kinds of evidence the verdict is `confirmed`.
 
-A fact may have an innocent explanation. Its field `given` is then the circumstance that excludes it. Without that
-circumstance, the fact proves nothing; if it is unknown, the fact cannot confirm a failure.
+A fact may have an innocent explanation. Its field `given` is then the circumstance that excludes this explanation. If
+the circumstance does not hold, the fact proves nothing. If no data decides, the fact cannot confirm a failure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from clienthealth.read.logs.wordings import Meaning
 SLOT_MS = 30_000
 #: Log lines at most this time (ms) apart count as one occurrence: one exception may be logged twice.
 SAME_MOMENT_MS = 1000
-#: A metadata-age above NEVER_SECONDS counts from 1970: metadata never came.
+#: A metadata-age above NEVER_SECONDS is the time since 1970, which means that metadata never came.
 NEVER_SECONDS = 1e8
 
 
@@ -127,7 +127,7 @@ def conclude(
     """Return the verdict that the facts support.
 
     detail     values for the verdict's detail; None values are left out
-    otherwise  without facts and doubts, the verdict is `unknown` for this reason; None: the verdict is `ok`
+    otherwise  the reason why the verdict is `unknown` without facts and doubts; None if it is then `ok`
     doubts     facts that prove nothing; with only doubts, the verdict is unknown
     """
     doubts = [
@@ -231,9 +231,10 @@ def values(window: ClientWindow, name: str) -> list[float]:
 
 
 def rose_around(window: ClientWindow, name: str, ts_ms: int, before_ms: int = 0) -> bool | None:
-    """Return True if a counter rose around `ts_ms`; None if one of the two samples is missing.
+    """Return True if a counter rose around `ts_ms`; None if unknown.
 
-    Of the samples with the counter, compare the last one up to `ts_ms − before_ms` with the first one after `ts_ms`.
+    Of the samples with the counter, compare the last sample up to `ts_ms − before_ms` with the first sample after
+    `ts_ms`. The result is unknown if one of these samples is missing.
     """
     earlier = [r for r in window.readings if r.ts_ms <= ts_ms - before_ms and r.get(name) is not None]
     later = [r for r in window.readings if r.ts_ms > ts_ms and r.get(name) is not None]
@@ -262,7 +263,7 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
-    """Return a fact for one line of the log event `meaning`, the line with the longest wait; [] if there is no line.
+    """Return a fact on the line with the longest wait among the lines of `meaning`; [] if there is no line.
 
     A line states its wait in the capture `minutes`. If a line states the beginning or end of a stop or flush (captures
     `begun`, `ended`), it counts only if the stop or flush did not end (capture `lasts`).
@@ -299,7 +300,7 @@ def failures(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 
 
 def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
-    """Return one event per occurrence: events at most 1 s after a returned one are left out."""
+    """Return one event per occurrence. Events at most 1 s after a returned event are left out."""
     separate: list[LogEvent] = []
     for event in events(window, *meanings):
         if not separate or event.ts_ms - separate[-1].ts_ms > SAME_MOMENT_MS:

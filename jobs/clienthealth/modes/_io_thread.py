@@ -27,8 +27,8 @@ def is_network_thread(thread: Thread) -> bool:
 def on_io_thread(event: LogEvent) -> bool:
     """Return True if a producer's I/O thread logged the line, by the line's thread name or logger.
 
-    The end of the name suffices, because some layouts cut off its beginning. `kafka.future` is kafka-python's logger
-    for errors of callbacks.
+    The end of the thread's name suffices, because some log layouts cut off the beginning. `kafka.future` is
+    kafka-python's logger for errors of callbacks.
     """
     before, separator, _ = (event.thread or "").partition("| ")
     return event.logger == "kafka.future" or (bool(separator) and f"{NETWORK_THREAD} ".endswith(before))
@@ -46,7 +46,7 @@ def is_own(window: ClientWindow, thread: Thread) -> bool:
 
 
 def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]:
-    """Yield (dump, the client's I/O thread) for each dump that shows it."""
+    """Yield (dump, the client's I/O thread) for each dump that shows this thread."""
     return ((dump, thread) for dump in window.dumps for thread in dump.threads if is_own(window, thread))
 
 
@@ -67,7 +67,7 @@ def in_foreign_code(thread: Thread) -> bool:
 
 
 def idles(thread: Thread) -> bool:
-    """Return True if the thread has no work: all its frames are idle places of the JVM or Python."""
+    """Return True if the thread has no work: all its frames belong to the runtime (JVM or Python)."""
     return not _above_runtime(thread)
 
 
@@ -106,7 +106,7 @@ def places(dumps: Iterable[ThreadDump]) -> Set[tuple[str, tuple[str, ...]]]:
 def where_they_were(window: ClientWindow) -> bool:
     """Return True if each application thread in the window's dumps has the same frames as in an earlier dump.
 
-    Idle threads and threads inside the client are ignored. False if no other thread is in the dumps.
+    Idle threads and threads inside the client are ignored. Return False if the dumps show no other thread.
     """
     before = places(window.earlier_dumps)
     since = [thread for dump in window.dumps for thread in dump.others if in_foreign_code(thread)]

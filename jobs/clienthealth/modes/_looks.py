@@ -1,7 +1,7 @@
 """Decide whether `diagnose` rules a failure mode out, and whether a thread dump is worth taking.
 
 A post-mortem gets no further data, so it needs evidence that the client is healthy. One thread dump without a fault is
-not enough; two dumps ten seconds apart are.
+not enough. Two such dumps, ten seconds apart, are enough.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def unmeasured(look: Look) -> str:
 
 
 def unpolled(look: Look) -> str:
-    """Return why a consumer may have stopped polling before its last sample; '' if not."""
+    """Return the sign that a consumer may have stopped polling before its last sample; '' without this sign."""
     window = look.window
     if window.client.kind != "consumer" or not window.readings:
         return ""
@@ -90,7 +90,7 @@ def io_thread(window: ClientWindow) -> tuple[list[ThreadDump], str]:
 
 @dataclass(frozen=True, slots=True)
 class TwoReadings:
-    """Two successive samples of a client, and the client's options. `before` is None if `now` is the first."""
+    """Two successive samples of a client, and the client's options. `before` is None if `now` is the first sample."""
 
     before: Reading | None
     now: Reading

@@ -2,7 +2,7 @@
 
 - Java clients from 2.4 on report the time of the last poll.
 - Java clients from 1.0 on have metrics of the network selector, in which the application waits during poll().
-  Outside poll(), only the heartbeat thread uses it: ten times a second, without waiting.
+  Outside poll(), only the heartbeat thread uses the selector: ten times a second, without waiting.
 - Only poll() sends fetches, so a fetch shows a poll, too.
 """
 
@@ -23,14 +23,15 @@ from clienthealth.model.wording import count_of, elapsed, listing
 from clienthealth.modes._evidence import Fact, increases, reported, version
 
 CLOSES = "terminating"
-#: Older Java clients never push again after their connection broke during a push (KAFKA-19747; measured with 3.9.2).
+#: Java clients before this version never push again after their connection broke during a push (KAFKA-19747; measured
+#: with 3.9.2).
 PUSHES_ON_SINCE = (4, 1, 2)
 #: Without a poll() between two samples, the client spends less than this share of the time in the selector, and calls
 #: select() at most this often per second. Measured: at most 0.02 % and 11 calls. With polls, the share is 36 to 100 %.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between heartbeats of a client that knows its coordinator; 3 to 5 s are usual.
 HEARTBEAT_SECONDS = 8.0
-#: A partition is behind with at least BEHIND unread records, and level with at most LEVEL.
+#: A partition with at least BEHIND unread records is behind. A partition with at most LEVEL unread records is level.
 BEHIND, LEVEL = 1_000, 10
 APART = f"at least {BEHIND:,} records are unread, but almost none in the topic's other partitions"
 
@@ -120,8 +121,8 @@ class Spell(NamedTuple):
 def outside(window: ClientWindow) -> Spell | None:
     """Return how long the application has been outside poll(); None if it may be inside, or if data is missing.
 
-    It is outside if the client has sent no fetch for at least half of the time since the last poll(). Heartbeats must
-    continue: otherwise, a silent broker may explain the missing fetches.
+    The application is outside if the client has sent no fetch for at least half of the time since the last poll().
+    Heartbeats must continue, because otherwise a silent broker may explain the missing fetches.
     """
     w, readings = window.table, window.known_readings
     polled = polled_ms(readings[-1]) if window.readings else None
@@ -194,11 +195,11 @@ UNREPORTED = "its threads are at the same places as during earlier polls, so per
 def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
     """Return facts on partitions that their owners do not consume, and a text to show if there are no facts.
 
-    `readings`: samples of one group, in order of time. Only partitions with an owner give facts. Their committed
-    offsets must be the same in the first and the last sample. One of these conditions must also be met:
+    `readings`: samples of one group, in order of time. A fact is about a partition with an owner and with the same
+    committed offset in the first and the last sample. One of these conditions must also be met:
     - Records arrive.
-    - At least BEHIND records are unread, and the topic has at least as many partitions with at most LEVEL unread
-      records as partitions like this one. Otherwise, the whole group may only be slow.
+    - The partition is behind (BEHIND), and at least as many partitions of its topic are level (LEVEL) as are behind.
+      Otherwise, the whole group may only be slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]

@@ -64,7 +64,7 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     parts     lower-case texts, one of which is part of the name that a client reports
     tracker   start of the address of a bug's page; the bug's number completes it
-    platform  the Kafka release with which each major version of Confluent Platform began: (3, 0) for 7
+    platform  maps a major version of Confluent Platform to the Kafka release with which it began, such as 7 to (3, 0)
     known     the known bugs of the library's versions
     """
 

@@ -23,7 +23,7 @@ from clienthealth.modes._polls import HEARTBEAT_SECONDS, reports_in_poll
 SETTLES_MS = LEAD_MS
 #: A broker's answer counts as current for this time (ms). Heartbeats come every 3 to 5 s.
 FRESH_MS = 15_000
-#: Brokers are away after this time (ms) without an answer. A healthy broker needs at most 0.5 s.
+#: Brokers count as away after this time (ms) without an answer. A healthy broker answers within 0.5 s.
 ANSWER_MS = 10_000
 #: A thread is inside a call of a Java client if one of its frames contains one of these texts.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
@@ -31,12 +31,12 @@ _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".Future
 STANDS_MS = 10_000
 
 
-#: At least READINGS samples are regular if the longest interval is at most UNEVEN times the shortest.
+#: The last READINGS samples are regular if their longest interval is at most UNEVEN times their shortest interval.
 READINGS, UNEVEN = 4, 3
 
 
 class _Sign(NamedTuple):
-    """Evidence that brokers served the client, or did not (`served`), from `since_ms` to `ts_ms` (epoch ms)."""
+    """Evidence from `since_ms` to `ts_ms` (epoch ms). `served`: True if brokers served the client, False if not."""
 
     since_ms: int
     ts_ms: int
@@ -69,8 +69,8 @@ def coordinator_answers(window: ClientWindow, at_ms: int) -> Circumstance:
 def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that the client's process ran around the time `at_ms`, neither frozen nor in a garbage collection.
 
-    It ran if a thread dump was taken within SETTLES_MS (30 s), or if the last READINGS (four) samples came regularly.
-    Otherwise the circumstance is unknown.
+    The process ran if a thread dump was taken at most SETTLES_MS (30 s) before or after `at_ms`, or if the last
+    READINGS (four) samples up to `at_ms` came regularly. Otherwise the circumstance is unknown.
     """
     if any(abs(dump.ts_ms - at_ms) <= SETTLES_MS for dump in window.dumps):
         return Circumstance(True, "a thread dump of the process was taken", "process-runs")
@@ -125,7 +125,7 @@ def inside_the_client(window: ClientWindow, thread: Thread, at_ms: int) -> Circu
     """Return whether brokers answered while a thread was inside a Kafka client; None if the thread ran other code.
 
     If the thread's stack shows that it is inside the client, and no data shows answers, the circumstance does not hold.
-    Stacks do not show librdkafka's C calls: any thread of its application may be inside the client.
+    Stacks do not show librdkafka's C calls, so any thread of the application may be inside librdkafka.
     """
     own, hidden = in_foreign_code(thread), reports_in_poll(window.client.library)
     answers = None if own and not hidden else coordinator_answers(window, at_ms)

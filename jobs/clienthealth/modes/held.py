@@ -25,7 +25,7 @@ class Held:
 
     @property
     def thread(self) -> Thread:
-        """The thread in the last of these dumps."""
+        """The thread in the last dump that shows it at this place."""
         return self.seen[-1][1]
 
     @property

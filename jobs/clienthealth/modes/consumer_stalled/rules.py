@@ -58,7 +58,7 @@ POLL_EXPIRED, COMMIT_REFUSED, DIED, HELD = map(FILE.reads, ("poll-expired", "com
 
 #: The end of a thread explains missing polls if it is at most SAME_END_MS (ms) before or after the last poll.
 SAME_END_MS = 5000
-#: Kafka Streams polls a consumer with this suffix only while it restores state.
+#: Kafka Streams polls a consumer with this suffix in its client id only while it restores state.
 _RESTORES = "-restore-consumer"
 #: Clients that waited in the selector within WAITED_SECONDS count as inside poll().
 WAITED_SECONDS = 10.0
@@ -152,7 +152,7 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 def left(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the client stopped its heartbeats, perhaps because of missing polls.
 
-    It also stops them if its coordinator does not answer.
+    The client also stops its heartbeats if its coordinator does not answer.
     """
     polled, beat = w.last("last-poll-seconds-ago"), w.last("last-heartbeat-seconds-ago")
     gone: Bools = (beat >= limits.heartbeats_gone_seconds) & (polled - beat >= HEARTBEAT_SECONDS)
@@ -164,8 +164,8 @@ def left(w: Windows, limits: Thresholds) -> Bools:
 def circling(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the group repeatedly removes the consumer for polling too rarely.
 
-    Such a consumer joins its group repeatedly, and its lag grows. Before each join, it is outside poll() for about the
-    longest such time. If these times add up to more than the window, other members cause some of the joins.
+    Such a consumer joins its group repeatedly, and its lag grows. Before each join, the consumer is outside poll() for
+    about `seconds_away`. If these times add up to more than the window, other members cause some of the joins.
     """
     rejoins, away = w.grown("rebalance-total"), seconds_away(w)
     circles: Bools = (rejoins >= limits.min_rebalances_repeats) & (w.samples >= MIN_READINGS)
@@ -384,9 +384,9 @@ def _ended(
 
 
 def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
-    """Judge a client that stopped sending samples; None if that shows nothing about its polls.
+    """Judge a client that stopped sending samples; None if the missing samples show nothing about its polls.
 
-    librdkafka delivers its statistics only inside poll(), so their end may mean missing polls.
+    librdkafka delivers its statistics only inside poll(), so the end of the statistics may mean missing polls.
     """
     if window.departed_ms is None:
         return None

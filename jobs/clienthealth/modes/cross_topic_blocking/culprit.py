@@ -70,7 +70,7 @@ class Alone(NamedTuple):
 
 
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
-    """Return the one topic handled in the newest samples; None if there is none, or if no other topic starves.
+    """Return the only topic handled in the newest samples; None without such a topic, or if no other topic starves.
 
     The newest samples begin at `since_ms` (epoch ms), or with the last sample that shows a move of another topic's
     position, if that is later. A topic starves if it has unread records at the last sample, or if its position moved
@@ -94,7 +94,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
 
 
 def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str, float]:
-    """Return, by topic, how many records the application took between two samples; topics without any are left out."""
+    """Return by topic how many records the application took between two samples. Leave out topics without records."""
     return {topic: now[topic] - before[topic] for topic in now if now[topic] > before.get(topic, now[topic])}
 
 

@@ -82,7 +82,7 @@ def held_up(w: Windows, limits: Thresholds) -> Bools:
 def without_records(w: Windows, limits: Thresholds) -> Runs:
     """Return the stretches of at least `shared_queue_seconds` without a consumed record.
 
-    Windows without `position` in their last sample are left out: only librdkafka reports it.
+    Windows without `position` in their last sample are left out, because only librdkafka reports `position`.
     """
     runs = w.still("records-consumed-total")
     shown = w.last_knows("position")
@@ -92,7 +92,7 @@ def without_records(w: Windows, limits: Thresholds) -> Runs:
 def in_one_queue(w: Windows) -> Bools:
     """Return one flag per window: True if all topics (two or more) of a librdkafka client share one queue.
 
-    They share one if records of each topic wait on the broker, and all topics report the same queue length above 0.
+    Topics share a queue if records of each topic wait on the broker, and all report the same queue length above 0.
     """
     of_topics = queues(w)
     least, most = np.full(len(w), np.inf), np.zeros(len(w))
@@ -345,7 +345,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def worth_a_dump(readings: TwoReadings, thresholds: Thresholds) -> Iterator[str]:
-    """Yield a reason to take a thread dump: one queue of a Scala consumer stays full, another one is empty."""
+    """Yield a reason to take a thread dump: one queue of a Scala consumer stays full while another queue is empty."""
     if readings.before is None:
         return
     limit = option_of(readings.config.get(CHUNKS)) or QUEUE_DEFAULTS[CHUNKS]

@@ -41,9 +41,9 @@ CONNECTION_FAILED_SOMEWHERE = FILE.reads("send-blocked-on-metadata.connection-fa
 AUTHENTICATION, TLS = map(FILE.reads, ("also-seen.authentication", "also-seen.tls"))
 
 TROUBLES = ("connection-close-total", "record-retry-total", "record-error-total")
-#: At least this many lost connections per second are refusals: time-outs are rarer.
+#: If a client loses at least this many connections per second, they are refused: time-outs are rarer.
 REFUSED_PER_SECOND = 0.2
-#: Parts of the names of errors on too few replicas, in lower case, letters only.
+#: Parts of the names of errors that report too few replicas. The names are reduced to letters in lower case.
 REPLICAS = ("notenoughreplicas", "notenoughinsyncreplicas", "fewerinsyncreplicas")
 
 
@@ -118,7 +118,7 @@ def patience(w: Windows, windows: Ints, limits: Thresholds) -> Floats:
 
 
 def stalled(w: Windows, limits: Thresholds) -> Bools:
-    """Return one flag per window: True if records wait too long, with one of the `troubles`."""
+    """Return one flag per window: True if records wait too long, and one of the `troubles` shows a fault."""
     since, seconds = stalls(w)
     suspected: Bools = (w.samples >= MIN_READINGS) & (seconds >= limits.min_stalled_seconds)
     some = np.flatnonzero(suspected)
@@ -135,7 +135,7 @@ def net(w: Windows) -> Floats:
     """Return the number of delivered records of each window; NaN if unknown.
 
     Without `record-ack-total`, this is the number of attempts minus retries and failures. Records that fail without a
-    send make it too small, so 0 does not prove that nothing was delivered.
+    send make this number too small, so 0 does not prove that nothing was delivered.
     """
     acknowledged = w.reported("record-ack-total")
     grown: Floats = w.grown(delivered(w))
@@ -253,9 +253,9 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return for how long (s), at least, a batch has waited; infinity if the client has made its last attempt.
+    """Return the minimum time (s) that a batch has waited; infinity if the client has made its last attempt.
 
-    With the default of `retries`, the attempts made are ENDLESS minus the remaining ones. Each takes at least 0.1 s.
+    With the default of `retries`, the number of attempts is ENDLESS minus the attempts left. Each takes at least 0.1 s.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):
@@ -302,7 +302,7 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
-    """Return the lines on failed connections to known brokers; if there are none, those to unnamed brokers."""
+    """Return the lines on failed connections to known brokers; without such lines, the lines on unnamed brokers."""
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
     return failed or events(window, CONNECTION_FAILED_SOMEWHERE)

@@ -44,8 +44,8 @@ Caused = list[tuple[Fact, str]]
 def in_dumps(window: ClientWindow, limits: Thresholds, overdue_seconds: float) -> tuple[Caused, Caused]:
     """Return (facts, doubts) on an I/O thread that runs code outside the Kafka client, such as a callback.
 
-    A fact shows that the thread stays in this code. A doubt shows it there, but it may have returned since. A wait
-    longer than `overdue_seconds` counts as endless.
+    A fact shows that the thread stays in this code. A doubt shows the thread in this code, but the thread may have
+    returned since. A wait longer than `overdue_seconds` counts as endless.
     """
 
     def place(dump: ThreadDump, thread: Thread) -> Hashable:
@@ -85,7 +85,7 @@ def _stays_inside(window: ClientWindow, limits: Thresholds) -> Caused:
 
 
 def _shown(window: ClientWindow, stay: Held, cause: str, limits: Thresholds, overdue_seconds: float) -> Fact | None:
-    """Return what a dump proves about an I/O thread in foreign code; None if it may return."""
+    """Return what a dump proves about an I/O thread in foreign code; None if the thread may return from this code."""
     thread, dump, meanwhile = stay.thread, stay.dump, _meanwhile(window, stay, limits)
     wait = next((f for f in thread.frames if any(part in f for part in WAITS)), "")
     in_wait = f"in {'.'.join(wait.split('.')[-2:])}"
@@ -173,7 +173,7 @@ def _around(window: ClientWindow, dump: ThreadDump) -> float:
 def _meanwhile(window: ClientWindow, stay: Held, limits: Thresholds) -> str | None:
     """Return the thread's CPU time between the dumps of `stay`, as text; '' if unknown.
 
-    None if the thread may have moved.
+    Returns None if the thread may have moved.
     """
     if stay.seconds < APART_SECONDS or _rises(window, stay.since_ms):
         return None

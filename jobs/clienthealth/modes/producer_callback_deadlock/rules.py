@@ -212,7 +212,7 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 
 @per_windows
 def inside(w: Windows) -> Floats:
-    """Return, per window, how long (s) a callback has run at the last sample; NaN if none is known.
+    """Return, per window, how long (s) a callback has run at the last sample; NaN if no callback is known to run.
 
     While a callback runs, callback-time-max grows like the clock, and record-ack-total does not.
     """
@@ -235,7 +235,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
-    """Return the stretches in which `select-total` stays the same until a window's last sample, when records wait."""
+    """Return the stretches with an unchanged `select-total` up to a window's last sample, at which records wait."""
     runs = _still(w)
     runs = runs.at((runs.last == w.last_row[runs.window]) & _work_waits(w)[runs.last])
     linger = or_zero(w.option("linger.ms", runs.window)) / 1000
@@ -320,7 +320,7 @@ def _rises_again(window: ClientWindow, last: int) -> bool:
 
 
 def _held_for(w: Windows, window: ClientWindow, limits: Thresholds) -> float | None:
-    """Return the longest time (s) that a callback held the I/O thread; None if none did or one still does."""
+    """Return the longest time (s) that a callback held the I/O thread; None if it never did, or if it still does."""
     runs = frozen(w, limits).runs
     return round(float(runs.seconds.max()), 1) if len(runs) and _rises_again(window, runs.last[-1]) else None
 
@@ -411,7 +411,7 @@ def silence(window: ClientWindow, thresholds: Thresholds) -> Verdict | None:
 
 
 def _pushes_no_more(window: ClientWindow, departed_ms: int) -> Verdict | None:
-    """Judge a client that stopped pushing; None if it ended or had nothing to send."""
+    """Judge a client that stopped pushing; None if the client ended or had nothing to send."""
     before, last = window.readings[-2:] if window.readings[1:] else (window.readings[-1], window.readings[-1])
     if last.get(CLOSES) or events(window, CLOSING, CLOSED_PRODUCER, DIED):
         return None

@@ -121,7 +121,7 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
 def explicable(verdict: Verdict) -> bool:
     """Return True if another failure, which kept the records in the buffer, may explain their loss.
 
-    A log line on an end without close() rules other failures out.
+    A log line that reports an end without close() rules other failures out.
     """
     unclosed = verdict.detail.get("cause") == "exit-without-close"
     return verdict.unhealthy and not (unclosed and any(fact.kind == "log" for fact in verdict.evidence))
@@ -212,7 +212,7 @@ def _terminated(event: LogEvent) -> Verdict:
 
 
 def _io_works(window: ClientWindow, forced: LogEvent, pending: _Pending, limits: Thresholds) -> Circumstance | None:
-    """Return whether the I/O thread worked during a long close(); None if it does not matter."""
+    """Return whether the I/O thread worked during a long close(); None if this does not matter for the verdict."""
     short = any(0 <= forced.ts_ms - event.ts_ms < 1000 * limits.closing_seconds for event in events(window, CLOSING))
     return None if forced in ABORTED or short or pending.large(limits) else io_thread_works(window, forced.ts_ms)
 

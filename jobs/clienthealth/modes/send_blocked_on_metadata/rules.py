@@ -279,12 +279,12 @@ def _attempts(window: ClientWindow, w: Windows, limits: Thresholds) -> list[Fact
     return []
 
 
-#: Metadata never came, is requested again and again, or no connection is open.
+#: Why sends fail: metadata never came, metadata is requested again and again, or no connection is open.
 NEVER, RENEWED, DISCONNECTED = 1, 2, 3
 
 
 def unsent(w: Windows) -> Windows:
-    """Return each window's samples since `record-send-total` last rose; none if it rose at the last sample."""
+    """Return each window's samples since `record-send-total` last rose; no samples if it rose at the last sample."""
     runs = w.still("record-send-total")
     last = w.column("record-send-total").last_row(w.lo, w.hi)
     runs = runs.at(runs.last == last[runs.window])
@@ -302,10 +302,10 @@ def sent_any(w: Windows) -> Bools:
 
 @per_windows
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
-    """Return for each window why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if none fails or the reason is unknown.
+    """Return for each window why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if no send fails or no reason is known.
 
-    Only samples after the last successful send count. If they show buffered records, or a thread that waits for memory,
-    metadata is not the reason.
+    Only samples after the last successful send count. If these samples show buffered records, or a thread that waits
+    for memory, metadata is not the reason.
     """
     why_failing = np.zeros(len(w), np.int8)
     some = np.flatnonzero(w.grown("record-error-total") >= limits.min_failed_sends)
