@@ -275,7 +275,7 @@ def test_a_week_without_history_claims_no_health(reviewed: Reviewed, tmp_path: P
     assert empty.quality.gap_minutes == 10_080
     assert empty.headline[0] == "No client was observed this week, so the clients' health is unknown."
     assert [(t.mode, t.seconds) for t in empty.themes] == [(BLOCKING, 3600)]
-    assert "This is not health, it is the absence of data." in write(empty, tmp_path)[3].read_text()
+    assert "So the clients' health is unknown." in write(empty, tmp_path)[3].read_text()
 
 
 @pytest.mark.long

@@ -61,7 +61,7 @@ def test_the_last_full_week_ends_with_the_last_sunday(now: str) -> None:
         (None, "2026-02-30", None, "--to '2026-02-30': expected an ISO week"),
         (None, None, "2026-W54", "--week '2026-W54': expected an ISO week"),
         ("2026-11-09", None, "2026-W46", "--week cannot be combined"),
-        ("2026-11-10", "2026-11-09", None, "ends (2026-11-10 00:00) before it begins (2026-11-10 00:00)"),
+        ("2026-11-10", "2026-11-09", None, "must end (2026-11-10 00:00) after it begins (2026-11-10 00:00)"),
     ],
 )
 def test_what_is_no_period(begin: str | None, end: str | None, week: str | None, message: str) -> None:

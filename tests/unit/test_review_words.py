@@ -335,7 +335,7 @@ def test_known_issues_without_a_mode_are_listed_by_service_with_advice() -> None
     text = markdown(review(also_seen=rows)).replace(NB, " ").partition("## Also seen")[2].partition("\n## ")[0]
     assert "TLS failed" in text and "orders" in text and "1,200" in text and "of-a-later-release" in text
     assert "TLS failed: The TLS handshake with a broker failed, so no connection was established. Compare" in text
-    assert "No other trouble in their logs." in markdown(review())
+    assert "The clients' logs show no known issue." in markdown(review())
 
 
 def test_trouble_and_versions_with_known_bugs_name_the_team_that_owns_the_service() -> None:

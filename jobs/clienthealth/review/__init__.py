@@ -9,7 +9,7 @@ healthy             a client-minute with the status `ok` or `partial`. `partial`
                     status `ok`. The review also shows the number of partial minutes
 unhealthy           a client-minute with the status `suspected` or `confirmed`. Both spend the error budget in full. A
                     failing client does harm even if no thread dump proves the failure
-unknown             a client-minute that could not be judged. It is neither healthy nor unhealthy, and is in no ratio
+unknown             a client-minute that could not be judged. No ratio includes unknown client-minutes
 observed            healthy + unhealthy
 SLI                 healthy / observed; no value if nothing was observed
 error budget        (1 - target) × observed, in client-minutes; spent = unhealthy

@@ -30,7 +30,7 @@ _Filled = Annotated[str, Meta(min_length=1)]
 class Action(Struct, frozen=True, forbid_unknown_fields=True):
     """One action of `actions.toml`.
 
-    `overdue_days`: days from an open action's due date to the end of the review; 0 if not overdue.
+    `overdue_days`: days from an open action's due date to the end of the review; 0 if the action is not overdue.
     """
 
     title: _Filled

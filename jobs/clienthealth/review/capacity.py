@@ -23,9 +23,9 @@ TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the lowest class up to which at least `share` (0 to 1) of the total count lies.
+    """Return the lowest class n so that all classes up to n have at least `share` (0 to 1) of the total count.
 
-    `histogram`: the count of each class. Returns None without counts.
+    `histogram`: the count of each class. Returns None if there are no classes.
     """
     rank, seen = share * sum(histogram.values()), 0
     for value in sorted(histogram):
@@ -36,7 +36,7 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
 
 
 def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
-    """Return how full each service's buffers are, the fewest `periods_left` first.
+    """Return how full each service's buffers are. The service with the fewest `periods_left` comes first.
 
     `rows` is the result of `client_minutes.buffers` for `periods` periods.
     """
@@ -79,7 +79,7 @@ def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
 def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Distribution:
     """Return how many client-minutes had a peak buffer use of 0 to 10 %, 10 to 20 % and so on.
 
-    `rows`: the result of `client_minutes.buffers`. `reviewed`: number of the reviewed period, as in their `period`.
+    `rows`: the result of `client_minutes.buffers`. `reviewed`: number of the reviewed period in the column `period`.
     """
     names = (*(f"{n * 10}–{n * 10 + 10} %" for n in range(BUFFER_CLASSES)), "full")
     return _distribution(names, ((row, row["per_mille"] * BUFFER_CLASSES // 1000) for row in rows), reviewed)

@@ -1,7 +1,7 @@
 """Aggregate the tables `minutes` and `quality` of a period in Spark. Only small results reach the driver.
 
 `periods` lists adjacent periods of the same length. A minute without a row in `quality` is a gap. Ratios are cut to
-thousandths and lag to whole records, because sums of integers do not depend on their order.
+thousandths and lag to whole records, because integers have the same sum in any order.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def clocks(minutes: DataFrame, period: Period) -> list[WrongClock]:
 def gaps(period: Period, minutes: Iterable[int]) -> list[Period]:
     """Return the parts of the period that the monitor did not watch.
 
-    `minutes`: start of each watched minute (epoch seconds), in order of time.
+    `minutes`: start of each watched minute (epoch seconds), in ascending order.
     """
     unwatched, at = [], period.start
     for minute in map(utc, minutes):

@@ -36,7 +36,7 @@ class Clusters:
 
     @property
     def answers(self) -> list[tuple[str, str]]:
-        """One pair ("cluster: question", answer) for each cluster and each question that its review answers."""
+        """A pair ("cluster: question", answer) for each question that the review of a cluster answers."""
         return [(f"{review.cluster}: {question}", text) for review in self.reviews for question, text in review.answers]
 
     @cached_property

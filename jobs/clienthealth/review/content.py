@@ -32,7 +32,7 @@ RANKINGS = (
 )
 #: Maximum rows of each list. The limit for `services` applies only to services without failures and losses.
 SHOWN = {"services": 10, "paged": 20, "also": 20, "capacity": 12, "gaps": 20, "clocks": 10, "bugs": 20}
-#: A buffer that is full only after more periods than this is `not in sight`.
+#: If a buffer will be full only after more periods than this, the text is `not in sight`.
 FAR = 104
 
 
@@ -95,7 +95,7 @@ def stretch(start: datetime, stop: datetime | None, else_word: str = "still open
 def lost(records: Range | None, in_bytes: Range | None = None) -> str:
     """Return a loss as text: a range of records or, if records were not counted, of bytes.
 
-    `records` and `in_bytes` are None if unknown; if both are, the text is a dash.
+    `records` and `in_bytes` are None if unknown. If both are unknown, the text is a dash.
     """
     if in_bytes is not None and records in (None, (0, None)):
         return f"{_range(*in_bytes)} bytes"
@@ -203,7 +203,7 @@ def list_known_bugs(review: Review) -> list[tuple[str, KnownBugs]]:
 
 
 def list_paged(review: Review) -> list[tuple[str, list[Page]]]:
-    """Return (service, its pages), the service with most pages first. Pages for many services have the service ''."""
+    """Return (service, its pages), the service with the most pages first. A page for many services has service ''."""
     by_service = grouped(review.pages or (), lambda page: page.service)
     return sorted(by_service.items(), key=lambda item: (-len(item[1]), item[0]))
 
@@ -230,12 +230,12 @@ def describe_pages(review: Review) -> str:
 
 
 def describe_watch(review: Review) -> str:
-    """Describe which share of the period the monitor watched, and which share of the client-minutes could be judged."""
+    """Describe the share of the period that was watched, and the share of client-minutes that could not be judged."""
     quality, overall = review.quality, review.overall.minutes
     every = overall.unknown + overall.observed
     gaps = "The monitor did not run in the gaps below: a client counts as neither healthy nor unhealthy in a gap."
     sentences = [
-        f"Watched {minutes(quality.watched)} of {minutes(quality.minutes)} "
+        f"The monitor watched {minutes(quality.watched)} of {minutes(quality.minutes)} "
         f"({percent(quality.watched / quality.minutes, 1)}).",
         gaps if quality.gaps else "There was no gap.",
         f"{number(quality.unknown)} client-minutes ({percent(overall.unknown / every if every else None, 1)}) "

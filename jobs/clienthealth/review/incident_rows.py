@@ -178,7 +178,7 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 
 
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
-    """Return the severity of a mode's alert; critical or warning for unknown modes."""
+    """Return the severity of a mode's alert. For an unknown mode, return critical or warning."""
     alertings = {mode.id: mode.confirmed if status == "confirmed" else mode.suspected for mode in modes().values()}
     known = F.create_map(*(F.lit(text) for mode, alerting in alertings.items() for text in (mode, alerting.severity)))
     return F.coalesce(known[F.col("mode")], F.lit("critical" if status == "confirmed" else "warning"))
@@ -188,7 +188,7 @@ def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
     """Return the pages (alerts that call a person) that began in the period, one row per page of a service for a mode.
 
     A page lasts while a client of the service has a confirmed failure in the mode, and `hold` seconds longer. Withdrawn
-    incidents count, because they called a person. `loses`: an incident of the page may have lost records.
+    incidents count, because they called a person. `loses`: True if records may have been lost.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")

@@ -70,7 +70,7 @@ CLEARED = "last = 'closed' and sure is null"
 
 
 def themes(touching: DataFrame, links: Links) -> list[Theme]:
-    """Return all themes: first those with a confirmed incident, then the others; in each part the longest first."""
+    """Return all themes. Themes with a confirmed incident come first. In each part, the longest theme comes first."""
     longest = incident_rows.longest(touching, LISTED_PER_THEME).orderBy(*incident_rows.THEME, "rank").collect()
     listed = grouped((row.asDict() for row in longest), _theme_of)
     result = []

@@ -48,7 +48,7 @@ def message(settings: ReviewSettings, review: Review | Clusters, files: Sequence
 def send(settings: ReviewSettings, review: Review | Clusters, files: Sequence[Path]) -> None:
     """Send the review as the mail that the function `message` makes.
 
-    Raises SettingsError if settings or the password's file are missing, and ServiceError if the mail server cannot be
+    Raises SettingsError if settings or the password file are missing, and ServiceError if the mail server cannot be
     reached or refuses a recipient.
     """
     check(settings)

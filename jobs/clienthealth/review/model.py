@@ -31,7 +31,7 @@ class Incident:
 
     `found`: when the monitor first reported the failure. `sure`: when the failure was confirmed, None if never. `stop`:
     None if the incident was still open at the period's end. `seconds`: duration inside the period. `detect`: from
-    `start` to `found`. `clear`: from `found` to `stop`, at least 0.
+    `start` to `found`. `clear`: from `found` to `stop`; None if `stop` is None.
     """
 
     service: str
@@ -99,7 +99,7 @@ class Page:
     """A page (an alert that calls a person) for a failure mode on clients of a service.
 
     `service`: '' if the page is for many services. `stop`: None if the page was still firing at the period's end.
-    `loses`: True if records may have been lost. `night`: for a page at night, the date on which that night ends.
+    `loses`: True if records may have been lost. `night`: the date on which the page's night ends; None by day.
     """
 
     service: str
@@ -194,7 +194,7 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class KnownBugs:
-    """Clients of one kind in a service. Their library version has bugs that cause or resemble failure modes.
+    """Clients of one kind and library version in a service. The version has bugs that cause or imitate failure modes.
 
     `clients`: number of clients. `bugs`: ids of the bugs. `upgrade_to`: next release without known bugs, or ''.
     """
@@ -336,7 +336,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Numbers of minutes, by class (a range of a value). `now`: in this period; `before`: in the previous period."""
+    """Numbers of minutes in each class (a range of values). `now`: this period. `before`: the previous period."""
 
     classes: tuple[str, ...]
     now: tuple[int, ...]

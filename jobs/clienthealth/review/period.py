@@ -69,10 +69,11 @@ class Period:
 def period(begin: str | None, end: str | None, week: str | None, now: datetime) -> Period:
     """Return the period that the options --from (`begin`), --to (`end`) and --week (`week`) select.
 
-    The options take an ISO week (2026-W46); `begin` and `end` also a month (2026-11), a quarter (2026-Q4), a date or a
-    time (2026-11-16T08:30, UTC). The period includes what `end` names. `begin` alone means the week, month or quarter
-    that it names, or seven days from its date. `end` alone means seven days. The default is the last full ISO week
-    before `now`. Raises InputError if an option is wrong or the period is empty.
+    All options take an ISO week (2026-W46). `begin` and `end` also take a month (2026-11), a quarter (2026-Q4), a date
+    or a time (2026-11-16T08:30, UTC). The period includes the week, month, quarter or date in `end`. Without `end`, the
+    period is the week, month or quarter in `begin`, or seven days from its date. Without `begin`, the period has seven
+    days. The default is the last full ISO week before `now`. Raises InputError if an option is wrong or the period is
+    empty.
     """
     if week is not None:
         if begin is not None or end is not None:
@@ -93,7 +94,7 @@ def period(begin: str | None, end: str | None, week: str | None, now: datetime) 
 
 def _checked(start: datetime, end: datetime) -> Period:
     if end <= start:
-        raise InputError(f"the period ends ({end:%Y-%m-%d %H:%M}) before it begins ({start:%Y-%m-%d %H:%M})")
+        raise InputError(f"the period must end ({end:%Y-%m-%d %H:%M}) after it begins ({start:%Y-%m-%d %H:%M})")
     return Period(start, end)
 
 
@@ -143,8 +144,5 @@ def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
 
 
 def utc(epoch_seconds: int) -> datetime:
-    """Return an aware datetime in UTC.
-
-    PySpark would turn timestamps into naive local times.
-    """
+    """Return epoch seconds as an aware datetime in UTC. PySpark would turn timestamps into naive local times."""
     return datetime.fromtimestamp(epoch_seconds, UTC)

@@ -1,6 +1,6 @@
 """Rank clients and topics, the worst first, and list new and ended clients, from the rows of `client_minutes.clients`.
 
-Each function runs a single query: most of a review's time is spent on planning queries.
+Each function runs few queries, because a review spends most of its time on the planning of queries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clienthealth.spark.history import CLIENT_KEY
 
 TOP = 5
 LISTED = 20
-#: VERSIONS: maximum number of rows: clients can report any number of versions.
+#: VERSIONS: maximum number of rows, because clients can report any number of versions.
 VERSIONS = 5_000
 
 RANKINGS = ("unhealthy", "buffer", "queue", "lag")

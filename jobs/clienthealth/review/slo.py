@@ -16,7 +16,7 @@ LossState = Literal["met", "missed", "not known", "no data"]
 Decision = Literal["ship", "freeze", "no data"]
 
 NEARLY = 0.75
-#: Number of periods that `trend` and `long_budget` cover, with the reviewed one.
+#: Number of periods that `trend` and `long_budget` cover, including the reviewed period.
 PERIODS = 4
 #: (minimum, maximum or None if unknown)
 Range = tuple[int, int | None]
@@ -24,7 +24,7 @@ Range = tuple[int, int | None]
 
 @dataclass(frozen=True)
 class Loss:
-    """Records lost in a period, and whether the objective for them was met (`state`).
+    """Records lost in a period, and whether the objective for lost records was met (`state`).
 
     `records` is an interval. Its upper bound is None if not all lost records were counted. If the objective lies within
     the interval, the state is `not known`.
@@ -40,7 +40,7 @@ class Loss:
 
     @property
     def met(self) -> bool:
-        """False if the objective is, or may be, missed."""
+        """False if the objective was missed or may have been missed."""
         return self.state in ("met", "no data")
 
     def as_json(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def of_all(services: Iterable[Loss]) -> Loss:
 
 
 def add(ranges: Iterable[Range]) -> Range:
-    """Return the sum of ranges. Its maximum is None if any maximum is None."""
+    """Return the sum of ranges. The sum's maximum is None if the maximum of any range is None."""
     every = list(ranges)
     known = [high for _, high in every if high is not None]
     return sum(low for low, _ in every), sum(known) if len(known) == len(every) else None
@@ -259,7 +259,7 @@ def objectives(
 
 
 def together(services: Sequence[ServiceSlo], target: float) -> ServiceSlo:
-    """Return how well several services or clusters together met `target`, one objective for all of them."""
+    """Return how well several services or clusters together met the objective `target`."""
     slots: dict[int, Minutes] = defaultdict(Minutes)
     for slot, minutes in chain.from_iterable(service.slots.items() for service in services):
         slots[slot] += minutes
