@@ -162,7 +162,7 @@ def test_rights_that_are_missing_are_named(cluster: SecureBroker, settings: Sett
         (
             "topic others",
             "warning",
-            "This user may not read the topic's configuration. Grant DescribeConfigs, so that it can be checked.",
+            "This user may not read the topic's configuration. To check it, grant DescribeConfigs.",
         ),
     ]
 

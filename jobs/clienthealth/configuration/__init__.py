@@ -130,7 +130,6 @@ def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable
 
 
 def _whole(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
-    """Return `kind(**values)`. The text of a SettingsError begins with `where`."""
     try:
         return kind(**values)
     except SettingsError as error:

@@ -26,7 +26,7 @@ _TAKEN = frozenset({
 
 
 def fixed_labels(settings: Settings) -> Mapping[str, str]:
-    """Return the labels (name → value) that every series of this installation has.
+    """Return the labels that every series of this installation has: a mapping from name to value.
 
     Raises SettingsError if a label's name, or a name in `keep_labels`, is invalid or already in use (_TAKEN).
     """
@@ -42,7 +42,7 @@ def fixed_labels(settings: Settings) -> Mapping[str, str]:
 def runbooks(settings: LinkSettings, status_page: str | None = None) -> str:
     """Return the base URL of the runbooks, without a trailing slash. The default is a path below the status page.
 
-    `status_page`: URL of the status page, by default the configured one. With '.', the links are relative.
+    `status_page`: URL of the status page, by default the configured one. The URL '.' makes the links relative.
     """
     page = settings.status_page if status_page is None else status_page
     return settings.runbooks.rstrip("/") or f"{page.rstrip('/')}{RUNBOOKS}"
@@ -74,7 +74,8 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
     """Return a function that tells whether a client has series of its own even while it is healthy.
 
-    With `client_series` = "unhealthy", it has them if a glob in `named_clients` matches `service/client_id`.
+    If `client_series` is "unhealthy", such a client has series if a glob in `named_clients` matches
+    `service/client_id`.
     """
     if settings.client_series == "all":
         return lambda client: True

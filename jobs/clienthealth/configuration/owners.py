@@ -1,7 +1,7 @@
 """Find the owner of a service (team, tier, pager, SLO target) in the files that `[owners] files` lists.
 
 The files may be our own TOML (`[[owner]]`), Backstage's `catalog-info.yaml`, or CODEOWNERS. The first entry that
-matches the service names its owner; in a CODEOWNERS file, the last line.
+matches the service names its owner. In a CODEOWNERS file, the last line that matches names the owner.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Owner:
 class Row:
     """An entry in a file of owners: the owner of all services and groups that match its globs.
 
-    `owner`: None if nobody owns them. `place`: file and line.
+    `owner`: None if the entry names no owner. `place`: file and line.
     """
 
     owner: Owner | None
@@ -78,7 +78,7 @@ class Owners:
         self._of = lru_cache(_REMEMBERED)(self._first)
 
     def owner_of(self, service: str) -> Owner | None:
-        """Return the owner in the first row that matches a service; None without a row or owner."""
+        """Return the owner in the first row that matches a service; None if no row matches or the row has no owner."""
         return self._of("services", service)
 
     def of_group(self, group: str) -> Owner | None:
@@ -184,7 +184,7 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _codeowners(file: str, text: str) -> Iterator[Row]:
-    """Yield the rows of a CODEOWNERS file. A row's glob is a path's last part."""
+    """Yield a row for each line of a CODEOWNERS file. The row's glob is the last part of the line's path."""
     for number, line in enumerate(text.splitlines(), 1):
         path, *owners = line.partition("#")[0].split()[:2] or [""]
         if not path:

@@ -1,7 +1,7 @@
 """The ordered list of adjustments, which can change a verdict after the failure mode's judge has made it.
 
-A judge sees one window of one client. An adjustment knows more, such as the client's start and open incidents. Without
-the knowledge that it needs, it changes nothing.
+A judge sees one window of one client. An adjustment knows more, such as the client's start and open incidents. If
+this knowledge is missing, the adjustment changes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Stage = Literal["window", "moment", "shown"]
 class Reporting:
     """How a client reports. `every_ms`: the interval of its samples.
 
-    `last_ms`: time of its newest sample by its own clock (epoch ms). `silent_ms`: the watermark minus that time.
+    `last_ms`: time of its newest sample by its own clock (epoch ms). `silent_ms`: time without data.
     """
 
     every_ms: int
@@ -230,7 +230,7 @@ def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
 
 @_adjustment("window", "A failure cannot have begun before its client was started.")
 def _not_before_start(verdict: Verdict, context: Context) -> Verdict:
-    """Move an onset before the client's start to that start. Runs before verdicts on several windows are merged."""
+    """Replace an onset that is before the client's start by this start. Runs before verdicts are merged."""
     if verdict.since_ms is None or not verdict.evidence:
         return verdict
     newest_ms = max(fact.ts_ms for fact in verdict.evidence)
@@ -257,7 +257,7 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
         return verdict
     if any(fact.kind != "log" for fact in verdict.evidence):
         return verdict
-    # The wait begins at the first similar line: otherwise each line would prolong it.
+    # The wait begins at the first similar line, because otherwise each further line would prolong the wait.
     shown, logs = {fact.ts_ms for fact in verdict.evidence}, context.window.logs if context.window else ()
     alike = {event.signature for event in logs if event.ts_ms in shown}
     first = min([*shown, *(event.ts_ms for event in logs if event.signature in alike)])
@@ -268,7 +268,7 @@ def _await_samples(verdict: Verdict, context: Context) -> Verdict:
 
 
 ALL_SILENT = "no client reports: perhaps the collectors of metrics or their topic have stopped"
-#: In a recording, a failure lasts if it was seen within this time (ms) before the end.
+#: A failure that was seen within this time (ms) before the end of a recording lasts until the end.
 LASTING_MS = 90_000
 
 

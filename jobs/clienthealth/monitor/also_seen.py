@@ -1,4 +1,4 @@
-"""Count the log lines that show known issues (`Trouble`), which are published beside verdicts.
+"""Count the log lines that show known issues (`Trouble`). A record lists these issues beside the verdicts.
 
 A `Run` keeps an issue's first log line and a few numbers, so memory grows only with the number of issues.
 """
@@ -58,14 +58,14 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
 
 #: Maximum number of minutes for which a `Run` counts lines per minute.
 MINUTES = 60
-#: In an excerpt, one line is enough for issues that need fewer lines than this.
+#: If an issue needs fewer lines than this in a whole log, one line is enough in an excerpt.
 EVERYDAY_LINES = 8
 
 
 def is_reported(run: Run, excerpt: bool = False) -> bool:
     """Return True if `run` has enough log lines to report its known issue.
 
-    excerpt  True if a person picked the lines from a log, so that fewer are enough
+    excerpt  True if a person picked the lines from a log, so that fewer lines are enough
     """
     trouble = BY_ID.get(run.what)
     return trouble is not None and (run.lines >= trouble.least or (excerpt and trouble.least < EVERYDAY_LINES))
@@ -74,7 +74,7 @@ def is_reported(run: Run, excerpt: bool = False) -> bool:
 def by_process(state: BucketState, excerpt: bool = False) -> Mapping[tuple[str, str], Sequence[Run]]:
     """Return, by process (service, host), the known issues to report.
 
-    `excerpt`: True if a person picked the lines from a log, so that fewer are enough.
+    `excerpt`: see `is_reported`.
     """
     runs: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for key, run in state.also_seen.items():
@@ -108,8 +108,8 @@ def unattributed(
 ) -> list[tuple[Client, Seen]]:
     """Return the known issues that cannot be attributed to one of `clients`, each with a made-up client.
 
-    Either no client fits the log lines, or several clients do. The made-up client has the lines' client id, or ''.
-    `runs_of`: the issues by process (service, host).
+    Either no client fits the log lines, or several clients do. The made-up client has the client id that the lines
+    name, or ''. `runs_of`: the issues by process (service, host).
     """
     left = []
     for process, runs in runs_of.items():

@@ -1,7 +1,7 @@
 """Find the client that a log line or a thread dump is about, by names and time.
 
-Processes with clients of the same name may run on one host. A line belongs to the client with the line's instance, else
-to the only client that existed at the line's time.
+Processes with clients of the same name may run on one host. A line that names a client's instance belongs to that
+client. Any other line belongs to the only client that existed at the line's time.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ from clienthealth.read.logs.dumps import clients_of
 from clienthealth.read.logs.fields import KAFKA_PREFIX, PRODUCER_THREAD
 from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED, options_logged
 
-#: Dumps further apart than this (ms) are not compared: one time must be wrong.
+#: Dumps further apart than this (ms) are not compared, because the time of one dump must be wrong.
 COMPARED_MS = 7 * 86_400_000
-#: A dump from more than this (ms) before a client's first sample is of an earlier process.
+#: A dump that is older than a client's first sample by more than this (ms) is from an earlier process.
 BEFORE_MS = 60_000
-#: Maximum time (ms) from an error, which a counter shows at once, to its log line.
+#: Maximum time (ms) between an error and its log line. A counter shows the error at once.
 LOGGED_MS = 30_000
-#: Samples within this time (ms) of a log line show how often the application polled: each covers the last 30 to 60 s.
+#: Samples within this time (ms) of a log line show how often the application polled.
+#: A sample covers the last 30 to 60 s.
 AROUND_MS = 35_000
 #: A consumer polls in time if the time (s) between polls is below this limit, or below half of max.poll.interval.ms.
 AWAY_SECONDS = 5.0
-#: Only metrics of this library count what its log lines report.
+#: Only this library has metrics that count the errors in its log lines.
 COUNTS = "java"
 
-#: In a process with only libraries of _NO_JVM, lines of _OF_JVM are from another program.
+#: If all libraries of a process match _NO_JVM, log lines that match _OF_JVM are from another program.
 _NO_JVM = re.compile(r"rdkafka|kafka-python|aiokafka", re.ASCII)
 _OF_JVM = re.compile(
     r"(?:clients\.(?:consumer|producer)|common\.errors)\.\w{1,100}Exception\b"
@@ -52,7 +53,7 @@ _OF_JVM = re.compile(
 )
 
 Owner = Literal["mine", "another's", "anybody's"]
-#: Takes a metric's name. Returns times (epoch ms, in order) and values of one client's samples.
+#: A function that takes a metric's name, and returns times (epoch ms, in order) and values of one client's samples.
 Known = Callable[[str], tuple[Ints, Floats]]
 
 
@@ -81,9 +82,9 @@ def _of_processes() -> frozenset[str]:
 def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life], name: str | None) -> Owner:
     """Decide whether a log line or dump belongs to `client`.
 
-    Returns "mine", "another's" for another client of the process, or "anybody's" if several clients fit. `instance`,
-    `name`: instance and client id that the line names, or None. `ts_ms`: the line's time (epoch ms). `lives`: the
-    lifetimes of the process's clients.
+    Returns "mine", or "another's" if the line belongs to another client, or "anybody's" if several clients fit.
+    `instance`, `name`: instance and client id that the line names, or None. `ts_ms`: the line's time (epoch ms).
+    `lives`: the lifetimes of the process's clients.
     """
     if instance and instance == client.instance:
         return "mine"
@@ -100,8 +101,8 @@ def owner(instance: str | None, ts_ms: int, client: Client, lives: Sequence[Life
 def lifecycle_lines(state: BucketState, client: Client, alone: bool) -> list[tuple[str, LogEvent]]:
     """Return the log lines about a client's start or end as (instance or "", event), in order of time.
 
-    Lines with the client's id may name another instance. Lines without an id count if they are about the whole process.
-    They also count if `alone` is True: the process has no other client of the same kind.
+    Lines with the client's id may name another instance. Lines without an id are returned if they are about the whole
+    process, or if `alone` is True (the process has no other client of the same kind).
     """
     named = (state.lifecycle.get((*client.process, client.client_id)) if client.client_id else None) or []
     nameless = state.lifecycle.get((*client.process, "")) or []
@@ -130,11 +131,11 @@ def logged_options(state: BucketState, client: Client, alone: bool) -> dict[str,
 class ProcessLog:
     """The log of a process, and the clients of the process.
 
-    entries    the log entries in order of time; in the result of `within`, those of one window
+    entries    the log entries in order of time. The result of `within` has only the entries of one window
     reporting  the clients that report metrics
     former     the clients that do not report metrics and have an open incident
     lives      the lifetimes of clients that report or recently stopped
-    named      by kind of client: the ids of all clients that report or appear in the log
+    named      maps a kind to the ids of all clients of this kind that report or appear in the log
     topics     maps a topic to the names of the clients in lines about this topic
     earlier    the newest dumps before the window of `entries`, at most 4 (EARLIER_DUMPS)
     lead       the log events of the 30 s (LEAD_MS) before that window
@@ -163,7 +164,7 @@ class ProcessLog:
     def about(self, client: Client) -> WindowLog:
         """Return the events about a client, and the dumps of its process.
 
-        An event is about the client if it names the client or no client. Other processes on the host are left out.
+        An event is about the client if it names the client or no client. Other processes' data is left out.
         """
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
         earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client).dumps
@@ -195,7 +196,10 @@ class ProcessLog:
         return WindowLog(tuple(events), tuple(dumps))
 
     def _owner(self, entry: LogEntry, client: Client, name: str | None) -> Owner:
-        """Return "another's" for an entry of another known instance; else call `owner`."""
+        """Return "another's" if the entry names another instance, but the log also names the instance of `client`.
+
+        Otherwise, return the result of `owner`.
+        """
         if entry.instance and entry.instance != client.instance and client.instance in self.instances:
             return "another's"
         return owner(entry.instance, entry.ts_ms, client, self.lives, name)
@@ -211,10 +215,7 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the reporting client that is the same as `client`, which is known only from the log.
-
-        Return None if no client fits, or if several do.
-        """
+        """Return the only reporting client that may be `client`, which is known only from the log; else None."""
         clients = self._named_by(client.instance, client.client_id, client.kind, self.reporting)
         return clients[0] if len(clients) == 1 and clients[0].identity != client.identity else None
 
@@ -235,7 +236,7 @@ class ProcessLog:
     def only(self, kind: Kind, instance: str) -> Client | None:
         """Return the only client of this kind in the process; None if there are several or none.
 
-        `instance`: the instance to state for a client that is known only from the log.
+        `instance`: used as the client's instance if the client is known only from the log.
         """
         clients = [client for client in (*self.reporting, *self.former) if client.kind == kind and client.client_id]
         name = self._only(kind)
@@ -257,7 +258,7 @@ class ProcessLog:
         return single or reports or event.signature in _of_processes()
 
     def _clients_of_topic(self, event: LogEvent, kind: str | None) -> Set[str]:
-        """Return the names of clients of one kind in lines about the event's topic."""
+        """Return the names of the clients of this kind that lines about the event's topic name."""
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:
@@ -353,10 +354,10 @@ def without_copies(entries: Iterable[LogEntry]) -> list[LogEntry]:
 def contradicted(
     client: Client, known: Known, config: Mapping[str, str], events: Sequence[LogEvent]
 ) -> tuple[LogEvent, ...]:
-    """Return the lines in `events` that the client's samples contradict; () if its library is not `java`.
+    """Return the lines in `events` that the client's samples contradict; () if the client's library is not `java`.
 
     `known`: returns the client's samples of a metric. `config`: the client's options. If a contradicted line has no
-    client id, the other lines without an id of the same log pattern and thread are returned, too.
+    client id, other lines without an id are also returned if they have the same log pattern and thread.
     """
 
     def place(event: LogEvent) -> tuple[str, object]:
@@ -377,7 +378,7 @@ def _refuted(event: LogEvent, known: Known, config: Mapping[str, str]) -> bool:
     if meaning.halted:
         return len(after) > 1 and bool(after[-1] > after[0])
     before = values[: np.searchsorted(times, ts_ms - LOGGED_MS, "right")]
-    # A line without a rise of its counter is wrong. Counters begin at 0.
+    # If the counter did not rise, the line is wrong. Counters begin at 0.
     return bool(len(after)) and bool(after[0] == (before[-1] if len(before) else 0.0))
 
 

@@ -81,7 +81,7 @@ class Bucket:
     def span(self, client: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints]:
         """Return (lo, hi): rows [lo, hi) are the samples of each window [start, end).
 
-        Arrays have one element per window. `client`: its position in `state.all_clients`. `start`, `end`: epoch ms.
+        Arrays have one element per window. `client`: position in `state.all_clients`. `start`, `end`: epoch ms.
         """
         base = client << SHIFT
         return np.searchsorted(self.keys, base | np.maximum(start, 0)), np.searchsorted(self.keys, base | end)
@@ -138,7 +138,7 @@ class Bucket:
 
     @cached_property
     def quiet(self) -> Floats:
-        """For each client, a time (ms) after its last sample. Later data proves that the process still runs."""
+        """For each client, a time (ms) after its last sample. Any later data proves that the process runs."""
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 

@@ -164,8 +164,7 @@ class Gated:
 
     windows    the samples of these windows, as arrays
     live       the modes that a client of this kind can have
-    gates      for each mode of `live`, two lists with one element per window: True if a judge must examine the window;
-               otherwise the reason for the verdict unknown, or '' for the verdict ok
+    gates      for each mode of `live`, the result (flags, reasons) of `gate` for these windows
     clients    the fields of `Reporter`, as arrays with one element per client
     """
 
@@ -221,7 +220,7 @@ class OfWindow(NamedTuple):
 
 class _Judgement:
     def __init__(self, bucket: Bucket, now_ms: int, collected: OverTime | None = None) -> None:
-        """Prepare to judge a bucket. With `collected`, verdicts are added to it, and no incident changes."""
+        """Prepare to judge a bucket. If `collected` is given, it gets the verdicts, and no incident changes."""
         self.collected = collected
         self.bucket, self.state, self.settings, self.now_ms = bucket, bucket.state, bucket.settings, now_ms
         self.incidents: Incidents = self.state.incidents
@@ -315,7 +314,7 @@ class _Judgement:
         return contradicted.union(event.signature for event in touched.logs.get(at, NO_LOG).logs)
 
     def _clients(self, gated: Gated) -> None:
-        """Judge all windows. Publish a record when it changes, and every `publish_seconds`."""
+        """Judge the windows. Publish a client's record when its content changes, and every `publish_seconds`."""
         clients, ids = self.state.clients, tuple(mode.id for mode in gated.live)
         number, _, _, newest, seen, _ = gated.clients
         reporters = list(map(Reporter, *(column.tolist() for column in gated.clients)))
@@ -429,7 +428,7 @@ class _Judgement:
             self.records.append(Content.of(visible, also).record(client, window, 0, last, indicators))
 
     def _verdict_by_log(self, mode: Mode, window: ClientWindow, known: Context) -> Verdict:
-        """Judge a client without metrics by its log. Its last line counts as its end."""
+        """Judge a client without metrics by its log. The last line counts as the client's end."""
         if mode.absence:
             window = replace(window, departed_ms=max((event.ts_ms for event in window.logs), default=window.end_ms))
         return verdict(mode, window, known)
@@ -446,7 +445,7 @@ def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[in
 def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]]:
     """Yield (end of the window, verdicts) for one client's windows `judged`, in order of time.
 
-    Each verdict is merged with the previous window's, because windows overlap.
+    Each verdict is merged with the verdict on the previous window, because windows overlap.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)
@@ -459,5 +458,5 @@ def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]
 
 
 def shown(verdicts: Sequence[Verdict], incidents: Incidents, key: str) -> list[Verdict]:
-    """Return the verdicts to publish, adjusted. `incidents` must be up to date."""
+    """Apply the adjustments of stage "shown", and return the verdicts to publish. `incidents` must be current."""
     return adjust("shown", verdicts, Context(incidents=incidents.verdicts(key)))

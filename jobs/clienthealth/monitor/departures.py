@@ -30,12 +30,12 @@ from clienthealth.monitor.window_verdicts import judge_windows, stale_verdicts
 from clienthealth.settings import Settings
 
 LOST = ("lost_records", "lost_bytes")
-#: In an outage, a client is gone after OUTAGE_INTERVALS intervals plus OUTAGE_MS (ms).
+#: If no client reports, a client is gone after OUTAGE_INTERVALS of its reporting intervals plus OUTAGE_MS (ms).
 OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 
 
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
-    """Return the silent clients (positions in `state.all_clients`) to judge now, while no client reports.
+    """Return the clients (positions in `state.all_clients`) to judge now as silent, while no client reports.
 
     `before_ms`: the time without input (`state.idle_ms`) at the previous step.
     """
@@ -53,7 +53,7 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
 def departed(bucket: Bucket) -> list[int]:
     """Return the clients (positions in `state.all_clients`) that have departed.
 
-    Times in which no client at all sent data (`state.shared`) do not count.
+    Times in which no client at all sent data (`state.shared`) do not count as silence.
     """
     state = bucket.state
     last_seen = state.clients.last_seen
@@ -130,10 +130,10 @@ REMINDED_MS = 300_000
 
 
 def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
-    """Return records of departed clients with open incidents: without them, exporters drop the clients.
+    """Return records that repeat the state of departed clients with open incidents.
 
-    They are due every REMINDED_MS (five minutes), or every half of `[prometheus] ttl_seconds` if that is shorter.
-    `before_ms`: the watermark before this step.
+    Without these records, exporters drop the clients. The records are due every REMINDED_MS (five minutes), or every
+    half of `[prometheus] ttl_seconds` if that is shorter. `before_ms`: the watermark before this step.
     """
     state, settings = bucket.state, bucket.settings
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)
@@ -188,8 +188,8 @@ def departure(bucket: Bucket, number: int) -> ClientWindow:
 def keep(bucket: Bucket) -> Set[str]:
     """Keep a silent client's incidents open while its process sends other data.
 
-    Returns the keys of clients with incidents to close: they have ended, or exceed this bucket's share of
-    `max_clients`.
+    Returns the keys of clients that have ended, or that exceed this bucket's share of `max_clients`. The caller closes
+    their incidents.
     """
     state = bucket.state
     monitor, former = bucket.settings.monitor, dict(state.former.items())

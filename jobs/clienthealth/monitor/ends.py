@@ -18,9 +18,9 @@ from clienthealth.read.logs.self_descriptions import CONFIG_LOGGED
 
 
 class Silence(NamedTuple):
-    """A client that stopped sending data. `first_ms`, `last_ms`: its first and last sample (epoch ms).
+    """A client that stopped sending data. `first_ms`, `last_ms`: times of its first and last sample (epoch ms).
 
-    `every_ms`: its reporting interval. `gap_ms`: time without data after which it has departed.
+    `every_ms`: its reporting interval. `gap_ms`: time without data after which a client has departed.
     """
 
     client: Client
@@ -33,13 +33,13 @@ class Silence(NamedTuple):
     def settled_ms(self) -> float:
         """Time (epoch ms) up to which a logged start belongs to this client, not to a successor.
 
-        It is at least START_MS (5 s) after the first sample, which a client may send while it starts.
+        This time is at least START_MS (5 s) after the first sample, because a client may send samples while it starts.
         """
         return max(self.last_ms, self.first_ms + START_MS)
 
 
 def shutdown_lines(bucket: Bucket, silent: Silence) -> tuple[tuple[LogEvent, ...], Sequence[LogEntry]]:
-    """Return (a silent client's lines about start and end, log entries that prove that its process runs)."""
+    """Return (log lines about a silent client's start and end, log entries that prove that its process still runs)."""
     client = silent.client
     all_lines = lifecycle_lines(bucket.state, client, bucket.alone(client))
     logs = _of_its_end(all_lines, bucket.lives[client.process], silent)
@@ -72,7 +72,7 @@ def _of_its_end(
 ) -> tuple[LogEvent, ...]:
     """Return a client's log lines about its start and end, in order of time.
 
-    `all_lines`: result of `lifecycle_lines`, perhaps with lines of another client with the same id.
+    `all_lines`: the result of `lifecycle_lines`, which may contain lines of another client with the same id.
     """
     client, last = silent.client, silent.last_ms
     own = any(instance == client.instance for instance, _ in all_lines)
@@ -86,7 +86,7 @@ def _of_its_end(
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
     closes = [event.ts_ms for _, event in own_lines if event.signature in close and event.ts_ms >= (begun or 0)]
-    # `unsure`: this client id was closed only after a later start, perhaps of another client.
+    # `unsure`: all closes of this client id follow a later start, so they may be another client's.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
 
     def alone(ts_ms: float) -> bool:
@@ -113,9 +113,9 @@ def _of_its_end(
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """Return True if a client without data is known to have ended.
 
-    Proofs are a log line on its close or kill, and a later client of the same name on the host. `departed_ms`: time of
-    the last sample. `alone`: False if another client of that name was on the host, so that only lines with the client's
-    instance are proof.
+    A log line about the client's close or kill is proof. So is a later client of the same name on the host.
+    `departed_ms`: time of the last sample. `alone`: False if another client of that name was on the host. In that case,
+    only a line with the client's instance is proof.
     """
     others = [life for life in bucket.lives[client.process] if life.client.instance != client.instance]
     foreign = {life.client.instance for life in others}
@@ -151,9 +151,9 @@ def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: 
 def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
     """Return the reporting clients that prove that the process of the silent `client` still runs.
 
-    They are indices in `state.all_clients`. For libraries that report only inside poll(), any client of the same
-    instance is proof. For other libraries, a client of the process is proof if it reported before the silence, and if
-    an open incident states when the silence began.
+    Clients are given as indices in `state.all_clients`. For libraries that report only inside poll(), any client of
+    the same instance is proof. For other libraries, a client of the process is proof if it reported before the silence,
+    and if an open incident states when the silence began.
     """
     state, others = bucket.state, bucket.numbers.get(client.process, ())
     if reports_in_poll(client.library):
@@ -167,10 +167,10 @@ def clients_beside(bucket: Bucket, client: Client, key: str) -> Sequence[int]:
 
 
 def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tuple[Sign, ...]:
-    """Return signs, in order of time, that a client's process still runs without the client's data.
+    """Return signs, in order of time, that the process of a silent client still runs.
 
-    A sign is a log line, a thread dump, or a sample of another client of the instance; at most one of each. `later`:
-    the process's log entries after the client's last sample.
+    A sign is a log line, a thread dump, or a sample of another client of the instance. At most one sign of each kind is
+    returned. `later`: the process's log entries after the client's last sample.
     """
     state = bucket.state
     client, signs = state.all_clients[number], dict[str, Sign]()
@@ -196,9 +196,9 @@ def signs_of_life(bucket: Bucket, number: int, later: Sequence[LogEntry]) -> tup
 def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> tuple[Sign, ...]:
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
-    A push does not name its process, whose clients all end together. So every other client at the address must still
-    push. None of these clients may be new or have this client's id, because such a client may belong to another
-    process.
+    A push does not name its process. But if the process had ended, its other clients would have stopped, too. So every
+    other client at the address must still push. None of these clients may be new or have this client's id, because
+    such a client may belong to another process.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

@@ -1,6 +1,6 @@
-"""Isolate errors: if some data raises an error, only the data of the same process is rejected.
+"""Isolate errors: if a process's data makes a step fail, only the data of this process is rejected.
 
-Bisection finds the processes that raise an error even by themselves. The bucket is then processed without them.
+Bisection finds each process with data that alone makes the step fail. The bucket is then processed without this data.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _without_faulty(packed: Packed, buckets: int, run: Run[T], mistake: Exceptio
         try:
             run(*_part(packed, buckets, frozenset(), {home}))
             kept.add(home)
-        except Exception as of_incidents:  # noqa: BLE001 - one of its open incidents is at fault
+        except Exception as of_incidents:  # noqa: BLE001 - one of the process's incidents is at fault
             log_once(of_incidents)
     result = run(*_part(packed, buckets, {*homes} - faulty.keys(), kept))
     return result, [_fault(home, *_part(packed, buckets, {home}), mistake) for home, mistake in faulty.items()]

@@ -99,7 +99,6 @@ def _record(group: GroupState, settings: Settings, minutes: list[Row]) -> Record
 def _histories(
     group: GroupState, data: Matrix, last_ms: int
 ) -> tuple[dict[Partition, list[Observation]], dict[Partition, dict[str, Any] | None]]:
-    """Return the observations and owners of the partitions in the sample at `last_ms`."""
     present = np.unique(data[data[:, 0] == last_ms, 1]).tolist()
     data = data[np.argsort(data[:, 1], kind="stable")]
     begins, ends = (np.searchsorted(data[:, 1], present, side).tolist() for side in ("left", "right"))

@@ -18,7 +18,7 @@ from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.monitor.window_verdicts import detail_of, evidence_of, gone_on_with, united
 
-#: "moved": the incident now belongs to another entry of its client, which had no name or another instance before.
+#: "moved": the incident now belongs to the entry of its client that has the right name and instance.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 
@@ -89,9 +89,9 @@ def change_row(change: Transition, observed_ms: int) -> bytes:
 class Incidents:
     """The open incidents, by client key and mode.
 
-    An open incident never returns from confirmed to suspected, because later windows may lack the confirming dump. It
-    closes on evidence of recovery or of the client's end. If only missing data showed the fault, the incident is
-    withdrawn when the client reports again.
+    An open incident never returns from confirmed to suspected, because later windows may lack the confirming dump.
+    An incident closes on evidence of recovery or of the client's end, or some time after the client's last data. If
+    only missing data showed the fault, the incident is withdrawn when the client reports again.
     """
 
     def __init__(self, opened: Iterable[OpenIncident] = ()) -> None:
@@ -125,8 +125,8 @@ class Incidents:
     ) -> list[Transition]:
         """Update a client's incidents from the verdicts on windows that end at `end_ms`. Return the changes.
 
-        `recovered`: returns True if the fault of a mode is over; by default, a later verdict ok ends it. `offset_ms`:
-        watermark minus the client's own clock.
+        `recovered`: returns True if the fault of a mode is over; by default, a later verdict ok ends the fault.
+        `offset_ms`: watermark minus the client's own clock.
         """
         changes = []
         for verdict in verdicts:
@@ -182,7 +182,7 @@ class Incidents:
     def moved(self, incident: OpenIncident, client: Client) -> list[Transition]:
         """Move an incident to the client that it really belongs to, and return the changes.
 
-        An incident of the same mode that `client` already has is merged with it.
+        If `client` already has an incident of the same mode, the two incidents are merged.
         """
         closed = self.close(incident, "moved", incident.seen_ms)
         return [closed, *self._enter(client, incident.verdict, incident.seen_ms, incident.offset_ms)]

@@ -32,11 +32,11 @@ AHEAD_MS = 60_000
 #: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
 
-#: In a backlog, the watermark stays within HELD_MS of the tasks' median.
+#: In a backlog, the watermark is at most HELD_MS behind the median of the tasks' times.
 HELD_MS = 900_000
 #: If the watermark jumps by more than SHARED_MS, the data of all clients has a gap.
 SHARED_MS = 60_000
-#: A running monitor takes a step at least every AWAKE_MS; otherwise the machine slept.
+#: A running monitor takes a step at least every AWAKE_MS. If a pause is longer, the machine slept.
 AWAKE_MS = 20_000
 
 
@@ -101,11 +101,11 @@ def without_repeated(state: BucketState, chunks: Sequence[Chunk], numbers: Numbe
 def due(
     state: BucketState, entries: Sequence[LogEntry], readings_arrived: bool, now_ms: int, settings: MonitorSettings
 ) -> list[LogEntry]:
-    """Return the log entries that can be judged now. Others wait in `state.waiting`, at most ten minutes.
+    """Return the log entries that can be judged now. Other entries wait in `state.waiting`, at most ten minutes.
 
-    If an entry is more than a minute later than both the watermark and the newest sample of its process, all entries of
-    the process that are later than both must wait. `readings_arrived`: True if the batch contains metrics; otherwise no
-    entry waits.
+    An entry shows a backlog if it is more than a minute later than the watermark and than its process's newest sample.
+    Then all of the process's entries that are later than these two times wait. `readings_arrived`: True if the batch
+    contains metrics; otherwise no entry waits.
     """
     every = [*state.waiting, *entries]
     state.waiting = []
@@ -133,9 +133,9 @@ def due(
     return now
 
 
-#: Maximum number of clients that are remembered after one report.
+#: Maximum number of entries in `state.reported_once`.
 REPORTED_ONCE = 2_000_000
-#: Samples less than this time (ms) apart may belong to one report: some formats split it.
+#: Samples less than this time (ms) apart may belong to one report, because some formats split a report.
 APART_MS = 1000
 
 
@@ -255,9 +255,10 @@ def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counte
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     """Return the watermark (epoch ms): the time up to which the topics have been read.
 
-    It is the median of the tasks' times, weighted by their clients, so that one wrong clock has no effect. In a
-    backlog, it is the earliest time, at most HELD_MS before the median. It never goes back, and is never ahead of
-    `now_ms`. Tasks that read only logs may be far ahead, and count only if no other task reports.
+    The watermark is the median of the tasks' times, weighted by the tasks' clients, so that one wrong clock has no
+    effect. Tasks that read only logs may be far ahead, so the median contains their times only if no task reads
+    metrics. If the median is more than a minute behind `now_ms` (a backlog), the watermark is the earliest time, but
+    at most HELD_MS before the median. The watermark never goes back, and is never ahead of `now_ms`.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported

@@ -1,7 +1,7 @@
 """Make the rows of the history's table `minutes`: one row per client and minute.
 
-A minute's row is final: it is written when the minute's windows have closed, or when the client has departed. Its
-failures are the incidents that were open during the minute.
+A minute's row is final: it is written when the minute's windows have closed, or when the client has departed. The
+row's failures are the incidents that were open during the minute.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 def finished(bucket: Bucket, gone: Sequence[int], changes: Sequence[Transition], now_ms: int) -> list[Row]:
     """Return the rows of the minutes that have finished since the last call.
 
-    gone     the departed clients (indices in the state), of which all minutes are finished
+    gone     the departed clients (indices in the state); all minutes of these clients are finished
     changes  this step's changes of incidents
     now_ms   the time now (epoch ms)
     """

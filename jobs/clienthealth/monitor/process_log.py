@@ -25,7 +25,7 @@ from clienthealth.settings import MonitorSettings
 #: Lines about clients' starts and ends stay this long (ms) after the last data of their process.
 LIFECYCLE_MS = 900_000
 EARLIER_DUMPS = 4
-#: Number of lines kept per client id and log pattern, because several clients may share an id.
+#: For each client id and log pattern, the oldest line and this number of newest lines are kept.
 LAST_KEPT = 16
 #: A client's sample is overdue after this number of reporting intervals. A process that logs even later still runs.
 OVERDUE = 1.5
@@ -123,7 +123,7 @@ def take(state: BucketState, entries: Sequence[LogEntry], settings: MonitorSetti
 
 
 def _keep_pollers(entries: Iterable[LogEntry], new: Set[int], in_poll: Set[ProcessKey]) -> None:
-    """Drop the threads of new dumps, except those of Kafka clients and those seen in poll() before.
+    """Drop the threads of new dumps, except threads of Kafka clients and threads that earlier dumps showed in poll().
 
     If the process is in `in_poll` (it reports only inside poll()), the dropped threads move to the dump's field
     `others`.

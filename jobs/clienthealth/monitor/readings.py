@@ -25,14 +25,14 @@ T = TypeVar("T")
 Identity = tuple[str, str, str, str]
 Numbers = dict[Identity, int]
 
-#: Client and time make one sortable number. Its lower SHIFT bits are the time (epoch ms).
+#: A client's index and a time are combined in one sortable number. The lower SHIFT bits are the time (epoch ms).
 SHIFT = 48
-#: A window lasts for at least INTERVALS reporting intervals of at most MAX_INTERVAL_MS each.
+#: A window lasts for at least INTERVALS reporting intervals. An interval counts for at most MAX_INTERVAL_MS.
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
 #: Reported intervals above this (ms) are replaced by the median time between samples.
 USUAL_INTERVAL_MS = 15_000
-#: If a clock was set back by up to SET_BACK_MS, samples are late until STANDS_MS have passed.
+#: If a clock was set back by at most SET_BACK_MS, the client's samples are late until STANDS_MS have passed.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000
 NEVER_MS, EVER_MS = -(1 << 62), 1 << 62
 
@@ -90,7 +90,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
 
 
 def _set_back(state: BucketState, new: Iterable[tuple[Ints, Ints]]) -> None:
-    """Accept a clock that was set back: otherwise, new samples would be late."""
+    """Accept a clock that was set back, because otherwise the client's new samples would be late."""
     clients = state.clients
     newest = np.full(len(clients), NEVER_MS)
     for client, ts in new:
@@ -260,10 +260,7 @@ def _pointed_to(texts: list[T], *positions: Ints) -> tuple[list[T], Ints]:
 
 
 def totals_added_up(readings: Readings, all_clients: Sequence[Client]) -> Readings:
-    """Return the samples with totals in place of deltas (OTLP).
-
-    A total is the sum of the client's deltas in `readings` up to the sample.
-    """
+    """Return the samples with totals in place of deltas (OTLP)."""
     of_delta = np.unique(readings.client[readings.delta > 0])
     if not len(of_delta):
         return readings

@@ -1,8 +1,8 @@
-"""Decide when an incident is over: on evidence that the client recovered or ended, never because evidence is missing.
+"""Decide when an incident is over.
 
-`LiveMode.recovered` decides for a client that reports. Otherwise, an incident closes when data proves that the client
-ended, or a fixed time after the client's last data. This time is `[absence] shown_seconds`, or GONE_MS if the client
-never reported or the mode has `logs_on`.
+If the client reports, `LiveMode.recovered` or the absence of symptoms decides. Otherwise, an incident closes when data
+proves that the client ended, or a fixed time after the client's last data. This time is `[absence] shown_seconds`, or
+GONE_MS if the client never reported or the mode has `logs_on`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clienthealth.monitor.incidents import Change, Incidents, Transition
 NO_SYMPTOM_MS = 600_000
 #: If `recovered` returns True, a failure is over after this time (ms) in which no window shows it.
 CALM_MS = 60_000
-#: A process known by its log alone, or with a failure that always logs (`logs_on`), is gone after this time (ms).
+#: Time (ms) without data for a client that never reported, or for a failure that always logs (`logs_on`).
 GONE_MS = 180_000
 
 
@@ -55,7 +55,7 @@ def is_over(
 def refresh(
     incidents: Incidents, key: str, verdicts: list[Verdict], window: Callable[[], ClientWindow], end_ms: int
 ) -> None:
-    """Prolong each open incident of a client if the window shows a symptom of its mode.
+    """Prolong each open incident of a client if the window shows a symptom of the incident's mode.
 
     `window`: returns the client's window that ends at `end_ms`. `verdicts`: the verdicts on this window.
     """

@@ -1,7 +1,7 @@
 """Merge two entries of the state that describe the same client under two instance names.
 
 A redeployed metrics agent may change a client's instance. If a new entry's counters continue those of an old entry,
-both are one client: a new process begins at zero.
+both entries are one client, because the counters of a new process begin at zero.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FASTER, LONGER = 3.0, 3.0
 def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transition]]:
     """For each client that now reports under another instance, merge its old entry into its new entry.
 
-    Return (`closed` without the old entries, their clients' keys, changes of incidents).
+    Return (`closed` without the old entries, keys of the old entries' clients, changes of incidents).
 
     closed  for each client, the time (epoch ms) up to which its windows are closed to new data
     """
@@ -60,8 +60,8 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 def assign(bucket: Bucket) -> list[Transition]:
     """Move open incidents to the clients to which they belong. Return the changes of incidents.
 
-    An incident without a client id moves if its process has only one client of the same kind. An incident of a client
-    known only from the log moves to the reporting client with the same client id.
+    An incident without a client id moves if its process has only one client of the same kind. If a client is known only
+    from the log, its incident moves to the reporting client with the same client id.
     """
     state = bucket.state
     names = {(ref.process, ref.client_id, ref.kind) for ref in state.all_clients} if state.former else set()
@@ -129,7 +129,7 @@ def _goes_on(state: BucketState, old: int, new: int) -> bool:
 
 
 def _totals(state: BucketState, number: int) -> Floats:
-    """Return a client's counters, one row per sample; no rows for a client that reports deltas."""
+    """Return a client's counters, one row per sample. A client that reports deltas has no rows."""
     rows = state.rows(number)
     names = CLIENT_METRICS[state.all_clients[number].kind or ""]
     columns = [at for at, name in enumerate(names) if name.endswith("-total")]

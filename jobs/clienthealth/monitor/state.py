@@ -1,6 +1,6 @@
 """The state of a bucket of processes, and how it is saved as versioned bytes.
 
-Its size is bounded: it keeps data of open windows, open incidents, and fields of type `Memory`.
+The size of the state is bounded. It keeps data of open windows, open incidents, and fields of type `Memory`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
 #: A process: (service, host), shared by all instances on the host.
 ProcessKey = tuple[str, str]
-#: ClientKey: service, host, instance, client id, kind. RunKey: the same, then the id of a known issue.
+#: ClientKey: service, host, instance, client id, kind. RunKey: the fields of ClientKey, and the id of a known issue.
 ClientKey = tuple[str, str, str, str, str]
 RunKey = tuple[str, str, str, str, str, str]
 
@@ -41,7 +41,7 @@ _MAGIC = b"KCH"
 def mark(names: Iterable[str]) -> tuple[int]:
     """Return a tuple with the 32-bit hash of `names`, which identify a client.
 
-    At the default limits, one client in 40,000 shares its hash with another.
+    At the default limits, fewer than one client in 20,000 shares its hash with another.
     """
     return (zlib.crc32("\0".join(names).encode("utf-8", "surrogatepass")),)
 
@@ -111,7 +111,7 @@ class Run(msgspec.Struct, array_like=True):
     what                       id of the known issue
     text, source               the first line and its input record
     unwritten                  number of lines that are not in the history yet
-    minutes                    number of these lines by minute (its start in epoch ms), for at most 60 minutes
+    minutes                    number of these lines by minute (start in epoch ms), for at most 60 minutes
     """
 
     instance: str
@@ -197,8 +197,8 @@ class Kept(msgspec.Struct, kw_only=True):
     waiting        log entries that wait for their process's metrics
     waited_ms      how long (ms) `waiting` has had entries; pauses of the monitor do not count
 
-    The fields below have the type `Memory`. Most keys begin with a process (service, host). The keys are `Client.home`
-    in `groups`, pairs of times in `shared`, and hashes (see `mark`) in `ended` and `reported_once`.
+    The fields below have the type `Memory`. Most keys begin with a process (service, host). Other keys are
+    `Client.home` in `groups`, pairs of times in `shared`, and hashes (see `mark`) in `ended` and `reported_once`.
 
     groups         the consumer groups
     has_log_data   processes of which any log line or thread dump was read
@@ -281,7 +281,7 @@ class BucketState(Kept, kw_only=True):
 
 
 class _Saved(Kept, kw_only=True):
-    """A saved state. It names its columns' metrics, because another release may have others."""
+    """A saved state, with the names of the metrics in its columns, because another release may have other metrics."""
 
     buckets: int
     vocabulary: dict[str, tuple[str, ...]]
@@ -333,7 +333,7 @@ def _bytes(table: Table) -> bytes:
 def load(data: bytes | bytearray, buckets: int) -> BucketState:
     """Return the saved state.
 
-    Raises StateError if `data` is no state, of an unreadable version, or of another number of buckets.
+    Raises StateError if `data` is no state, has an unreadable version, or was saved with another number of buckets.
     """
     if data[:3] != _MAGIC:
         raise StateError("the checkpoint holds no state of this monitor; set [monitor] checkpoint to another folder")
@@ -381,7 +381,7 @@ def _readings(saved: _Saved, form: int) -> Readings:
 
 
 def _named(values: Floats, before: Sequence[str], names: Sequence[str]) -> Floats:
-    """Return the columns `names` of a table with the columns `before`. A missing one becomes NaN."""
+    """Return the columns `names` of a table with the columns `before`. A missing column becomes NaN."""
     if before == names:
         return values[:, : len(names)]
     known = np.column_stack([values, np.full(len(values), np.nan)])

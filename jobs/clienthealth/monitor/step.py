@@ -28,7 +28,7 @@ from clienthealth.settings import Settings
 
 @dataclass
 class Published:
-    """The result of `step`, which processes one bucket of a batch.
+    """The result of `step` for one bucket and one batch.
 
     `records` are for the topic `client-health`; `minutes` are rows of the history.
 
@@ -52,7 +52,7 @@ class Published:
         self.changes += judged[1]
 
     def end(self, changes: Sequence[Transition]) -> None:
-        """Add changes of incidents, and a tombstone for the client of each closed or moved one."""
+        """Add changes of incidents. For each closed or moved incident, add a tombstone for the client's record."""
         ended = [change.client.key for change in changes if change.change in ("closed", "moved")]
         self.add(([(key, None) for key in ended], changes))
 
@@ -108,15 +108,15 @@ def _let_go(bucket: Bucket, gone: Sequence[int], published: Published) -> None:
 def forget(state: BucketState, settings: Settings, living: Set[ProcessKey]) -> int:
     """Delete old or excess entries of the state's `Memory` fields.
 
-    `living`: processes that report or log. Returns the number of clients beyond `[monitor] max_clients` that lost their
-    lines on start and end.
+    `living`: processes that report or log. Returns the number of clients that lost their log lines on start and end,
+    because there are more clients than `[monitor] max_clients`.
     """
     now_ms, clients = state.time_ms, intake.share(settings.monitor.max_clients, settings.monitor)
     state.has_log_data.evict(now_ms, 0, living=living)
     too_many = state.lifecycle.evict(now_ms, process_log.LIFECYCLE_MS, limit=clients, living=living)
     # Limit entries per process, because each thread may have its own client id.
     state.also_seen.evict(now_ms, 3_600_000, each=200)
-    # After 15 minutes, the history has all rows of the incident's minutes.
+    # 15 minutes after an incident was closed, the history has the rows of all its minutes.
     state.over.evict(now_ms, 900_000)
     state.gone.evict(now_ms, 900_000)
     state.groups.evict(now_ms, 1000 * settings.lag.window_seconds)

@@ -1,4 +1,4 @@
-"""Judge windows: gates examine all windows, and judges those with a suspicion or with log data for their mode."""
+"""Judge windows by the gates and judges of failure modes, and merge verdicts on overlapping windows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: Number of newest half minutes that `Count.slots` keeps: no window is longer.
+#: `Count.slots` keeps this number of newest half minutes. By default, all windows are shorter.
 KEPT_SLOTS = 64
 Overrides = Mapping[str, Mapping[str, float]]
 NOTHING_MORE = Context()
@@ -66,7 +66,7 @@ def judge_windows(windows: Sequence[ClientWindow], overrides: Overrides, absence
 
 
 def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
-    """Return verdicts on a client that sends no samples, from modes that can cause this."""
+    """Return verdicts on a silent client, from modes that can make a client stop sending samples."""
     verdicts = (
         (mode, mode.silence(window, mode.thresholds))
         for mode in live_modes(window.client.kind, overrides)
@@ -80,9 +80,9 @@ def stale_verdicts(window: ClientWindow, overrides: Overrides) -> list[Verdict]:
 
 
 def merged(verdicts: Sequence[Verdict]) -> Verdict:
-    """Merge one mode's verdicts on overlapping windows: worst status, earliest onset.
+    """Merge one mode's verdicts on overlapping windows. The result has the worst status and the earliest onset.
 
-    If none is unhealthy, return the verdict on the newest window with enough samples.
+    If no verdict is unhealthy, return the verdict on the newest window with enough samples.
     """
     worst = max(verdicts, key=lambda v: STATUS_ORDER.index(v.status))
     if worst.status in ("ok", "unknown"):
@@ -158,9 +158,9 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return a verdict's counts, and two new ones for each of the mode's `sums` in `detail` that has no count yet.
+    """Return a verdict's counts. If one of the mode's `sums` in `detail` has no count, add two counts for it.
 
-    The new ones have the kinds "log" and "metric", the sum as `settled`, and `seen_ms` as `settled_ms`.
+    The new counts have the kinds "log" and "metric", the sum as `settled`, and `seen_ms` as `settled_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)

@@ -38,7 +38,7 @@ class Form:
     test: Callable[[str], object] = lambda _: True
 
     def fits(self, text: str) -> bool:
-        """True if a text has this form."""
+        """Return True if a text has this form."""
         try:
             return (not self.pattern or bool(re.fullmatch(self.pattern, text))) and self.test(text) is not False
         except (ValueError, re.error, OverflowError, RecursionError):

@@ -109,7 +109,7 @@ def parser_for(name: str | None) -> argparse.ArgumentParser:
 def duration(text: str) -> float:
     """Parse an option's value as seconds.
 
-    Raises ValueError if the text is not a number, ArgumentTypeError if the number is not positive and finite.
+    Raises ValueError if the text is not a number, and ArgumentTypeError if the number is not positive and finite.
     """
     seconds = float(text)
     if not 0 < seconds < float("inf"):

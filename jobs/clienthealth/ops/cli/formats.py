@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
 def _of_topics(
     topics: Sequence[str], args: argparse.Namespace, settings: Settings
 ) -> Iterator[tuple[str, Stream | None, list[RawRecord], str]]:
-    """Yield (topic, stream, newest records, partitions that could not be read, as text) for each topic.
+    """Yield (topic, stream, newest records, text about partitions that could not be read) for each topic.
 
-    The stream is 'metrics' or 'logs', or None if neither `args` nor the settings say which.
+    The stream is 'metrics' or 'logs', or None if neither `args` nor the settings name the stream.
     """
     from clienthealth.ops.doctor.records import newest
 

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     if asked:
         print(asked)
     if answers:
-        print(f"\nTo be written, {path}:\n\n{textwrap.indent(answers.text(hidden=True), '  ')}")
+        print(f"\nThis file will be written: {path}\n\n{textwrap.indent(answers.text(hidden=True), '  ')}")
     servers = settings.kafka.bootstrap_servers
     _show("Topics to create", [topic.command(servers) for topic in topics.missing])
     _show("Metrics to request from clients", [subscription.command(servers) for subscription in unasked])
@@ -143,7 +143,7 @@ def _ask(
     choices: Sequence[str] = (),
     read: Callable[[str], str] = input,
 ) -> str:
-    """Return `given`, else (if `asks`) the user's answer, else the default."""
+    """Return `given`. If `given` is empty, return the user's answer (if `asks` is True) or the default."""
     shown = f" ({', '.join(choices)})" if choices else ""
     while not given and asks:
         given = read(f"{what}{shown}{f' [{default}]' if default else ''}: ").strip() or default

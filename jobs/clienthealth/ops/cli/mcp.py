@@ -51,9 +51,9 @@ Ask = Callable[[str], Any]
 
 
 def asker(url: str, user: str, password: str = "") -> Ask:
-    """Return a function that reads a JSON document from the exporter at `url`, given its path below /api/v1/.
+    """Return a function that reads a JSON document from the exporter at `url`.
 
-    The function raises ValueError on failure. `user`: '' for no login.
+    The function takes the document's path below /api/v1/, and raises ValueError on failure. `user`: '' for no login.
     """
     login = basic_auth(user, password) if user else {}
 

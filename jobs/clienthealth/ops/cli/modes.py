@@ -18,7 +18,7 @@ COLUMNS = 80
 
 
 def run_modes(args: argparse.Namespace) -> int:
-    """Print every failure mode with its one-sentence description. Return 0."""
+    """Print every failure mode with its one-sentence description."""
     all_modes = list(modes().values())
     print(json.dumps([entry(mode) for mode in all_modes], indent=2) if args.json else table(all_modes))
     return 0

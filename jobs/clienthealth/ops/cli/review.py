@@ -26,7 +26,7 @@ _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*=")
 
 
 def run_review(args: argparse.Namespace) -> int:
-    """Make the review, write its files, and send it by mail if requested. Return 0."""
+    """Make the review, write its files, and send it by mail if requested."""
     from clienthealth.configuration import load, placed
     from clienthealth.review.mail import check, send
     from clienthealth.review.period import period
@@ -141,7 +141,7 @@ def actions_beside(folder: Path) -> Path:
 
 
 def run_maintain(args: argparse.Namespace) -> int:
-    """Delete old days and join small files in each table of the history; report on each table. Return 0."""
+    """Delete old days and join small files in each table of the history. Report on each table."""
     from clienthealth.configuration import load, placed
     from clienthealth.spark.history import maintain
     from clienthealth.spark.session import session

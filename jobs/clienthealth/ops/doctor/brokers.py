@@ -29,7 +29,7 @@ from clienthealth.platform.kafka import OFFSETS_TOPIC, admin, extents
 from clienthealth.settings import Settings
 
 NEWEST = 500
-#: Beginning of the ids of Spark's consumer groups.
+#: The ids of Spark's consumer groups begin with this text.
 READERS = "spark-kafka-source-"
 DESCRIBE = "To measure the lag of groups, grant Describe: kafka-acls.sh --operation Describe --topic '*' --group '*'."
 PUSHES = "pushes"
@@ -102,7 +102,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
     if risk := declared.replication_risk(topic, brokers, int(config.get("min.insync.replicas", 1))):
         yield Finding(about, "warning", f"The topic has {risk}.")
     if not config:
-        text = "This user may not read the topic's configuration. Grant DescribeConfigs, so that it can be checked."
+        text = "This user may not read the topic's configuration. To check it, grant DescribeConfigs."
         yield Finding(about, "warning", text)
         return
     policy = config.get("cleanup.policy", "")
@@ -189,8 +189,8 @@ def _groups_seen(client: KafkaAdminClient) -> tuple[State, str]:
 def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[int]) -> Iterator[Finding]:
     """Check that the brokers have our plugin, and that they ask clients for metrics. `nodes`: ids of running brokers.
 
-    Yields one finding, `skipped`, if no broker has our plugin, if the brokers are older than 3.7, or if this user may
-    not see the brokers' configuration.
+    Yields only one finding, with the state `skipped`, if no broker has our plugin, if the brokers are older than 3.7,
+    or if this user may not see the brokers' configuration.
     """
     try:
         with_plugin = brokers_with_plugin(client, nodes)

@@ -89,7 +89,7 @@ class FormatCounts:
 
     records   number of records that could be read completely
     readings  number of samples of clients and groups
-    lines     number of log lines, about Kafka or not
+    lines     number of log lines, including lines that are not about Kafka
     events    number of log events of Kafka clients in these lines
     dumps     number of thread dumps in these lines
     clients   (service, instance, client id, kind) of each client with a sample
@@ -186,11 +186,11 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Report clients with wrong clocks: a sample is in the future, or all samples are 30 s older than their records."""
+    """Report clients with a sample in the future, and clients with all samples 30 s older than their records."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
     # `ahead`: greatest time (s) by which a client's samples are ahead of our clock.
-    # `behind`: smallest time (s) by which they are older than their records.
+    # `behind`: smallest time (s) by which a client's samples are older than their records.
     ahead: dict[str, float] = {}
     behind: dict[str, float] = {}
     for record in records:
