@@ -157,11 +157,11 @@ class Column:
         return np.where(b - a > back, b - 1 - back, -1)
 
     def first(self, lo: Ints, hi: Ints) -> Floats:
-        """Return the first known value of each span, NaN without one."""
+        """Return the first known value of each span; NaN for a span without known values."""
         return self._known[self._first(lo, hi)] if self.reported else unknown(len(lo))
 
     def last(self, lo: Ints, hi: Ints) -> Floats:
-        """Return the last known value of each span, NaN without one."""
+        """Return the last known value of each span; NaN for a span without known values."""
         return self._known[self._last(lo, hi)] if self.reported else unknown(len(lo))
 
     def first_row(self, lo: Ints, hi: Ints) -> Ints:
@@ -173,7 +173,7 @@ class Column:
         return np.append(self.reported_rows, -1)[self._last(lo, hi)]
 
     def from_last(self, lo: Ints, hi: Ints, back: int) -> Floats:
-        """Return, for each span, the known value `back` places before its last one; NaN if there is none."""
+        """Return each span's known value `back` places before its last known value; NaN without such a value."""
         return self._known[self._last(lo, hi, back)]
 
     def rises(self, lo: Ints, hi: Ints) -> Ints:

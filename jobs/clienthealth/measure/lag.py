@@ -30,7 +30,7 @@ class Point(NamedTuple):
 
 
 def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
-    """Drop a point if its end offset equals that of both neighbours. `points`: (end offset, time), in order of time."""
+    """Leave out points that have the end offset of both neighbours. `points`: (end offset, time), in order of time."""
     seen = list(points)
     neighbours = zip(seen, seen[1:], seen[2:], strict=False)
     inner = [p for before, p, after in neighbours if before[0] < p[0] or p[0] < after[0]]
@@ -38,9 +38,9 @@ def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
 
 
 def produced_at(history: Sequence[Point], offset: int) -> tuple[float, Quality] | None:
-    """Return (time, quality): when the record at `offset` was produced (epoch ms), and how that was found.
+    """Return (time, quality): when the record at `offset` was produced (epoch ms), and how this time was found.
 
-    `history`: end offsets in order of time; they never fall. Returns None if the end offset never moved.
+    `history`: the end offsets, which never fall, in order of time. Returns None if the end offset never moved.
     """
     if not history or history[0].offset == history[-1].offset:
         return None
@@ -60,7 +60,7 @@ def seconds_behind(
 ) -> tuple[float | None, Quality]:
     """Return (age, quality): the age (s) of the first unread record or None, and how it was found.
 
-    `offset`: offset of the first unread record. `history`: end offsets in order of time (epoch ms); they never fall. If
+    `offset`: offset of the first unread record. `history`: the end offsets, which never fall, in order of time. If
     every record is read, the result is (0, exact).
     """
     if history and offset >= history[-1].offset:

@@ -41,8 +41,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
 
     `times` (epoch ms), `clients` (client numbers): one element per record, in the order of the topic. A block has at
     least NEIGHBOURS (64) consecutive records, or all records if there are fewer. The block's time is the median of its
-    clients' newest times, but not before the previous block's time. The block's duration begins when a third of its
-    clients have sent a record, because earlier records may be late.
+    clients' newest times, but not before the previous block's time. The block's duration is counted from the moment
+    at which a third of its clients have sent a record, because earlier records may be late.
     """
     block = np.minimum(np.arange(len(times)) // NEIGHBOURS, max(0, len(times) // NEIGHBOURS - 1))
     order = np.lexsort((times, clients, block))

@@ -219,7 +219,7 @@ def failed_since(w: Windows, since: Ints) -> Bools:
 
 @per_windows
 def stalls(w: Windows) -> Stalls:
-    """Return, for each window, the row of the latest delivery, and for how many seconds records waited since.
+    """Return, for each window, the row of the latest delivery, and for how many seconds records have waited since.
 
     The seconds are 0 if fewer than MIN_READINGS samples exist from that row on, or if a later sample shows no waiting
     record. Without a counter of deliveries (kafka-python, Java before 1.0), a broker's answer counts as a delivery, and

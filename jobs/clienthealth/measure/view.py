@@ -228,7 +228,7 @@ class Windows:
         return column.at(self.last_row) if column.whole and self._none_empty else column.last(self.lo, self.hi)
 
     def from_last(self, metric: str | Column, back: int) -> Floats:
-        """Return, for each window, the metric's known value `back` places before its last known value; NaN if none."""
+        """Return each window's known value `back` places before its last known value; NaN without such a value."""
         return self._column(metric).from_last(self.lo, self.hi, back)
 
     def min(self, metric: str | Column) -> Floats:

@@ -222,7 +222,7 @@ def _topics(parts: Mapping[Part, Mapping[str, float]]) -> list[TopicMetrics]:
 
 
 def _order(part: Part) -> tuple[str, bool, int, str]:
-    """Return a sort key: by topic; of each topic, first the whole topic, then its threads, then its partitions."""
+    """Return a key that sorts by topic. In each topic, the whole topic is first, then its threads, then partitions."""
     topic, partition, thread = part
     return topic, partition is not None, partition or 0, thread or ""
 

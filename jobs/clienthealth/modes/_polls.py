@@ -23,8 +23,8 @@ from clienthealth.model.wording import count_of, elapsed, listing
 from clienthealth.modes._evidence import Fact, increases, reported, version
 
 CLOSES = "terminating"
-#: Java clients before this version never push again after their connection broke during a push (KAFKA-19747; measured
-#: with 3.9.2).
+#: Java clients before this version may never push again after their connection broke during a push (KAFKA-19747;
+#: measured with 3.9.2).
 PUSHES_ON_SINCE = (4, 1, 2)
 #: Without a poll() between two samples, the client spends less than this share of the time in the selector, and calls
 #: select() at most this often per second. Measured: at most 0.02 % and 11 calls. With polls, the share is 36 to 100 %.

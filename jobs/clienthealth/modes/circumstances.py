@@ -84,7 +84,8 @@ def process_runs(window: ClientWindow, at_ms: int) -> Circumstance:
 def io_thread_works(window: ClientWindow, at_ms: int) -> Circumstance:
     """Check that a producer's I/O thread worked around the time `at_ms`. Without data the circumstance is unknown.
 
-    The thread worked if, from SETTLES_MS (30 s) before `at_ms` on, it logged a line or select-total rose.
+    The thread worked if it logged a line in the SETTLES_MS (30 s) before `at_ms`, or if select-total rose in this time
+    or later.
     """
     name, since_ms = "io-thread-works", at_ms - SETTLES_MS
     if any(since_ms < one.ts_ms <= at_ms and (_unserved(one) or on_io_thread(one)) for one in window.known_logs):
