@@ -76,7 +76,7 @@ class Publisher:
         with self._changed:
             if self._under_way >= self._capacity:
                 if self._due("waits"):
-                    log.warning("sending waits: %d records, the maximum, are not acknowledged yet", self._under_way)
+                    log.warning("sending waits, because %d records (the maximum) are unacknowledged", self._under_way)
                 self._changed.wait_for(lambda: self._under_way < self._capacity or self._closing.is_set())
             self._under_way += 1
         self._hand_over(topic, key.encode(errors="replace"), encoded)
@@ -94,7 +94,7 @@ class Publisher:
         try:
             self._producer.close(timeout=max(1.0, deadline - time.monotonic()))
         except KafkaError as error:
-            log.warning("closing the producer: %s", error)
+            log.warning("the producer could not be closed: %s", error)
         if self._under_way:
             log.error("%d records were not delivered", self._under_way)
         return self._under_way
@@ -128,7 +128,7 @@ class Publisher:
         if self._due(topic := record[0]):
             why = NO_METADATA if "Failed to update metadata" in str(error) else error
             count, self._not_delivered_unlogged = self._not_delivered_unlogged, 0
-            log.warning("%d record(s) not delivered (error for topic %s: %s); they are sent again", count, topic, why)
+            log.warning("%d record(s) were not delivered (topic %s: %s); they are sent again", count, topic, why)
         self._failed.append(record)
 
     def _done(self) -> None:

@@ -103,7 +103,7 @@ def test_a_poller_gets_what_has_changed_and_nothing_twice(exporter: Exporter) ->
         ("clients?limit=" + "0" * 17 + "9", 400, f"limit must be a whole number from 1 to {MAX_PAGE}"),
         ("clients?limit=" + "9" * 6000, 400, f"limit must be a whole number from 1 to {MAX_PAGE}"),
         ("clients?unhealthy=yes", 400, "unhealthy must be true or false"),
-        ("clients?fields=secret", 400, "fields: unknown secret"),
+        ("clients?fields=secret", 400, "unknown fields: secret"),
         ("clients?team=x&tema=x", 400, "unknown parameters: tema"),
         ("clients/unknown", 404, "there is no client with the key unknown"),
         ("clients/a%7Cb%7Cc", 404, "there is no client with the key a|b|c"),

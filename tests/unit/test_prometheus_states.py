@@ -210,7 +210,7 @@ def test_a_newer_schema_is_counted_and_logged_once_a_minute(
         states.put(KEY, json.dumps({**record(), "schema": 2}).encode(), NOW_MS)
     assert states.decode_errors == 3 and states.live() == []
     assert caplog.messages == [
-        f"{n} records could not be read; the last: schema 2 is not known: this program reads up to schema 1"
+        f"{n} records could not be read; the last error: schema 2 is not known: this program reads up to schema 1"
         for n in (1, 3)
     ]
 

@@ -27,7 +27,7 @@ _EXAMPLE = {"pager": "payments-oncall", "team": "payments"}
 
 
 def routes_of(owners: Owners, text: str) -> str:
-    """Return `text` (alertmanager.yml) with the routes and receivers of `owners` instead of the example's."""
+    """Return `text` (alertmanager.yml) with the routes and receivers of `owners` in place of the examples."""
     pagers = [owner.pager for owner in owners.teams() if owner.pager]
     names = {"pager": pagers, "team": [owner.team for owner in owners.teams()]}
 
@@ -48,7 +48,7 @@ def routes_of(owners: Owners, text: str) -> str:
 def write(out: Path, settings: Settings, dry_run: bool) -> list[Path]:
     """Write rules, alertmanager.yml and notification templates into the folder `out`. Return the paths of the files.
 
-    Raises SettingsError if a file of owners is unreadable, or a label in the settings invalid.
+    Raises SettingsError if a file of owners is unreadable, or if a label in the settings is invalid.
     """
     routes = routes_of(read_owners(settings.owners.files), (FILES / "alertmanager.yml").read_text(encoding="utf-8"))
     written = []

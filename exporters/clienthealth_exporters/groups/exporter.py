@@ -55,7 +55,7 @@ class Cluster(NamedTuple):
 def clusters(settings: Settings) -> list[Cluster]:
     """Return the cluster in [kafka], then the further clusters in `[groups] clusters`.
 
-    Raises SettingsError if two clusters have one name, or if a cluster's settings are wrong.
+    Raises SettingsError if two clusters have the same name, or if a cluster's settings are wrong.
     """
     all_clusters = [Cluster(settings.prometheus.cluster_name, settings)]
     for name, file in settings.groups.clusters.items():
@@ -69,7 +69,7 @@ def clusters(settings: Settings) -> list[Cluster]:
 
 
 def only(settings: Settings, group: str) -> Settings:
-    """Return settings that read this group's offsets every 2 s, its members every 10 s."""
+    """Return settings for one group: its offsets are read every 2 s, and its members every 10 s."""
     groups = replace(
         settings.groups,
         include=re.escape(group),
@@ -115,7 +115,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if args.json and not args.once:
         raise InputError("--json needs --once")
     if args.once:
-        # A list, so that every cluster is read even if an earlier one fails.
         return max([once(cluster, as_json=args.json) for cluster in clusters(settings)])
     serve(settings, stop_event())
     return 0
@@ -169,8 +168,8 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 def next_reading(now: float, interval: float, lead: float) -> float:
     """Return when the next reading begins (epoch s).
 
-    The reading begins `lead` seconds before a batch of the monitor, the first that is more than `lead` seconds away.
-    Batches begin at multiples of `interval`. If `lead` is at least `interval`, the reading begins now.
+    The reading begins `lead` seconds before the monitor's next batch that is more than `lead` seconds away. Batches
+    begin at multiples of `interval`. If `lead` is at least `interval`, the reading begins now.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 
@@ -262,7 +261,8 @@ class _Commit(NamedTuple):
 class Snapshots:
     """Turn readings of one cluster into snapshots of groups with commit times.
 
-    Brokers report no commit times: `commit-timestamp-ms` is the time of the first reading with the present offset.
+    Brokers report no commit times: `commit-timestamp-ms` is the time of the first reading with the present offset. It
+    is absent until the offset changes.
     """
 
     cluster: str

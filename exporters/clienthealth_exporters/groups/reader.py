@@ -45,7 +45,7 @@ _MESSAGES: list[Any] = []
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 MEMBERLESS = ("Empty", "Dead")
-#: An empty or unreadable group waits for this share of the time since its last change.
+#: An empty or unreadable group is read again after this share of the time since its last change.
 SHARE = 0.1
 
 
@@ -71,7 +71,7 @@ class Listed(NamedTuple):
 
 
 class Offsets(NamedTuple):
-    """A group's committed offset, and a partition's end and start offsets (None if unknown)."""
+    """A group's committed offset in a partition, and the partition's end and start offsets (None if unknown)."""
 
     committed: int
     end: int | None
@@ -111,7 +111,7 @@ class GroupsReading:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Return {what could not be read: reason}. Keys: `group NAME`, `the end of TOPIC/PARTITION` (end offset)."""
+        """Return why groups (`group NAME`) and end offsets (`the end of TOPIC/PARTITION`) could not be read."""
         groups = {f"group {name}": why for name, why in sorted(self.failed_groups.items())}
         ends = {f"the end of {tp.topic}/{tp.partition}": why for tp, why in sorted(self.failed_partitions.items())}
         return groups | ends
@@ -267,7 +267,7 @@ class GroupReader:
         failed: dict[str, str] = {}
         for name, row in self._asked(ask, {*filter(due, names)}, attempt, failed).items():
             by_member = sorted(_assigned(row), reverse=True)
-            # Several members of a share group may have a partition: the smallest id wins.
+            # Several members of a share group may have the same partition. The smallest client id is used.
             owners = {tp: member for member, partitions in by_member for tp in partitions}
             members = [member for member, _ in reversed(by_member)]
             self._described[name] = _Description(members, owners, states[name], now)
@@ -319,7 +319,7 @@ def _raised(row: Any) -> bool:
 
 
 def _assigned(group: Any) -> Iterator[tuple[Member, list[TopicPartition]]]:
-    """Yield each member with its partitions (for Streams, those of its active tasks)."""
+    """Yield each member with its partitions (for Streams, the partitions of its active tasks)."""
     topics = {
         part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
         for part in getattr(getattr(group, "topology", None), "subtopologies", None) or ()
@@ -353,8 +353,8 @@ class _Seen:
 class Pace:
     """Decide which groups a reading includes.
 
-    A group with members is always due, an empty or failing group less and less often. `longest`: maximum time (s) until
-    a group is read again. `now`, a parameter of methods: the present time (s).
+    A group with members is always due. An empty or failing group is due less and less often. `longest`: maximum time
+    (s) until a group is read again. `now`, a parameter of methods: the present time (s).
     """
 
     def __init__(self, longest: float) -> None:
@@ -381,7 +381,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return {group: reason} of unreadable groups in `waiting`, which are not due."""
+        """Return why groups in `waiting`, which are not due, could not be read last time."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

@@ -35,7 +35,7 @@ class Reason:
 
 
 class Suspicion:
-    """Compare each sample with the one before, to find reasons for a thread dump."""
+    """Compare each sample with the previous sample, to find reasons for a thread dump."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, str], Snapshot] = {}

@@ -66,7 +66,7 @@ class Target:
         service, _, protocol = before.rpartition("=")
         host = urllib.parse.urlsplit(f"{protocol}://{rest}").netloc
         if not scheme or protocol not in ("http", "https") or not host:
-            raise SettingsError(f"target '{where}' is not [SERVICE=]http(s)://…")
+            raise SettingsError(f"target '{where}' must have the form [SERVICE=]http(s)://…")
         config = {}
         for option in options:
             if option == PUSHED:
@@ -120,7 +120,7 @@ def _targets(file: Path) -> tuple[Target, ...]:
 
 @dataclass
 class Exporter:
-    """Reads every target (a JVM) once in `[jvm] interval_seconds`."""
+    """Reads every target (a JVM) every `[jvm] interval_seconds`."""
 
     settings: Settings
     targets: Targets

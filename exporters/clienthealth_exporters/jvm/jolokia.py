@@ -15,7 +15,7 @@ import msgspec
 from clienthealth.model.errors import ServiceError
 from clienthealth.platform.secrecy import basic_auth
 
-#: Room for an answer with some 100,000 attributes.
+#: Maximum size of an answer. An answer with some 100,000 attributes has this size.
 MAX_BYTES = 64 * 1024 * 1024
 MAX_PIECE = 1024 * 1024
 
@@ -75,7 +75,7 @@ class Jolokia:
         """Return a thread dump as `jcmd Thread.print` writes it. Raises JolokiaError if the agent gives no dump."""
         response = self._post(_DUMP)
         if not isinstance(response, dict) or response.get("status") != 200:
-            raise JolokiaError(f"{self.url}: no thread dump: {_reason(response)}")
+            raise JolokiaError(f"{self.url}: the agent returned no thread dump: {_reason(response)}")
         return str(response["value"])
 
     def _post(self, body: object) -> Any:

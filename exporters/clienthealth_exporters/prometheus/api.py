@@ -278,7 +278,7 @@ class Api:
                 return _answer(Problem(f"there is no {request.path}; see {PREFIX}openapi.json"), HTTPStatus.NOT_FOUND)
             if unknown:
                 raise ValueError(
-                    f"unknown parameters: {', '.join(unknown)}; known ones: {', '.join(route.parameters) or 'none'}"
+                    f"unknown parameters: {', '.join(unknown)}; known are {', '.join(route.parameters) or 'none'}"
                 )
             answer = route.answer(self, key, request.query)
         except ValueError as error:
@@ -305,7 +305,7 @@ class Api:
             return answer
         if unknown := sorted({*chosen} - {*ClientSummary.__struct_fields__}):
             known = ", ".join(ClientSummary.__struct_fields__)
-            raise ValueError(f"fields: unknown {', '.join(unknown)}; known fields: {known}")
+            raise ValueError(f"unknown fields: {', '.join(unknown)}; known fields: {known}")
         short = [{name: getattr(one, name) for name in ("key", *chosen)} for one in shown]
         return {**msgspec.structs.asdict(answer), "clients": short}
 
@@ -375,7 +375,7 @@ def summary(view: View, state: State) -> ClientSummary:
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int = 2**53) -> int:
-    """Return a query parameter as an integer from 1 (from 0 if `default` is 0) to `most`. Raises ValueError."""
+    """Return a query parameter as an integer from 1 (from 0 if `default` is 0) to `most`, else raise ValueError."""
     text = query.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) <= 17 and int(text) <= most) or (
         int(text) == 0 and default
@@ -434,7 +434,7 @@ def openapi() -> Mapping[str, Any]:
 ROUTES: Mapping[str, Route] = {
     "clients": Route("Clients and consumer groups, the worst first", Api.clients, ClientList, _LISTING),
     "clients/{key}": Route("A client: verdicts, evidence, options, advisories", Api.client, ClientDetails, {}),
-    "incidents": Route("Open failures, newest change of status first", Api.incidents, IncidentList, {"limit": _LIMIT}),
+    "incidents": Route("Open failures, and newest changes of status", Api.incidents, IncidentList, {"limit": _LIMIT}),
     "modes": Route("The failure modes that are judged", lambda *_: ModeList.of_all(), ModeList, {}),
     "openapi.json": Route("This document", lambda *_: openapi(), None, {}),
 }

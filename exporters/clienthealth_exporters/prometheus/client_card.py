@@ -52,7 +52,7 @@ def page(template: str, **values: Any) -> str:
 
 
 def address(client: Client) -> str:
-    """Return a client's address, relative because a proxy may change the path."""
+    """Return the address of a client's page. The address is relative, because a proxy may change the path."""
     query = {"service": client.service, "instance": client.instance, "client_id": client.client_id}
     return f"client?{urlencode(query, errors='replace')}"
 

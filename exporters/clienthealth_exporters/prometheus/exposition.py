@@ -1,6 +1,6 @@
 """The page /metrics in Prometheus' text format (0.0.4).
 
-Lines are made when a record arrives, because making all at each scrape takes seconds.
+A record's lines are made only once, because making all lines at each scrape would take seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the exporter remembers of the past of clients and services."""
+"""The past states of clients and services that the exporter keeps in memory."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Track:
         `name`: a key of PLOTTED. `since`: time of the first sample to return (epoch seconds).
         """
         column = 1 + list(PLOTTED).index(name)
-        # A copy, because the thread that reads the topic may append at any time.
+        # Make a copy, because the thread that reads the topic may append at any time.
         points = self._points[:]
         pairs = zip(points[::_WIDTH], points[column::_WIDTH], strict=True)
         return [(at, None if isnan(value) else value) for at, value in pairs if at >= since]

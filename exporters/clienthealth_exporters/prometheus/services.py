@@ -84,7 +84,7 @@ def samples(states: Iterable[State]) -> Iterator[tuple[Family, list[Sample]]]:
 
 
 def _versions(clients: Iterable[State]) -> list[Sample]:
-    """Return the clients by service, kind, library, version and state; rare versions are "other"."""
+    """Return the number of clients by service, kind, library, version and state. Rare versions count as "other"."""
     running: Counter[tuple[str, ...]] = Counter()
     by_service: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
     for state in clients:

@@ -29,7 +29,7 @@ from clienthealth_exporters.prometheus.services import largest, sent, standing
 log = logging.getLogger(__name__)
 _URGENCY: Mapping[Standing, int] = {"ok": 0, "partial": 5, "unknown": 10, "suspected": 20, "confirmed": 30}
 _STATUSES = {urgency: status for status, urgency in _URGENCY.items()}
-#: Threshold of each metric of `State.largest`; None for a metric without one.
+#: Threshold of each metric of `State.largest`; None for a metric without a threshold.
 _LIMITS = (LIMITS.buffer_used_ratio, LIMITS.callback_seconds, None, LIMITS.queue_used_ratio, None)
 CLIENTS, GROUPS = "clients", "groups"
 LAG_ALARMS = STATE_ORDER[STATE_ORDER.index("WARN") :]
@@ -96,7 +96,7 @@ class State:
 
     @property
     def worth(self) -> tuple[bool, bool]:
-        """Sort key for eviction: healthy clients that have gone, other healthy ones, failing ones."""
+        """Sort key for eviction: healthy clients that have gone come first, failing clients come last."""
         return self.urgency >= _URGENCY["suspected"], not self.departed
 
     @property
@@ -127,8 +127,8 @@ class States:
     Each record judges a window (time span). The windows decide whether a new record replaces the client's old record:
 
     - If the new record says that the client has gone, its window must not end before the old record's window begins.
-    - If only the old record says that the client has gone, the new record's window must end later than the old one's,
-      by more than `window_seconds` - `min_gap_seconds`.
+    - If only the old record says that the client has gone, the new record's window must end more than
+      `window_seconds` - `min_gap_seconds` after the old record's window.
     - In all other cases, the new record's window must not end before the old record's window ends.
 
     A client is dropped `ttl_seconds` after its last record. While no records arrive at all, no client is dropped.
@@ -183,7 +183,7 @@ class States:
             self.decode_errors += 1
             if self._clock() - self._complained >= COMPLAINT_SECONDS:
                 self._complained = self._clock()
-                log.warning("%d records could not be read; the last: %s", self.decode_errors, error)
+                log.warning("%d records could not be read; the last error: %s", self.decode_errors, error)
             return
         with self._lock:
             current = self._states.get(name)
@@ -218,7 +218,7 @@ class States:
         """
         now = self._clock()
         with self._lock:
-            # A stopped monitor must not drop clients: time without records does not count.
+            # Time without records does not count: no client may be dropped because the monitor has stopped.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             old = [key for key, state in self._states.items() if state.written < oldest]
             for key in old:
@@ -365,7 +365,7 @@ class States:
 
 
 def _compared(states: Sequence[State]) -> set[str]:
-    """Return the keys of failing clients, and of PEERS healthy ones per service and kind."""
+    """Return the keys of failing clients, and of up to PEERS healthy clients of the same service and kind."""
     ill = [state for state in states if state.failures]
     wanted = dict.fromkeys(((state.client.service, state.client.kind) for state in ill), PEERS)
     keys = {state.key for state in ill}

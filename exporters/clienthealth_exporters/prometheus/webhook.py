@@ -163,11 +163,11 @@ class Webhook:
         except urllib.error.HTTPError as error:
             error.close()
             if error.code < 500 and error.code not in LATER:
-                self._dropped(f"refused with {error.code}")
+                self._dropped(f"the receiver refused the event with {error.code}")
                 return True
-            self._complain(f"answers {error.code}")
+            self._complain(f"the receiver answers {error.code}")
         except (OSError, ValueError) as error:
-            self._complain(f"does not answer: {error}")
+            self._complain(f"the receiver does not answer: {error}")
         return False
 
     def _dropped(self, why: str) -> None:

@@ -9,9 +9,10 @@
 
 The second form is for confluent-kafka: `report` returns a class to use instead of the library's class.
 
-Every 10 s the reporter sends each client's snapshot to the topic `client-metrics` of its cluster. The last snapshot is
-sent when the client is closed or the process ends. librdkafka's errors, and its lines for the application's `logger`,
-go to the topic `client-logs`. Log lines of kafka-python and aiokafka go to `logs_topic`, if this argument is given.
+Every 10 s the reporter sends all clients' snapshots to the topic `client-metrics` of the first client's cluster. The
+last snapshot is sent when the client is closed or the process ends. librdkafka's errors, and its lines for the
+application's `logger`, go to the topic `client-logs`. Log lines of kafka-python and aiokafka go to `logs_topic`, if
+given.
 
 The application never gets an exception from the reporter. While the cluster is unreachable, snapshots are dropped and
 counted (`Reporter.dropped_total`). After a fork the child must call `report` again for its own clients.
@@ -42,14 +43,14 @@ from clienthealth_exporters.python_client.probes import Sender, Watched
 
 log = logging.getLogger(__name__)
 
-#: The module here that supports a client, by the top-level package of the client's class.
+#: Maps the top-level package of a client's class to the module that supports the client.
 _LIBRARIES = {"kafka": "kafka_python", "aiokafka": "aio", "cimpl": "confluent", "confluent_kafka": "confluent"}
 SERVICE, INSTANCE = ("KAFKA_HEALTH_SERVICE", "OTEL_SERVICE_NAME"), "KAFKA_HEALTH_INSTANCE"
 MAX_LINES = 1000
 #: Log lines are dropped for this time after the brokers have refused all lines of a report.
 PAUSE_SECONDS = 60.0
 
-#: (instance, client id) of each reported client: no two may be equal.
+#: (instance, client id) of each reported client. No two clients may have the same pair.
 _TAKEN: set[tuple[str, str]] = set()
 _LOCK = threading.RLock()
 
@@ -76,13 +77,13 @@ def report(
     kafka_options  options of the reporter's own producer; by default the first client's options for connection and
                    security
 
-    Raises TypeError without a client or service, or if an argument is no producer or consumer.
+    Raises TypeError if no client or service is given, or if an argument is neither a producer nor a consumer.
     """
     if not clients:
         raise TypeError("report() needs at least one producer or consumer")
     service = service or next((os.environ[name] for name in SERVICE if os.environ.get(name)), None)
     if service is None:
-        raise TypeError(f"no service: give service=, or set {SERVICE[0]}")
+        raise TypeError(f"the service is unknown: give service=, or set {SERVICE[0]}")
     host = socket.gethostname()
     process = ClientProcess(service, host, instance or os.environ.get(INSTANCE) or f"{host}:{os.getpid()}")
     first, module = clients[0], _module_of(clients[0])

@@ -61,7 +61,7 @@ def _stopping(base: Any) -> Any:
         try:
             await base.stop(self)
         finally:
-            # A thread, because `closed` waits for the last snapshot and would block the loop.
+            # Use a thread, because `closed` waits for the last snapshot and would block the loop.
             await asyncio.to_thread(quietly, self.__dict__[ATTRIBUTE].closed)
 
     return stop

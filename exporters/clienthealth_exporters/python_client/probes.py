@@ -140,7 +140,7 @@ class Durations:
 
 
 class _Topic:
-    """Counts of a topic's records. A record that the library refuses counts in `refused` and `failed`, not `sent`."""
+    """Counts of a topic's records. `refused`: number of failed records that are not counted in `sent`."""
 
     __slots__ = ("_lock", "acknowledged", "failed", "refused", "sent")
 
@@ -174,16 +174,16 @@ class ProducerProbe:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.closed: Callable[[], None] = lambda: None
         self.clock = clock
-        # Reentrant: while a thread holds the lock, a garbage collection may run a finalizer that sends a record.
+        # The lock is reentrant: a garbage collection in its holder's thread may run a finalizer that sends a record.
         self._lock = threading.RLock()
         self._topics: dict[str, _Topic] = {}
         self._other_topics = _Topic(self._lock)
         self._latencies, self._callbacks = Durations(), Durations()
         self._next_sample = 0.0
-        #: True if the library reports every record's outcome, False if only failures.
+        #: True if the library reports every record's outcome, False if it reports only failures.
         self.all_reported = True
         self._callback_began: float | None = None
-        #: Maps a class of futures to its subclass that times callbacks (kafka-python).
+        #: Maps a class of futures to its subclass that measures callbacks (kafka-python).
         self.futures: dict[type, type] = {}
 
     def topic(self, name: str) -> _Topic:

@@ -128,7 +128,7 @@ def keep_archive(draft: Path, paths: str) -> None:
 
 
 def _made_with(paths: str) -> str:
-    """Return a hash of Java, class path and PySpark's version. A class archive (AppCDS) is valid only for this hash."""
+    """Return a hash of everything on which the validity of a class archive (AppCDS) depends."""
     parts = [Path(java()).resolve().parent.parent / "lib" / "modules", *map(Path, paths.split(os.pathsep))]
     # On macOS, /usr/bin/java is a launcher outside the folder of the JDK.
     stamps = [f"{part} {part.stat().st_mtime:.0f}" for part in parts if part.exists()]

@@ -55,17 +55,13 @@ def producer(settings: Settings, **options: Any) -> KafkaProducer:
 def consumer(settings: Settings, *topics: str, **options: Any) -> KafkaConsumer:
     """Return a consumer for keys and values in bytes, subscribed to `topics` if any are given.
 
-    `options`: kafka-python's options, which override the settings. Raises ServiceError if no broker can be reached,
-    SettingsError if the options in [kafka] are wrong.
+    `options` and errors are those of `producer`.
     """
     return _built(partial(KafkaConsumer, *topics), settings, options)
 
 
 def admin(settings: Settings, **options: Any) -> KafkaAdminClient:
-    """Return an admin client. `options`: kafka-python's options, which override the settings.
-
-    Raises ServiceError if no broker can be reached, SettingsError if the options in [kafka] are wrong.
-    """
+    """Return an admin client. `options` and errors are those of `producer`."""
     return _built(KafkaAdminClient, settings, options)
 
 

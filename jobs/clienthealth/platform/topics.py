@@ -88,7 +88,7 @@ def inputs(
 def outputs(settings: TopicSettings, replicas: int = -1) -> list[Topic]:
     """Return the topics that the monitor writes: the topic for rejected records, then `client-health`.
 
-    `replicas`: -1 for the brokers' default. `client-health` keeps the newest record of each client for a week.
+    `client-health` keeps the newest record of each client for a week.
     """
     week = {"retention.ms": str(7 * _DAY_MS), **_in_sync(replicas)}
     states = {"cleanup.policy": "compact,delete", **week, "min.cleanable.dirty.ratio": "0.1"}

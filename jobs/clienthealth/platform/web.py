@@ -115,7 +115,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The server's URL, with the address and port on which it listens."""
+        """The server's URL."""
         host, port = self.server_address[:2]
         return f"{'https' if self.access.tls else 'http'}://{host!s}:{port}"
 

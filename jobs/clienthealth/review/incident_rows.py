@@ -150,9 +150,7 @@ def longest(touching: DataFrame, most: int) -> DataFrame:
 def alerts(touching: DataFrame, period: Period) -> DataFrame:
     """Return one row per `mode` and `severity` of alerts.
 
-    An episode is a time in which an alert fires for one client, with one severity. `count`: number of episodes.
-    `flaps`: number of episodes of flapping incidents (FLAP_SECONDS). `seconds`: firing time inside the period. `clear`:
-    median time (s) until an alert stopped firing.
+    The other columns are the fields of `model.Alert`.
     """
     incidents_ = real(touching)
     kept = (*INCIDENT_KEY, "flaps")
@@ -188,7 +186,7 @@ def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
     """Return the pages (alerts that call a person) that began in the period, one row per page of a service for a mode.
 
     A page lasts while a client of the service has a confirmed failure in the mode, and `hold` seconds longer. Withdrawn
-    incidents count, because they called a person. `loses`: True if records may have been lost.
+    incidents count, because they called a person.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")

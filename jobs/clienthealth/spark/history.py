@@ -188,19 +188,13 @@ def read(spark: SparkSession, root: str, table: str) -> DataFrame:
 
 
 def begins(spark: SparkSession, root: str) -> datetime | None:
-    """Return the first minute with any input; None if there was no input yet.
-
-    Raises InputError if the table is missing or has another schema version.
-    """
+    """Return the first minute with any input; None if there was no input yet. Raises InputError as `read` does."""
     first = _outermost(spark, root, "quality", F.min)
     return None if first is None else _utc(first)
 
 
 def ends(spark: SparkSession, root: str) -> datetime | None:
-    """Return the newest event time of any row; None if the tables are empty.
-
-    Raises InputError if a table is missing or has another schema version.
-    """
+    """Return the newest event time of any row; None if the tables are empty. Raises InputError as `read` does."""
     newest = [_outermost(spark, root, table, F.max) for table in TABLES]
     return max((_utc(at) for at in newest if at is not None), default=None)
 
