@@ -89,9 +89,9 @@ def test_options_are_checked_before_a_connection_is_tried() -> None:
 
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
-CHOICE = "must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; all programs refuse it"
+CHOICE = "must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; all programs refuse these options"
 MECHANISMS = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM, GSSAPI"
-BUT = "every program except the monitor refuses it"
+BUT = "every program except the monitor refuses these options"
 TOKENS = {
     "security.protocol": "SASL_SSL",
     "sasl.mechanism": "OAUTHBEARER",
@@ -109,11 +109,11 @@ REFUSED = {
     "Amazon": (MSK, f"sasl.mechanism AWS_MSK_IAM needs the Python package aws-msk-iam-sasl-signer; {BUT}"),
     "Amazon in plain text": (
         MSK | {"security.protocol": "SASL_PLAINTEXT"},
-        "sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL; all programs refuse it",
+        "sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL; all programs refuse these options",
     ),
     "a store that is not there": (
         {"ssl.truststore.type": "JKS", "ssl.truststore.location": "/etc/ca.jks"},
-        "ssl.truststore.location names a file that cannot be read; all programs refuse it",
+        "ssl.truststore.location names a file that cannot be read; all programs refuse these options",
     ),
     "a store of Java": (
         {"ssl.truststore.type": "JKS", "ssl.truststore.location": __file__},
@@ -125,12 +125,12 @@ REFUSED = {
     ),
     "no mechanism": (
         {"security.protocol": "SASL_SSL"},
-        f"security.protocol SASL_SSL needs sasl.mechanism ({MECHANISMS}); all programs refuse it",
+        f"security.protocol SASL_SSL needs sasl.mechanism ({MECHANISMS}); all programs refuse these options",
     ),
     "no user": (
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
         f"sasl.mechanism PLAIN needs a sasl.jaas.config that begins with {PLAIN.split()[0]} and contains username and "
-        "password; all programs refuse it",
+        "password; all programs refuse these options",
     ),
     "another's login": (
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": PLAIN},

@@ -68,8 +68,8 @@ class Context:
     contradicted  ids of the patterns of those log lines in the window that the client's samples contradict
     reporting     how the client reports; None if no verdict waits for a sample
     incidents     verdicts of the client's open incidents, by mode
-    all_silent    True if no client at all reports
-    attached      what `diagnose` or `watch` knows about the client and the command's inputs; None in the monitor
+    all_silent    True if no client reports
+    attached      None in the monitor
     verdicts      all verdicts that are adjusted together, set by `adjust` in stage "moment"
     """
 

@@ -69,7 +69,7 @@ class Bucket:
 
     @cached_property
     def part_begin(self) -> Ints:
-        """For each sample, the index of its first row in `parts`. One more element is the length of `parts`."""
+        """For each sample, the index of its first row in `parts`. The last element is the length of `parts`."""
         return np.searchsorted(self.state.parts.row, np.arange(len(self.state.readings) + 1))
 
     @cached_property

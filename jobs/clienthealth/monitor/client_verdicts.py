@@ -309,7 +309,7 @@ class _Judgement:
         return Gated(touched, w, live, gates, (number, begin, end, newest, seen, suspected))
 
     def _signatures(self, touched: Touched, at: int) -> frozenset[str]:
-        """Return the ids of the patterns of all log lines in a window, even contradicted ones."""
+        """Return the ids of the log patterns of all lines in a window, including contradicted lines."""
         contradicted = self.refuted.get((int(touched.client[at]), int(touched.start[at])), frozenset())
         return contradicted.union(event.signature for event in touched.logs.get(at, NO_LOG).logs)
 
@@ -337,7 +337,7 @@ class _Judgement:
     def _content(self, gated: Gated, ids: tuple[str, ...], reporter: Reporter) -> Content:
         """Return the content of a client's record.
 
-        Windows are judged only if a gate suspects one, an incident is open, or verdicts are collected.
+        The windows are judged only if a gate suspects a window, an incident is open, or verdicts are collected.
         """
         client = self.state.all_clients[reporter.number]
         issues = self.bucket.also_seen(client)
@@ -405,7 +405,7 @@ class _Judgement:
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for client in inside.unreporting_clients():
-                # `about` may be empty: a nameless line belongs to none of several clients.
+                # `about` is empty if a line without a client id may be about several clients.
                 if any((about := inside.about(client))[:2]):
                     windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))
         for client, of_client in windows.items():

@@ -53,7 +53,7 @@ def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
 def departed(bucket: Bucket) -> list[int]:
     """Return the clients (positions in `state.all_clients`) that have departed.
 
-    Times in which no client at all sent data (`state.shared`) do not count as silence.
+    Times in which no client sent data (`state.shared`) do not count as silence.
     """
     state = bucket.state
     last_seen = state.clients.last_seen

@@ -29,7 +29,7 @@ class OpenIncident:
     seen_ms      end of the last window that showed the fault
     offset_ms    duration: watermark minus the client's own clock
     heard_ms     time of the last data of the client or its process; updated only while the client sends no metrics
-    forgiven_ms  duration since `seen_ms` in which no client at all sent data
+    forgiven_ms  duration since `seen_ms` in which no client sent data
     departed_ms  time of the last sample if the client stopped reporting, else 0
     alone        True if no other client with the same name was on the host at `departed_ms`
     """

@@ -29,7 +29,7 @@ EARLIER_DUMPS = 4
 LAST_KEPT = 16
 #: A client's sample is overdue after this number of reporting intervals. A process that logs even later still runs.
 OVERDUE = 1.5
-#: Maximum duration (ms) of the lines that a client logs while it starts.
+#: Maximum time (ms) between the lines that a client logs at its start.
 START_MS = 5_000
 EVER = float("inf")
 time_of = attrgetter("ts_ms")

@@ -65,7 +65,7 @@ def take(state: BucketState, chunks: Sequence[Chunk], settings: MonitorSettings,
     readings, parts, rows = [state.readings], [state.parts], len(state.readings)
     for chunk, new, numbered in entering:
         of_topics = chunk.topic_parts
-        # Index -1 means no name, and selects the last element.
+        # The index -1 (no name) selects the last element.
         name_at = np.array([*map(names.__getitem__, chunk.names), -1])
         new.client, new.topic = numbered[new.client], name_at[new.topic]
         for config in chunk.configs:
@@ -114,7 +114,7 @@ def _numbered(state: BucketState, all_clients: Sequence[Client], numbers: Number
             state.all_clients.append(client)
         elif state.all_clients[number] != client:
             state.all_clients[number] = client
-            # A field of the client has changed; 0 means: publish again.
+            # A field of the client has changed, so the record must be published again.
             state.clients.published[number : number + 1] = 0
         numbered[position] = number
     if new := len(state.all_clients) - len(state.clients):
@@ -184,7 +184,7 @@ def intervals(state: BucketState) -> Floats:
     seldom[many] = (mean > USUAL_INTERVAL_MS) | (every[many] > USUAL_INTERVAL_MS)
     later = np.flatnonzero((client[1:] == client[:-1]) & seldom[client[1:]]) + 1
     of_client, gaps = client[later], ts[later] - ts[later - 1]
-    # Clients stay in order, because the upper bits hold the client.
+    # This sort keeps the order of clients, because the upper bits hold the client.
     gaps = np.sort((of_client << SHIFT) | gaps) & ((1 << SHIFT) - 1)
     begin = np.flatnonzero(np.diff(of_client, prepend=-1))
     number, count = of_client[begin], np.diff(begin, append=len(of_client))

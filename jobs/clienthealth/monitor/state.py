@@ -1,7 +1,4 @@
-"""The state of a bucket of processes, and how it is saved as versioned bytes.
-
-The size of the state is bounded. It keeps data of open windows, open incidents, and fields of type `Memory`.
-"""
+"""The state of a bucket of processes, and how it is saved as versioned bytes."""
 
 from __future__ import annotations
 
@@ -208,7 +205,7 @@ class Kept(msgspec.Struct, kw_only=True):
     gone           recently departed clients, so that lines of their processes are not assigned to their successors
     former         clients that have an open incident but do not report: they stopped, or only log lines name them
     over           recently closed incidents, kept until the history has a row for each minute in which they were open
-    shared         spans (from, to) in which no client at all sent data; they do not count as a client's silence
+    shared         spans (from, to) in which no client sent data; they do not count as a client's silence
     ended          for each client or process that has ended: the newest time of its samples or logs
     reported_once  new clients that were not added at their first report, because of the limit `max_new_clients`
     """

@@ -230,7 +230,7 @@ def write(path: Path, text: str) -> None:
     """Write a file completely or not at all; only its owner may read it. Raises SettingsError if writing fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # readable only by its owner
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)

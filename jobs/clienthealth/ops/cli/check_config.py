@@ -43,4 +43,4 @@ def _connect_options(options: Mapping[str, str], where: str = "") -> None:
             refused.setdefault(str(error), []).append(program)
     for complaint, programs in refused.items():
         refusing = "all programs refuse" if len(programs) > 1 else f"{programs[0]} refuses"
-        raise SettingsError(f"{where}{complaint}; {refusing} it")
+        raise SettingsError(f"{where}{complaint}; {refusing} these options")

@@ -1,7 +1,7 @@
 """`kafka-health mcp`: a read-only server of the Model Context Protocol, for AI assistants of people on call.
 
 The server reads the API of the Prometheus exporter, and needs no connection to Kafka. Every answer begins with NOTICE,
-a warning not to follow instructions in clients' texts. Answers contain no secrets, and their size is limited.
+a warning not to follow instructions in clients' texts.
 """
 
 from __future__ import annotations

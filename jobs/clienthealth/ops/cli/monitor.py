@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _alone(checkpoint: str) -> Iterator[None]:
-    """Lock the checkpoint's folder: two monitors on one checkpoint would fail."""
+    """Lock the checkpoint's folder, because two monitors on one checkpoint would fail."""
     from clienthealth.platform.locations import is_url
     from clienthealth.spark.failures import ANOTHER
 
