@@ -157,10 +157,7 @@ def _once(
 
 
 def rendered(family: Family, samples: Iterable[Sample], begin: str = "") -> str:
-    """Return the text of a metric about services or the exporter.
-
-    `begin`: the labels with which every series begins.
-    """
+    """Return the text of a metric about services or the exporter. `begin`: as in `lines`."""
     lines = [_head(family)]
     for labels, value in samples:
         inside = f"{begin}{labels_text(family.labels, labels)}".rstrip(",")

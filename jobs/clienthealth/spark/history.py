@@ -156,7 +156,7 @@ def there(spark: SparkSession, root: str) -> bool:
 
 
 def probe(spark: SparkSession, root: str) -> str | None:
-    """Return the reason why the history cannot be kept in `root`; None if there is no such reason."""
+    """Return the reason why `root` cannot store the history; None if `root` can store it."""
     name = f".kafka-health-{uuid4()}"
     try:
         try:

@@ -29,8 +29,8 @@ from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: A batch is narrowed after DEATHS ends with a sign of a record's fault, or KILLS ends without a sign. For the next
-#: narrowing, one end with a sign is enough, or DEATHS ends without a sign.
+#: A batch is narrowed after DEATHS ends with a sign of a record's fault, or KILLS ends without a sign. Later, one end
+#: with a sign is enough, or DEATHS ends without a sign.
 DEATHS, KILLS = 3, 20
 #: To find the faulty record in a batch, the monitor reads one part in SHARE of the batch. After CALM good batches, the
 #: limit of records per batch is multiplied by SHARE.

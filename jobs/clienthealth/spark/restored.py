@@ -27,7 +27,7 @@ AGAIN, WRITTEN = "again.json", "written"
 OPENED = "opened"
 #: LASTING_MS: repeated rows are skipped for this long after the history's newest event.
 LASTING_MS = 2 * 86_400_000
-#: MORE_SECONDS: to fill gaps, read topics again from this long (s) before the history's end. Minutes may be missing.
+#: MORE_SECONDS: topics are read again from this long (s) before the history's end: its last minutes may be missing.
 MORE_SECONDS = 600
 
 

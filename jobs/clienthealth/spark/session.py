@@ -106,7 +106,7 @@ def _jvm(settings: Settings) -> str:
 def driver_options(settings: Settings) -> Mapping[str, str]:
     """Return the Spark options that must be set before the driver's JVM starts.
 
-    If spark-submit starts the program, these options must be given to spark-submit.
+    Under spark-submit, give these options to spark-submit.
     """
     return {
         "spark.driver.memory": f"{settings.monitor.heap_mb}m",

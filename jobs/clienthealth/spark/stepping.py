@@ -154,8 +154,7 @@ def advance(
     Return (result, faults). A Fault names a process that was left out, because its data made the step fail. The result
     is None if there is nothing to judge, or if the step fails and no single process is the cause.
 
-    `packed`: the encoded chunks. `kept`: the bucket's state as Spark stores it. `opened`: packed open incidents by
-    bucket.
+    `packed`: the encoded chunks. `kept`: the bucket's state as Spark stores it. `opened`: as in `stepped`.
     """
     from clienthealth.measure.packed import decode
     from clienthealth.monitor.faults import isolated
