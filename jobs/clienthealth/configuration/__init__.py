@@ -1,7 +1,6 @@
 """Load the settings from a TOML file and from environment variables, and format them without secrets.
 
-Environment variables (`KAFKA_HEALTH_<SECTION>_<KEY>`) override the file. No error message contains a rejected text,
-which may be a secret.
+Environment variables (`KAFKA_HEALTH_<SECTION>_<KEY>`) override the file.
 """
 
 from __future__ import annotations

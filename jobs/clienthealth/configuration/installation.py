@@ -74,8 +74,8 @@ def place(key: bytes, settings: PrometheusSettings) -> int:
 def named_apart(settings: PrometheusSettings) -> Callable[[Client], bool]:
     """Return a function that tells whether a client has series of its own even while it is healthy.
 
-    If `client_series` is "unhealthy", such a client has series if a glob in `named_clients` matches
-    `service/client_id`.
+    If `client_series` is "unhealthy", a healthy client has series only if a glob in `named_clients`
+    matches `service/client_id`.
     """
     if settings.client_series == "all":
         return lambda client: True

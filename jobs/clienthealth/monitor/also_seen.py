@@ -56,7 +56,6 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
         state.also_seen.remember(key, run, run.last_ms)
 
 
-#: Maximum number of minutes for which a `Run` counts lines per minute.
 MINUTES = 60
 #: If an issue needs fewer lines than this in a whole log, one line is enough in an excerpt.
 EVERYDAY_LINES = 8

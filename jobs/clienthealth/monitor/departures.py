@@ -125,7 +125,6 @@ def _record(client: Client, content: Content, start_ms: int, departed_ms: int, s
     return content.record(client, window, 1, departed_ms, departed=True)
 
 
-#: Maximum time (ms) between two records of a departed client that has an open incident.
 REMINDED_MS = 300_000
 
 

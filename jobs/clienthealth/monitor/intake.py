@@ -32,11 +32,8 @@ AHEAD_MS = 60_000
 #: Maximum time (ms, by this machine's clock) for which a log line waits for metrics.
 LONGEST_MS = 600_000
 
-#: In a backlog, the watermark is at most HELD_MS behind the median of the tasks' times.
 HELD_MS = 900_000
-#: If the watermark jumps by more than SHARED_MS, the data of all clients has a gap.
 SHARED_MS = 60_000
-#: A running monitor takes a step at least every AWAKE_MS. If a pause is longer, the machine slept.
 AWAKE_MS = 20_000
 
 
@@ -273,7 +270,7 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
     """Update `state.idle_ms`, the time (ms) without input. Return its value before the update; 0 if input has arrived.
 
-    A step adds at most AWAKE_MS (20 s): in a longer pause, the machine was asleep.
+    A step adds at most AWAKE_MS (20 s), because the machine was asleep if the pause was longer.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms

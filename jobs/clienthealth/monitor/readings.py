@@ -30,7 +30,6 @@ SHIFT = 48
 #: A window lasts for at least INTERVALS reporting intervals. An interval counts for at most MAX_INTERVAL_MS.
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
-#: Reported intervals above this (ms) are replaced by the median time between samples.
 USUAL_INTERVAL_MS = 15_000
 #: If a clock was set back by at most SET_BACK_MS, the client's samples are late until STANDS_MS have passed.
 SET_BACK_MS, STANDS_MS = 600_000, 45_000

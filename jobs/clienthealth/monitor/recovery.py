@@ -21,7 +21,6 @@ from clienthealth.monitor.incidents import Change, Incidents, Transition
 NO_SYMPTOM_MS = 600_000
 #: If `recovered` returns True, a failure is over after this time (ms) in which no window shows it.
 CALM_MS = 60_000
-#: Time (ms) without data for a client that never reported, or for a failure that always logs (`logs_on`).
 GONE_MS = 180_000
 
 

@@ -42,7 +42,6 @@ _EMPTY: Mapping[Stream, tuple[State, str]] = {
 CLOCK = "clock"
 #: A sample this far (s) ahead of our clock may count in a wrong minute.
 SKEW_WARNING_SECONDS = 5.0
-#: The doctor warns if all samples of a client are this much (s) older than their records.
 DELAY_WARNING_SECONDS = 30.0
 
 
