@@ -41,7 +41,7 @@ class Incident:
 def incidents(path: Path) -> list[Incident]:
     """Return the incidents that a review.json lists.
 
-    These are only the longest incidents of each theme (failure mode, cause and topic).
+    A review.json lists only the longest incidents of each theme (failure mode, cause and topic).
 
     Raises InputError if the file cannot be read or is no review.json.
     """

@@ -1,4 +1,4 @@
-"""Panels in the style of all dashboards. The id of a panel never changes, because links and annotations use it."""
+"""Build panels in one style. Never change the id of a panel, because links and annotations use the id."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NONE = "none"
 #: Grafana's units for seconds: AGE is shown as "1 hour, 45 minutes", CLOCK as 01:45:00.
 AGE, CLOCK = "dtdurations", "dthms"
 UNKNOWN = "–"
-#: Maximum number of points in time in a chart. With 720, a chart of 10,000 clients took 30 s.
+#: Maximum number of points in time in a chart. With 720 points, a chart of 10,000 clients took 30 s.
 MOMENTS = 240
 ORDER = (
     "status", "mode", "service", "team", "client_id", "group", "topic", "partition", "library", "version", "kind",
@@ -67,10 +67,10 @@ def chart(
 ) -> Panel:
     """Return a chart with lines over time.
 
-    above    colour of the dashed line at each threshold: the key is the threshold
+    above    maps each threshold to the colour of its dashed line
     ceiling  the axis reaches at least this value
     stacked  True to draw each series on top of the one before, so that the top shows the sum
-    colours  colour of each series: the key is the series' name, or the words with which the name begins
+    colours  maps the name of a series, or the first words of the name, to a colour
     nothing  text that is shown if there is no data
     """
     panel = (
@@ -129,8 +129,7 @@ def number(
 ) -> Panel:
     """Return a panel that shows the newest value of a query in large type.
 
-    `above`: colour of the values that reach a threshold; the key is the threshold. Below all thresholds, the colour is
-    GOOD (blue).
+    `above` maps each threshold to the colour of values that reach it. Below all thresholds, the colour is GOOD (blue).
     """
     panel = (
         stat.Panel()

@@ -40,7 +40,7 @@ class Pushed:
 
 
 def token(file: str | None) -> str:
-    """Return the token of a Grafana service account, from `file` or (None) from $GRAFANA_TOKEN.
+    """Return the token of a Grafana service account from `file`, or from $GRAFANA_TOKEN if `file` is None.
 
     Raises SettingsError if there is no token, or if the file cannot be read.
     """
@@ -55,8 +55,8 @@ def token(file: str | None) -> str:
     text = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not text:
         raise SettingsError(
-            "no token for Grafana: create one for a service account with the role Editor, and give its file with "
-            f"--token-file, or set ${TOKEN_VARIABLE}"
+            "no token for Grafana: create a token for a service account with the role Editor, and write the token to "
+            f"a file for --token-file or into ${TOKEN_VARIABLE}"
         )
     return text
 
@@ -163,7 +163,7 @@ def _message(error: GrafanaException) -> str:
 
 def _advice(error: GrafanaClientError) -> str:
     if error.status_code == 403:
-        return "the token lacks this right: give its service account the role Editor"
+        return "the token lacks this right; give the token's service account the role Editor"
     if error.status_code == 412:
         return f"another user changed the dashboard, or a file provisions it: {_message(error)}"
     return _message(error)

@@ -131,7 +131,7 @@ def worst(
     by      labels that identify a series; if several series have equal labels, the largest of their values is drawn
     most    maximum number of series
     pick    topk if large values are bad, bottomk if small values are bad
-    ranked  query for the values that rank the series; '' for the worst value of `each` in the time range
+    ranked  query for the values that rank the series; '' ranks them by the worst value of `each` in the time range
     among   query for the clients that may be shown; '' for all clients
     zeros   True to draw 0 at times when a series is missing although its exporter runs
     """
@@ -155,7 +155,7 @@ def ever(series: str) -> str:
 def failing_or_chosen(mode: str) -> str:
     """Return a query for the clients that the dashboard of a failure mode shows.
 
-    They failed in this mode, or are chosen by host, instance or client id.
+    These clients failed in this mode, or the user chose them by host, instance or client id.
     """
     failing = f'kafka_client_failure_mode{{mode="{mode}", status=~"suspected|confirmed", {OF_CLIENT}}}'
     names = "".join(f"${name}" for name in CLIENT if name != "service")
@@ -191,7 +191,7 @@ def _narrowed(uid: str, field: str, labels: tuple[str, ...]) -> str:
 
 
 def to_client(dashboard: str, field: str = "__field.labels") -> list[Builder[model.DashboardLink]]:
-    """Return two links: to a dashboard limited to one client, and to the client's page.
+    """Return two links: one to a dashboard that shows only one client, one to this client's page.
 
     `field`: `__field.labels` for links from a series, `__data.fields` for links from a table row.
     """

@@ -30,8 +30,8 @@ def worst_clients(
 ) -> str:
     """Return a query for the clients with the worst values of a metric.
 
-    `among`: only clients in the result of this query are selected ('': all clients). `by`: labels that identify a
-    series. `pick`: topk if large values are bad, bottomk if small values are bad.
+    `among`: query for the clients that may be selected; '' for all clients. `by`: labels that identify a series.
+    `pick`: topk if large values are bad, bottomk if small values are bad.
     """
     scope = f"{matchers}, {OF_CLIENT}" if matchers else OF_CLIENT
     return worst(f"{metric}{{{scope}}}", by, most, pick, among=among)
@@ -359,7 +359,7 @@ def refused(kind: str, width: int = 12) -> Panel:
 
 
 def versions(id_: int, kind: str) -> Panel:
-    """Return a table of library versions: the number of clients of this kind, and the share of unhealthy clients."""
+    """Return a table with the number and the unhealthy share of the clients of this kind, per library version."""
     by = listed((*KEPT, "library", "version"))
 
     def clients(statuses: str) -> str:

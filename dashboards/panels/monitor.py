@@ -61,7 +61,7 @@ def page() -> Page:
 
 
 def _state() -> str:
-    """Return a query for the monitor's worst problem, as its number in _SENTENCES. 0 means no problem."""
+    """Return a query for the number in _SENTENCES of the monitor's worst problem, or 0 if there is no problem."""
     reached = 'min(up{job="kafka-client-health-monitor"})'
     query = f"min({_P}_query_up{{{OF_KEPT}}})"
     exporter = f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))"

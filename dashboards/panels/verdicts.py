@@ -53,7 +53,7 @@ def by_mode() -> Query:
 
 
 def failing(status: str, by: str = "", mode: Mode | None = None) -> str:
-    """Return a query that counts the clients with this status in a failure mode (None: in any mode).
+    """Return a query that counts the clients with this status in `mode`, or in any failure mode if `mode` is None.
 
     `by`: the query's clause ` by (labels)`; '' for one total.
     """
@@ -98,7 +98,7 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return a panel with the number of clients that cannot be judged in a failure mode (None: in any mode)."""
+    """Return a panel with the number of clients that cannot be judged in `mode`, or in any failure mode (None)."""
     judged = "in any failure mode" if mode is None else "in this failure mode"
     alert = "No alert." if mode else "Alerts: KafkaClientServiceNotJudged, KafkaClientFleetNotJudged."
     return number(
@@ -115,7 +115,7 @@ def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str = "") -> Panel:
-    """Return a table of the clients that are unhealthy in a failure mode (None: in any mode), with owner and onset."""
+    """Return a table of clients that are unhealthy in `mode`, or in any failure mode (None), with owner and onset."""
     now = f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status=~"suspected|confirmed", {_of(mode)}}}) == 1'
     since = f"max by ({BY_CLIENT}, mode) ({_SINCE}{{{_of(mode)}}}) * 1000"
     rows_ = f"(({since}) * on ({BY_CLIENT}, mode) group_right () ({now})\nor\n({now}) * 0)"
@@ -155,7 +155,7 @@ def history(id_: int, mode: Mode) -> Panel:
 
 
 def failures(id_: int) -> Panel:
-    """Return a timeline with a band per service and failure mode. It shows the _BANDS worst bands."""
+    """Return a timeline with a band per service and failure mode."""
     return timeline(
         id_,
         "Failures over time",
@@ -177,6 +177,6 @@ def failures(id_: int) -> Panel:
 
 
 def _over_time(by: str, shown: Sequence[str], of_status: str) -> str:
-    """Return a query for the worst status, grouped by the labels `by`. A status is its position in STATUS_ORDER."""
+    """Return a query for the worst status, grouped by the labels `by`. The query returns a position in STATUS_ORDER."""
     parts = [f"{of_status.format(s)} * {STATUS_ORDER.index(s)}" for s in reversed(shown) if s != "ok"]
     return worst("\n  " + "\n  or\n  ".join(parts) + "\n", by, _BANDS)

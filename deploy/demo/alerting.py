@@ -48,9 +48,10 @@ def missing() -> list[str]:
 
 
 def alertmanager_config(webhook_url: str, group_wait: str | None = None) -> str:
-    """Return the text of `alerts/alertmanager.yml` with `webhook_url` as the address of all receivers.
+    """Return the text of `alerts/alertmanager.yml` with receivers that send to `webhook_url`.
 
-    `group_wait`: replaces `group_wait` and `group_interval` of all routes; None keeps them.
+    The receivers `nobody` and `heartbeat` send nothing. `group_wait`: replaces `group_wait` and `group_interval` of all
+    routes; None keeps them.
     """
     text = (FILES / "alertmanager.yml").read_text(encoding="utf-8")
     routing = text.partition("\nreceivers:\n")[0]
@@ -73,7 +74,7 @@ def start(
 ) -> Alerting:
     """Start Prometheus and Alertmanager, and wait until both answer.
 
-    scrape      host:port to scrape for each scrape job; the key is the job's name
+    scrape      maps the name of each scrape job to the host:port to scrape
     interval    scrape and evaluation interval of Prometheus
     group_wait  replaces `group_wait` and `group_interval` of all routes; None keeps them
 

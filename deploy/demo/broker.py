@@ -34,7 +34,7 @@ class Broker:
     properties    further broker properties, which override the demo's properties
     options       security settings for clients of this broker, named as in `[kafka.options]`
     port          port for clients; by default a free port
-    telemetry_to  addresses to which our plugin writes pushed metrics. '': this broker's address. None: load no plugin
+    telemetry_to  brokers to which our plugin writes pushed metrics; '' for this broker, None for no plugin
     jar_set       name of the set of jars (`jars.SETS`) that the next start uses
     """
 
@@ -83,7 +83,7 @@ class Broker:
             configuration.write_text(
                 "".join(f"{key}={value}\n" for key, value in self._configuration().items()), encoding="utf-8"
             )
-            # Option and id are one argument: one id in 64 begins with a hyphen, and would look like an option.
+            # One id in 64 begins with a hyphen. As an argument of its own, such an id would look like an option.
             cluster = f"--cluster-id={self._cluster_id}"
             self._run("kafka.tools.StorageTool", "format", cluster, "--config", str(configuration))
         also = [plugin.jar()] if self._with_plugin else []
@@ -189,7 +189,7 @@ def new_cluster_id() -> str:
 def plugin_properties(servers: str) -> dict[str, str]:
     """Return the broker properties that load our plugin, which writes to the brokers `servers`."""
     return {
-        # This setting replaces the default of brokers 4.x, which is JmxReporter.
+        # This list replaces the default of brokers 4.x, so it must also contain this default (JmxReporter).
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
         "clienthealth.topic": TopicSettings().metrics[0],
         "clienthealth.producer.bootstrap.servers": servers,

@@ -76,7 +76,7 @@ class Context(Protocol):
 class Outage:
     """A fault of a client's broker, connection or process.
 
-    after       seconds from the client's first acknowledged record or commit to the start of the outage
+    after       seconds from the client's first acknowledged record to the start of the outage
     seconds     duration of the outage
     from_onset  True: `seconds` count from the onset of the client's failure. False: they count from the outage's start
     fails       True if the outage itself is the failure that the monitor must find, not only the cause of a failure

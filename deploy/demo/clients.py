@@ -156,7 +156,7 @@ _LOOP = DemoClient(
     classpath="legacy",
     broker="legacy",
     topics=("events",),
-    # The end of the ZooKeeper session would also end the endless loop.
+    # If the ZooKeeper session expired, the endless loop would end, too.
     options={"end": "loop", "topic": "events", "seconds": "25", "c.zookeeper.session.timeout.ms": "30000"},
     nice=19,
 )

@@ -39,7 +39,7 @@ class LogEvent:
 class LogFile:
     """A log file, and after a rotation the file that replaces it.
 
-    `limit`: maximum number of events of one logger at one level in a second of the log. Others are left out.
+    `limit`: maximum number of events of one logger at one level in a second of the log. Further events are left out.
     """
 
     def __init__(self, path: Path, limit: int) -> None:
@@ -56,7 +56,7 @@ class LogFile:
     def events(self) -> Iterator[LogEvent]:
         """Read at most 1 MiB, and yield the complete events.
 
-        An event is complete when the next begins, or after two reads without data.
+        An event is complete when the next event begins, or after two reads without data.
         """
         chunk = self._read()
         self.behind = len(chunk) == CHUNK_BYTES

@@ -60,7 +60,7 @@ def give_way(pid: int, nice: int) -> None:
 
 
 def forget(pid: int) -> None:
-    """Tell the guard process not to kill `pid`: a new process may get this id."""
+    """Tell the guard process not to kill `pid`, because a new process may get this id."""
     with _lock:
         if _guard is not None:
             _tell(_guard, f"-{pid}")

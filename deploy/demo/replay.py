@@ -27,15 +27,15 @@ LINE = re.compile(rb"(?:\[|%%\d\|)?(?P<time>%s|%s)" % (DATE, EPOCH))
 #: A sample in Prometheus' text format (`name{labels} value time`) or InfluxDB's (`name,tag=value… field=value… time`).
 SAMPLE = re.compile(rb"^[A-Za-z_:][\w:]*(?:(?:\{[^\n]*\})? \S+|,[^\n]*=[^\n]*) (?P<time>%s)\s*$" % EPOCH, re.MULTILINE)
 PARTS = re.compile(rb"(\d{4}-\d{2}-\d{2})([T ])(\d{2}:\d{2}:\d{2})([.,]?)(\d*)(.*)")
-#: A number or date counts as a time if it differs by at most this from the record's own time.
+#: A number or date counts as a time if it differs by at most this much from the record's own time.
 NEAR_MS = 86_400_000
 
 
 def replay(settings: Settings, paths: Sequence[Path], speed: float, undecided_stream: str, keep_time: bool) -> None:
     """Publish recorded records in the order of their times, `speed` times as fast as recorded.
 
-    `undecided_stream`: "metrics" or "logs", the kind to assume for files that may contain either. `keep_time`: True
-    if the times in the records stay as they are.
+    `undecided_stream`: the content ("metrics" or "logs") of files if their names do not show it. `keep_time`: True if
+    the times in the records stay as they are.
 
     Raises InputError if `paths` cannot be read, or if `speed` is not positive.
     """

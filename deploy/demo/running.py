@@ -80,7 +80,7 @@ class Running:
         return total
 
     def is_instance(self, name: str) -> bool:
-        """True if a client with this instance (`host:pid` or `host:client_instance_id`) belongs to this program."""
+        """Return whether a client of this program has this instance (`host:pid` or `host:client_instance_id`)."""
         process_name = name.rpartition(":")[2]
         return process_name == str(self.pid) or process_name in self._push_ids or process_name in self._read_push_ids()
 
@@ -155,7 +155,7 @@ class Running:
                 try:
                     self._understand(line.strip())
                 except ValueError:
-                    # Read on, because the program would block at a full pipe.
+                    # Continue to read, because a full pipe would block the program.
                     self._failure = ServiceError(f"{self.output}: not understood: {line.strip()}")
         self.note(f"application ended, exit code {self._process.wait()}")
         forget(self.pid)

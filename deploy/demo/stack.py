@@ -123,7 +123,7 @@ class Stack:
         return self._legacy
 
     def cluster(self) -> Cluster:
-        """Return a cluster of three brokers of an old version, upgraded later."""
+        """Return a cluster of three brokers of an old version, which `Cluster.roll` upgrades later."""
         if self._cluster is None:
             cluster = Cluster(self.run_folder / "cluster", self.bootstrap_servers, "broker-3.9")
             self._cluster = self._open.enter_context(cluster)

@@ -46,7 +46,7 @@ as_root() {
 }
 
 install() {
-  # Keep apt-get from starting the servers of the installed packages: the demo starts its own.
+  # Keep apt-get from starting the servers of the installed packages, because the demo starts its own servers.
   policy=/usr/sbin/policy-rc.d
   if [ ! -e $policy ]; then
     printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null && as_root chmod +x $policy

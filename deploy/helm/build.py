@@ -89,7 +89,7 @@ def _closed(properties: dict[str, Schema]) -> Schema:
 
 
 def _of_default(name: str, default: Any) -> Schema:
-    """Return the schema of a value with this default. Integers are counts or ports, so at least 1."""
+    """Return the schema of a value with this default. Integers are counts or ports, so the minimum is 1."""
     if isinstance(default, dict):
         if not default or name in _OF_KUBERNETES:
             return {"type": "object"}

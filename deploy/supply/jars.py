@@ -39,7 +39,7 @@ class Jar:
 
 
 def installed(sets: Iterable[str] = jars.SETS) -> Iterator[Jar]:
-    """Yield the jars of `sets` (downloads missing ones) and of the installed PySpark."""
+    """Yield the jars of `sets`, downloading missing jars, and then the jars of the installed PySpark."""
     for used_by in sets:
         for path in jars.classpath(used_by):
             yield from _jar(used_by, path.parents[2].name, path)
@@ -55,7 +55,7 @@ def _jar(used_by: str, group: str, path: Path) -> Iterator[Jar]:
 
 
 def _group(path: Path) -> str:
-    """Return the Maven group id in the jar's pom.properties; '' for none or several."""
+    """Return the Maven group id in the jar's pom.properties; '' if there is no such file, or more than one."""
     with zipfile.ZipFile(path) as jar:
         entries = (_ENTRY.fullmatch(name) for name in jar.namelist())
         groups = [entry["group"] for entry in entries if entry and path.name.startswith(f"{entry['name']}-")]

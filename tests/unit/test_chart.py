@@ -472,7 +472,7 @@ def test_routes_are_those_of_alertmanager_yml_with_the_receivers_of_the_values()
     opened = [route for route in committed["route"]["routes"] if route["receiver"] == "tickets"]
     assert tickets == [[{"receiver": "payments", "matchers": [{**owned, "name": "team"}]}]] * len(opened)
     refused = run("template", "x", str(CHART), values={"alertmanagerConfig": {"enabled": True}})
-    assert refused.returncode != 0 and "receivers needs one named pager" in refused.stderr
+    assert refused.returncode != 0 and "receivers needs a receiver named pager" in refused.stderr
 
 
 def test_owners_are_a_file_beside_the_settings(tmp_path: Path) -> None:

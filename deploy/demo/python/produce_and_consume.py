@@ -3,7 +3,8 @@
     python produce_and_consume.py LIBRARY NAME=VALUE…
 
 LIBRARY is confluent-kafka, kafka-python or aiokafka. The application sends its log to the monitor. With
-confluent-kafka, it also sends librdkafka's statistics. With kafka-python, our function `report` sends metrics. Options:
+confluent-kafka, the application also sends librdkafka's statistics. With kafka-python, our function `report` sends
+metrics. Options:
 
 service, topics        the service's name; names of topics, separated by commas
 rate                   records per second to each topic
@@ -98,7 +99,7 @@ class Application:
         common = {
             "bootstrap.servers": self._servers,
             "statistics.interval.ms": 1000 * REPORT_SECONDS,
-            # If the client pushed metrics, too, the monitor would list it twice.
+            # If the client also pushed metrics, the monitor would list the client twice.
             "enable.metrics.push": False,
             "stats_cb": lambda text: self.tell("client-metrics", text),
         }
