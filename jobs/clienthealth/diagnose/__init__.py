@@ -1,1 +1,1 @@
-"""Judge clients from attached files (post-mortem) or in a running process, and report on them."""
+"""Judge the clients in attached files (post-mortem) or in a running process, and report the verdicts."""

@@ -20,7 +20,7 @@ from clienthealth.settings import Settings
 #: Maximum size of a record (bytes). A dump of thousands of threads is one record.
 MAX_RECORD_BYTES = 1 << 27
 DAY_MS = 86_400_000
-#: Maximum distance (ms) of the time in a file's name from the process's other data.
+#: Maximum time (ms) between the time in a file's name and the process's other data.
 NEAR_MS = 1_800_000
 Attached = tuple[tuple[str, str], Input]
 
@@ -28,10 +28,10 @@ Attached = tuple[tuple[str, str], Input]
 def examine(
     paths: Sequence[Path], settings: Settings, stdin: IO[bytes] | None = None, progress: Progress | None = None
 ) -> Diagnosis:
-    """Judge all clients in these files; `-` is standard input.
+    """Judge all clients in the files and folders `paths`. The path `-` means standard input.
 
-    `progress`: called after each read with the input's name, bytes read, and size (None if unknown). Raises InputError
-    if a path does not exist, or if the paths contain no file.
+    `progress` is called after each read, with the input's name, the number of bytes read, and the input's size (None if
+    unknown). Raises InputError if a path does not exist, or if the paths contain no file.
     """
     now_ms = int(time.time() * 1000)
     generous = replace(settings, monitor=replace(settings.monitor, max_record_bytes=MAX_RECORD_BYTES))
@@ -68,9 +68,9 @@ def examine(
 
 
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
-    """Yield an attachment's records with a date added to their times of day.
+    """Yield an attachment's records, which have only times of day, with a date if one is known.
 
-    The date comes from the file's name, or else from `dated` attachments of the same process.
+    The date comes from the file's name, else from the `dated` attachments of the same process.
     """
     process, attached = identified
     spans = [other.span_ms for of_other, other in dated if of_other == process and other.span_ms is not None]
@@ -82,7 +82,7 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
         attached.dated = True
         attached.shift(shift)
         if attached.named and not first - NEAR_MS <= attached.span_ms[0] <= last + NEAR_MS:
-            # The time may be in another zone, so never judge these records with dated ones.
+            # The time may be in another zone, so never judge these records with dated records.
             attached.timed, attached.start_ms, attached.end_ms = False, None, None
             shift -= APART_MS
             attached.cannot_read("the time in the file's name is far from all other data")
@@ -96,6 +96,6 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
-    """Return an undated record with a time APART_MS (ten days) before its process's dated data."""
+    """Return an undated record. Its time becomes ten days (APART_MS) before the dated data of its process."""
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
     return replace(record, ts_ms=min(starts) - APART_MS) if starts and record.ts_ms else record

@@ -1,4 +1,4 @@
-"""Collect facts that change verdicts on attached data, and find failures that only texts report."""
+"""Collect facts that change verdicts on attached data, and find failures for which texts are the only evidence."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 #: `Input.what` begins with one of these if a person copied the data. The end of a copy does not show that the client
 #: ended.
 PASTED = ("metrics (", "log", "JSON document")
-#: Samples may end before the process's data, by at most LATE_INTERVALS median intervals plus LATE_MS (ms).
+#: A client's samples may end up to LATE_INTERVALS median intervals plus LATE_MS (ms) before its process's other data.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Maximum difference (ms) between the times of metrics of one sample.
 APART_MS = 500
-#: Inputs with more lines than this are a whole log, in which single errors are normal.
+#: Inputs with more lines than this in all are a whole log, in which single errors are normal.
 MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
@@ -39,7 +39,7 @@ def contexts(bucket: Bucket, clients: Iterable[Client], inputs: Sequence[Input])
     logs, rows = bucket.logs, bucket.state.readings
     all_clients, names = bucket.state.all_clients, bucket.state.names
     numbers = {client.identity: number for number, client in enumerate(all_clients)}
-    # The time between two dumps of a timeless input is unknown.
+    # If an input has no times, the time between two of its dumps is unknown.
     timeless = _topics(inputs, lambda attached: not attached.timed or attached.start_ms is None)
     untimed = _topics(inputs, lambda attached: not attached.timed)
     undated = undated_topics(inputs)
@@ -86,7 +86,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     """Return a `suspected` verdict if a short input has one of these signs, otherwise `verdict`.
 
     - at least `Meaning.enough` lines of one kind that point to the mode (`Meaning.suspects`)
-    - a thread in a frame of `Facts.places`, if the same input states that something hangs
+    - a thread in a frame of `Facts.places`, or an unfinished close, if the same input states that something hangs
 
     Nothing is suspected if the client has samples, or if the inputs together have more than MOST_LINES lines.
     """
@@ -95,11 +95,11 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
         return verdict
     explained, logs = _topics(inputs, lambda one: EXPLAINED in one.left_out), attached.look.window.logs
     over = [number for number, event in enumerate(logs, 1) if any(event in one for one in mode.lines if one.relief)]
-    # A library's line from another program's logger is a quotation.
+    # If another program's logger wrote a library's line, the line is a quotation.
     loose, safe = catalogue().loose, catalogue().narrated
     written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
     left = [e for e in written if e.own or e.signature in safe or (e.source and e.source.topic) not in explained]
-    # A word alone may be a heading, such as an error's name. Chinese is written without spaces.
+    # A single word may be a heading, such as an error's name. Chinese is written without spaces.
     stated = [event for event in left if " " in event.text or not event.text.isascii()]
     of_mode = [meaning for meaning in catalogue().meanings if mode.id in meaning.suspects]
     shown = {meaning: [event for event in stated if event in meaning] for meaning in of_mode}
@@ -116,7 +116,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
 
 
 def _in_places(mode: Mode, window: ClientWindow, left: Sequence[LogEvent]) -> list[Fact]:
-    """Return facts on waiting threads and unfinished stops in inputs that report a hang."""
+    """Return a fact for each waiting thread and each unfinished close in inputs that report a hang."""
     hangs = [(e, e.source.topic) for e in left if e.source is not None and e in SELF_DESCRIBED["hangs"]]
     said = {topic: quoted(e.text) for e, topic in hangs}
     endless = {topic for e, topic in hangs if "activity" not in e.captures}

@@ -31,8 +31,8 @@ class Diagnosis:
 
     clients     each judged client with its verdicts
     inputs      one entry per attached file, part of an archive, or standard input
-    dumps       the threads in an input record's thread dumps, by the record's position (`Source`)
-    also_seen   known issues by client; includes clients that were not judged
+    dumps       maps the position (`Source`) of each record with thread dumps to the threads in these dumps
+    also_seen   known issues by client, also of clients that were not judged
     recognised  number of readable records by format
     rejected    number of unreadable records by reason
     """
@@ -67,8 +67,8 @@ def json_lines(
 ) -> Iterator[str]:
     """Yield one JSON object per client.
 
-    `inputs` has the used inputs from the client's process or an unknown process, and `skipped` all unused inputs.
-    `of_instance`: further keys and values for the objects of clients, by the client's instance id.
+    `inputs` lists the used inputs of the client's process and of unknown processes. `skipped` lists all unused inputs.
+    `of_instance`: maps a client's instance id to further fields of the client's object.
     """
     used = [attached for attached in diagnosis.inputs if attached.used]
     skipped = [_input(attached) for attached in diagnosis.inputs if not attached.used]

@@ -1,4 +1,4 @@
-"""Write the report of `diagnose` (inputs, then each client's verdicts) as text and as an HTML page."""
+"""Write the report of `diagnose` (the inputs, and each client's verdicts) as text and as an HTML page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def colour_of(stream: TextIO) -> bool:
 
 
 class Style(NamedTuple):
-    """The form of a report. `width`: columns of text. `verbose`: True for the whole report, False for a short one."""
+    """The form of a report. `width`: number of columns. `verbose`: True for the whole report, False for a short one."""
 
     width: int = WIDTH
     colour: bool = False
@@ -48,7 +48,7 @@ PLAIN = Style()
 
 
 def style_of(stream: TextIO, verbose: bool) -> Style:
-    """Return the style for a stream: as wide as its terminal (40 to 120), else 80 columns."""
+    """Return the style for a stream. The width is that of its terminal (40 to 120), or 80 without a terminal."""
     wide = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), MOST) if stream.isatty() else WIDTH
     return Style(wide, colour_of(stream), verbose)
 
@@ -97,8 +97,6 @@ class _Report:
         return [replace(group[0], name=self._some([story.name for story in group])) for group in groups]
 
     def _inputs(self, inputs: Sequence[Input]) -> Iterator[str]:
-        """Yield a line on each input; a short report joins several inputs of one kind."""
-
         def alike(attached: Input) -> object:
             whole = attached.used and attached.timed and not attached.left_out and not attached.unread
             return attached.what if whole and not self.verbose else id(attached)

@@ -28,7 +28,7 @@ MORE_THAN_DUMPS = "the inputs already have dumps; add the client's log (level IN
 
 
 def next_command(library: str, dumps: int) -> str:
-    """Return what to send next to make a verdict certain, in words. `dumps`: number of thread dumps in the inputs."""
+    """Return, in words, what to send next so that a verdict becomes certain. `dumps`: number of records with dumps."""
     if dumps > 1:
         return MORE_THAN_DUMPS
     of_library = (one["dump"] for one in _DUMPS["library"] if any(word in library.lower() for word in one["words"]))
@@ -40,7 +40,7 @@ MOST_TITLES = 3
 #: Keys of `Verdict.detail` with values that `Explanation.cause` usually contains.
 _IN_CAUSE = ("cause", "culprit", "victims", "topic", "bootstrap", "partition", "broker", "note")
 _NUMBER, _DURATION = re.compile(r"\d[\d.,]*"), re.compile(r" for (\d{1,9}(?:\.\d)?) s\b")
-#: _AT_FIRST finds a number at the beginning; _ONE_OR_MORE finds a noun without its plural s.
+#: _AT_FIRST finds a number at the beginning of a fact. _ONE_OR_MORE finds the noun after it, without a plural s.
 _AT_FIRST, _ONE_OR_MORE = re.compile(r"(?:at least )?(\d[\d,]{0,12}) "), re.compile(r"^(?:at least )?0 ([a-z]+?)s? ")
 NOTHING = "no input is about a Kafka client"
 SILENT = "the inputs name a Kafka client, but neither show nor rule out any failure mode"
@@ -88,7 +88,7 @@ class Also:
 class Story:
     """A client's part of the report, in words. `next`: what to send next.
 
-    status    status of the worst finding; else `ok` if every mode was judged, or `unknown`
+    status    the status of the worst finding. Without findings, `ok` if every mode was judged, else `unknown`
     headline  the status in words. For `unknown`: the number of judged modes, or titles of known issues
     adjusted  (failure mode, reason) for each verdict that a rule of `monitor/adjust.py` changed
     version   known bugs of the client's version, as `version_lines` yields them
@@ -211,7 +211,7 @@ class _Teller:
         )
 
     def _fact(self, fact: Evidence) -> ShownFact:
-        # `fact.source` gives only the first line of a dump, not of the thread.
+        # `fact.source` is the position of the dump's first line, not of the thread's first line.
         lines = [thread.line for thread in threads_of(fact, self.dumps)]
         where, frames = _place(fact.source, *lines[:1]), frames_of(fact, self.dumps)
         return ShownFact(self._time(fact.source, fact.ts_ms), fact.kind.replace("-", " "), fact.text, where, frames)
@@ -227,7 +227,7 @@ def _place(source: Source | None, line: int | None = None) -> str:
 
 
 def _decisive(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Return the facts in order of time, without facts that differ only in numbers."""
+    """Return the facts in order of time. Of facts that differ only in numbers, return only one."""
     kept: dict[tuple[str, str], Evidence] = {}
     for fact in evidence:
         same = fact.kind, _ONE_OR_MORE.sub(r"0 \1 ", _NUMBER.sub("0", fact.text))
@@ -264,7 +264,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def input_line(attached: Input) -> str:
-    """Return one line about an input: its kind, lines, times, and what was left out."""
+    """Return one line about an input: the kind, number of lines, time range, and what was left out."""
     parts = [attached.what or "not known"]
     if attached.used or attached.read:
         unit = "readings" if attached.what == "metrics.jsonl" else "records" if "JSON doc" in attached.what else "lines"
@@ -307,7 +307,7 @@ def _span(first_ms: int, last_ms: int | None) -> str:
 
 
 def nothing_judged(inputs: Sequence[Input]) -> tuple[str, str]:
-    """Return (why no client could be judged, the command that takes thread dumps)."""
+    """Return (the reason why no client could be judged, how to take thread dumps)."""
     unread = [attached.name for attached in inputs if attached.unread.keys() - {CUT}]
     used = sum(attached.used for attached in inputs)
     why = f"{used:,} lines of Kafka clients do not suffice to judge any failure mode" if used else NOTHING

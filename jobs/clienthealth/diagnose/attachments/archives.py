@@ -1,6 +1,6 @@
 """Unpack streams while they are read, and unpack archives into a folder.
 
-Archives are not trusted: names are made harmless, links left out, and sizes limited.
+Archives are not trusted: names are made harmless, links are left out, and sizes are limited.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _begun(head: bytes, how: str) -> str | None:
 
 
 def document(members: list[str]) -> str | None:
-    """Return the type of a zip that is a document or a jar; None for others."""
+    """Return the type of a zip that is a document or a jar; None for any other zip."""
     if "META-INF/MANIFEST.MF" in members:
         return "a Java archive"
     return next((what for start, what in _FILES["inside"].items() if any(m.startswith(start) for m in members)), None)
@@ -68,7 +68,7 @@ def document(members: list[str]) -> str | None:
 
 CHUNK = 1 << 16
 MAX_MEMBERS = 20_000
-#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size. The ratio is about 100 for a log.
+#: Maximum unpacked size (bytes): BASE_BYTES plus MAX_RATIO times the packed size. For a log, the ratio is about 100.
 BASE_BYTES, MAX_RATIO = 1 << 28, 200
 _UNSAFE = re.compile(r"[^\w.+@=, -]")
 
@@ -115,7 +115,7 @@ class Unpacked:
 class _Zstd:
     """A zstd reader that raises EOFError for data that is cut off; zstandard's reader does not."""
 
-    #: Number of compressed bytes per call: few bytes of a zip bomb unpack to many.
+    #: Number of compressed bytes per call, which is small, because few bytes of a zip bomb unpack to many.
     PIECE = 1024
 
     def __init__(self, raw: Readable) -> None:
@@ -204,7 +204,7 @@ def _tar(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bo
 def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, bool]]:
     left, message = limit, message_from_bytes(b"".join(iter(partial(raw.read, CHUNK), b"")))
     parts = [part for part in message.walk() if not part.is_multipart()]
-    # Mail programs write the text into an HTML part and a plain-text part.
+    # Mail programs write the same text twice, as HTML and as plain text.
     plain = any(part.get_content_type() == "text/plain" for part in parts)
     for number, part in enumerate(parts):
         if (name := part.get_filename()) or not plain or part.get_content_type() != "text/html":
@@ -215,7 +215,7 @@ def _mail(raw: Readable, folder: Path, limit: int) -> Iterator[tuple[str, str, b
 def _member(
     name: str, content: IO[bytes], folder: Path, left: int, written: float | None
 ) -> Generator[tuple[str, str, bool], None, int]:
-    """Write a member and return its size (bytes); 0 if it is left out."""
+    """Write a member and return its size (bytes); return 0 if the member is left out."""
     path = folder / safe(name)
     size = 0
     head = content.read(CHUNK)

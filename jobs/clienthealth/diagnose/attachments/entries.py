@@ -1,6 +1,7 @@
-"""Split a log into entries, and yield those with a Kafka text: a literal of a log pattern, a thread dump or metrics.
+"""Split a log into entries, and yield the entries with a Kafka text.
 
-Only lines near a Kafka text are parsed. Lines of several writers (pods, programs) are collected separately.
+A Kafka text is a literal of a log pattern, or a text that marks a thread dump or metrics. Only lines near a Kafka text
+are parsed. The lines of each writer (pod, program) are collected separately.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from clienthealth.read.logs.times import Stamp, Times
 
 #: Number of bytes before (BACK) and after (AHEAD) a Kafka text that are parsed.
 BACK, AHEAD = 1 << 14, 1 << 16
-#: Maximum size (bytes) of an entry; the next line then begins a new entry.
+#: Maximum size (bytes) of an entry. If an entry is larger, the next line begins a new entry.
 MAX_PART = 1 << 22
 MAX_ENTRY_LINES, MAX_DUMP = 500, 1 << 26
-#: A time zone is a multiple of QUARTER_MS (± ZONE_EXACT_MS), at most MOST_QUARTERS quarters.
+#: A time zone's offset is a multiple of QUARTER_MS (± ZONE_EXACT_MS), at most MOST_QUARTERS times QUARTER_MS.
 QUARTER_MS, MOST_QUARTERS, ZONE_EXACT_MS = 900_000, 56, 60_000
 _REMEMBERED = 20_000
 
@@ -71,7 +72,7 @@ class Entry:
     line     number of the entry's first line, from 0 at the file's first line
     ts_ms    the entry's own time (epoch ms), else the shipper's time, else the time of a line nearby; None if unknown
     value    the entry's text, without the prefix that a shipper puts before each line
-    stamp    the entry's own time, and its position in `value`; None if unknown, and for a dump
+    stamp    the entry's own time, and its position in `value`; None if the time is unknown or the entry is a dump
     key      the pod, container or program that wrote the entry; '' for a log with one writer
     dump     True if the entry may contain a thread dump
     repeats  number of equal entries that this one stands for
@@ -194,7 +195,7 @@ class Splitter:
         return self._time(self.times.stamp(stripped), time, key)
 
     def _apart(self, block: bytes, begin: int, end: int, hits: Sequence[int], number: int) -> Iterator[Entry]:
-        """Yield the entries in a part of the block; `hits`: start indices of Kafka texts."""
+        """Yield the entries in `block[begin:end]`. `hits`: the indices in the block at which Kafka texts begin."""
         next_hit, at = bisect_left(hits, begin), begin
         for line in block[begin:end].removesuffix(b"\n").split(b"\n"):
             at += len(line) + 1
@@ -272,7 +273,7 @@ class Splitter:
         return Entry(entry.line, entry.ts_ms, text, stamp, writer, entry.dump, numbers=entry.numbers[:])
 
     def _time(self, stamp: Stamp | None, shipped: bytes, key: bytes) -> int | None:
-        """Return a line's time, else the shipper's, else that of the writer's previous line."""
+        """Return a line's own time, else the shipper's time, else the time of the writer's previous line."""
         own = stamp.ts_ms if stamp is not None else None
         if shipped:
             sent = self._shipped.stamp(shipped)
@@ -280,7 +281,7 @@ class Splitter:
             if own is None:
                 own = sent_ms
             elif sent_ms is not None and shipped[:1].isdigit():
-                # The shipper's time has a zone, so the difference shows the line's zone.
+                # The shipper's time has a zone, so the difference of the times shows the line's zone.
                 quarters = round((sent_ms - own) / QUARTER_MS)
                 exact = abs(sent_ms - own - quarters * QUARTER_MS) <= ZONE_EXACT_MS and abs(quarters) <= MOST_QUARTERS
                 # A difference that fits no zone is a delay; the line's time then counts as UTC.
@@ -327,7 +328,7 @@ _STRIDE = 4
 _LEAST = 2 * _STRIDE - 1
 _FACTOR = np.uint32(2_654_435_761)
 _SHIFT = np.uint32(16)
-#: Frequent characters in logs, the most frequent first, which the scanner avoids.
+#: Frequent characters in logs, the most frequent first. The scanner avoids these characters.
 _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 
 
@@ -335,7 +336,7 @@ class Scanner:
     """Finds many texts in a block of bytes, faster than a regular expression.
 
     Any seven consecutive bytes contain four bytes that begin at a multiple of four, so numpy compares only every fourth
-    position. Shorter texts are slow, so there should be few of them.
+    position. Texts of fewer than seven bytes are slow, so there should be few of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

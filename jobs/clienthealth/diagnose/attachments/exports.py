@@ -1,6 +1,6 @@
 """Read log messages from exports of log tools (Kibana, Loki, Splunk) in JSON, tables and XML.
 
-Rows become lines of text. A line begins with the time of its row, if this time is known.
+Rows become lines of text. A log line begins with the time of its row, if this time is known.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ csv.field_size_limit(1 << 30)
 
 
 class Row(NamedTuple):
-    """A log message; if `is_sample`, a sample in Prometheus's text format. `ts_ms`: epoch ms, None if unknown."""
+    """A row of an export: a log message or, if `is_sample` is True, a sample in Prometheus's text format.
+
+    `ts_ms`: epoch ms; None if unknown.
+    """
 
     ts_ms: int | None
     text: str
@@ -46,9 +49,9 @@ DOCUMENT, LINES, TABLE, XML = "from a JSON export", "from JSON lines", "from a t
 
 
 def exported(content: bytes, lines: Sequence[bytes], is_record: Callable[[bytes], bool]) -> tuple[bytes, str]:
-    """Return the rows of a search result as text, and its kind; (b'', '') for other content.
+    """Return (the rows of a search result as text, the kind of export). The text is b'' for other content.
 
-    `lines`: the lines of `content`. `is_record`: takes JSON, and returns True if this is a record in a known format.
+    `lines`: the lines of `content`. `is_record`: returns True if a line is a record in a known format.
     """
     document = parsed(content) if content.lstrip()[:1] in (b"{", b"[") else None
     if document is not None:
@@ -122,7 +125,7 @@ def _lines(rows: Sequence[Row]) -> bytes:
         return b""
     timed = [row.ts_ms for row in rows if row.ts_ms is not None]
     if len(timed) == len(rows):
-        # Reverse rows that begin with the newest: `sorted` keeps the order of equal times.
+        # Reverse rows that begin with the newest, because `sorted` keeps the order of equal times.
         in_turn = rows if timed[0] <= timed[-1] else reversed(rows)
         rows = sorted(in_turn, key=lambda row: row.ts_ms or 0)
     return "".join(map(_line, rows)).encode("utf-8", "replace")
@@ -140,7 +143,7 @@ def _rows(value: Any, above: int | None, depth: int) -> Iterator[Row]:
         return
     pairs = [pair for pair in value if isinstance(pair, dict)] if isinstance(value, list) else []
     if pairs and all({"field", "value"} <= pair.keys() for pair in pairs):
-        # CloudWatch gives a row as a list of its fields, each with its name.
+        # CloudWatch writes a row as a list of fields, each with a name and a value.
         value = {str(pair["field"]): pair["value"] for pair in pairs}
     if isinstance(value, list):
         if value and all(isinstance(item, str) for item in value):

@@ -37,18 +37,19 @@ _TABLES = table(Path(__file__).with_suffix(".toml"))
 _TEXTS = {name: "".join(text).replace("%number%", _TABLES["number"]) for name, text in _TABLES["patterns"].items()}
 _RE = {name: re.compile(text.replace("%mbean%", _TABLES["mbean"]), re.ASCII) for name, text in _TEXTS.items()}
 _LINES = tuple(find for name, find in _RE.items() if name.startswith("line_"))
-#: Beginnings of JSON in a text (_ANYWHERE) or line (_AT_LINE), and text between documents.
+#: _ANYWHERE matches the beginning of JSON. _AT_LINE matches the blanks before JSON at the beginning of a line. _PARTED
+#: matches the text between two documents.
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: The search for JSON ends when failed attempts have read _ATTEMPTS times the text's length.
-#: For each attempt, 1/_COUNTED of the text before the error is added, because the parser counts the line ends there.
+#: The search for JSON ends when failed attempts have read _ATTEMPTS times the text's length. Each attempt also counts
+#: 1/_COUNTED of all text before the error as read, because the parser counts the line ends in this text.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
 
 class Reading(NamedTuple):
-    """One sample: the values of one moment. `line`: number of its first line; `ts_ms`: None if unknown."""
+    """One sample: the values of one moment. `line`: number of the sample's first line. `ts_ms`: None if unknown."""
 
     line: int
     ts_ms: int | None
@@ -56,7 +57,7 @@ class Reading(NamedTuple):
 
 
 def kind_of(head: str) -> str | None:
-    """Return the format of metrics in a text's first lines, such as "JmxTool (CSV)"; else None."""
+    """Return the format of metrics in a text's first lines, such as "JmxTool (CSV)"; None if there are no metrics."""
     rows = [line for line in head.splitlines()[:2_000] if line.strip()]
     if any(_is_csv(line) for line in rows[:20]):
         return "JmxTool (CSV)"
@@ -93,7 +94,7 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
     """Yield the samples in the lines of a text. `jvm`: the process of the samples' clients.
 
     `file_ms`: the file's time (epoch ms). If a sample has no time, its `Reading.ts_ms` is None, and its snapshots get
-    this time.
+    the file's time.
     """
     table: _Table | None = None
     pile = _Pile(jvm, file_ms)
@@ -112,7 +113,7 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
 def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
     """Yield the samples of a file. If its only sample has no time, the sample gets the time in the file's name.
 
-    `named_ms` returns this time, or None.
+    `named_ms` returns the time in the file's name, or None.
     """
     begin = list(islice(found, 2))
     if [reading.ts_ms for reading in begin] == [None] and (ts_ms := named_ms()) is not None:
@@ -123,7 +124,7 @@ def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Itera
 
 
 class _Table:
-    """Reads JmxTool's CSV; its first line has the MBean and attribute of each column."""
+    """Reads JmxTool's CSV. The first line has the MBean and attribute of each column."""
 
     def __init__(self, header: str) -> None:
         self.columns = [name.strip().rpartition(":") for name in next(csv.reader([header]))]
@@ -195,7 +196,7 @@ class _Pile:
         self.mbeans.setdefault(mbean, {})[name] = value
 
     def _partition(self, count: int, row: Mapping[str, str]) -> Iterator[Reading]:
-        """Add a row of a listing; without member columns, the partition counts as assigned."""
+        """Add a row of a listing. If the listing has no columns for members, the partition counts as assigned."""
         group, partition = row.get("group") or self.group or UNNAMED, integer(row["partition"])
         metrics = {name: value for name in _OFFSETS if (value := number(row.get(name))) is not None}
         if partition is None or "end-offset" not in metrics:
@@ -208,7 +209,7 @@ class _Pile:
         self.listed.setdefault(group, {})[row["topic"], partition] = topic
 
     def close(self, count: int = 0) -> Iterator[Reading]:
-        """Yield the collected sample, if there is one; `count`: first line of the next sample."""
+        """Yield the collected sample, if there is one. `count`: number of the next sample's first line."""
         ts_ms = self.sampled_ms or self.ts_ms
         at = ts_ms or self.file_ms
         process = self.jvm.service, self.jvm.host, self.jvm.instance
@@ -245,7 +246,7 @@ def rounds(document: object) -> list[Any]:
 
 
 class Document(NamedTuple):
-    """A JSON object or array in a text. `begin`: its position (characters); `lines`: the numbers of its lines."""
+    """A JSON object or array in a text. `begin`: index of its first character. `lines`: the numbers of its lines."""
 
     text: str
     value: Any
@@ -256,7 +257,8 @@ class Document(NamedTuple):
 def documents(text: str, begins: re.Pattern[str] = _AT_LINE) -> Iterator[Document]:
     """Yield the JSON objects and lists in a text.
 
-    Each begins at a match of `begins` (by default: a line's start), or follows another. `Document.lines` counts from 0.
+    Each document begins at a match of `begins` (by default at the start of a line), or follows another document.
+    `Document.lines` are numbered from 0.
     """
     decoder, line, counted, at, left = json.JSONDecoder(), 0, 0, 0, _ATTEMPTS * len(text)
     while left >= 0 and (opened := begins.search(text, at)):
@@ -324,7 +326,7 @@ def _printed(text: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the index after the `}` that closes the `{` at index `at`; else 0."""
+    """Return the index after the `}` that closes the `{` at index `at`; 0 if there is no such `}`."""
     depth = 0
     for match in re.finditer(r"[{}]", text[at : at + MAX_TEXT]):
         depth += 1 if match.group() == "{" else -1

@@ -5,8 +5,8 @@ These rules assign an input to a process:
 - All files of a folder or archive belong to one process.
 - An inner folder is a separate process, unless its name only states the kind or time of its files (`logs/`).
 - `X-metrics.jsonl` and `X.log` belong to a process X.
-- Several logs (`worker-1.log`) are separate processes, if all other files are named after them.
-- Pods or programs that the prefixes of a log's lines name are separate processes.
+- Several logs (`worker-1.log`) are separate processes, if all other files' names begin or end with a log's name.
+- If the prefixes of a log's lines name several pods or programs, each of these is a separate process.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Input:
     what       the kind of content, for people: `log`, `thread dump (jcmd)`, `metrics.jsonl`, `a Java archive`
     read       number of lines in the input (for metrics: records)
     used       number of lines that can support a verdict
-    start_ms   time of the first used item, epoch ms; None without times
+    start_ms   time of the first used item, epoch ms; None if no used item has a time
     end_ms     time of the last used item
     dated      False if the items have a time of day but no date
-    named      time in the file's name, for items without one: 'day' (with a date), 'clock' (without), '' (none)
+    named      time that items without one got from the file's name: 'day' (with a date), 'clock' (without), '' (none)
     local      True if the items' times name no zone; they are then read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
-    emptied    number of records after the last record with client metrics; 0 without such a record
+    emptied    number of records without client metrics at the end of the input; 0 if all records lack client metrics
     timed      False if the items' times are made up, and show only the order of the items
     left_out   number of left-out lines about Kafka, by reason
     unread     number of lines that may be evidence but could not be read, by reason
@@ -72,7 +72,7 @@ class Input:
 
     @property
     def clocked(self) -> bool:
-        """True if every used item has its own time with a date; also without used items."""
+        """True if every used item has its own time with a date, or if no item is used."""
         return self.timed and self.dated and (self.start_ms is not None or not self.used)
 
     @property
@@ -113,8 +113,8 @@ _ROLLED = re.compile(r"\.log\.\d+\b|\d{4}[-_.]?\d\d[-_.]?\d\d(?:[-_.T]?\d+)*", r
 def own_processes(names: Sequence[str]) -> dict[str, str]:
     """Map each file's name to its process: `worker-1` for `worker-1.log` and `worker-1-dump.txt`.
 
-    Returns {} for only one log, or if a log has a general name (`app.log`). Returns {} also if another file's name does
-    not begin or end with a log's name.
+    Returns {} if there is only one log, if a log has a general name (`app.log`), or if another file's name neither
+    begins nor ends with a log's name.
     """
     words = {name: _words(name) for name in names if not re.match(r"readme|truth\.json", name, re.IGNORECASE)}
     logs = {words[name] for name in words if _LOG.search(name) and not _NO_LOG.search(name)}

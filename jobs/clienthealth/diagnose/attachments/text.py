@@ -71,7 +71,7 @@ def blocks(read: Read, head: bytes, size: int = BLOCK) -> Iterator[bytes]:
 
 
 def utf8(line: bytes) -> bytes:
-    """Return the line as UTF-8; invalid UTF-8 is taken as Latin-1."""
+    """Return the line as UTF-8. A line that is not valid UTF-8 is read as Latin-1."""
     try:
         line.decode()
     except UnicodeDecodeError:
@@ -133,7 +133,7 @@ def _journal(fields: Fields) -> bytes | None:
 
 
 def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Unwrap journald's export format, in which binary fields have a length."""
+    """Unwrap journald's export format, in which the length of a binary field precedes the value."""
     rest, entry = b"", dict[str, object]()
     for block in blocks:
         rest += block
@@ -157,7 +157,7 @@ def _exported(blocks: Iterator[bytes]) -> Iterator[bytes]:
         if lines:
             yield b"\n".join(lines) + b"\n"
     if entry and (last := _journal(entry)):
-        # The last entry of a cut export does not end with an empty line.
+        # If the export is cut off, its last entry does not end with an empty line.
         yield last + (b"\n" if not rest else b"")
 
 
@@ -181,7 +181,7 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        An application's text may look like a prefix, so prefixes count only if lines can be parsed without them.
+        An application's text may look like a prefix. Such a text stays if most lines cannot be parsed without it.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
@@ -231,7 +231,7 @@ class Layout:
         return before
 
 
-#: Minimum share of lines with a prefix. The tool's own lines (`-- Logs begin at …`) lack it.
+#: Minimum share of lines with a prefix. The tool's own lines (`-- Logs begin at …`) have no prefix.
 _PREFIX_SHARE = 0.8
 _MOST_PREFIXES = 3
 _PREFIX_SAMPLE = 400
@@ -260,7 +260,7 @@ class Stripped(NamedTuple):
 
 
 class Prefixes:
-    """The prefixes of a file's lines. `names`: their kinds, the outermost first; `keys`: pods or programs in them."""
+    """The prefixes of a file's lines. `names`: their kinds, the outermost first. `keys`: the pods or programs."""
 
     def __init__(self, sample: Sequence[bytes]) -> None:
         self.names: list[str] = []
@@ -316,7 +316,7 @@ def _is_syslog(matches: Sequence[re.Match[bytes]]) -> bool:
 
 
 def _is_compose(matches: Sequence[re.Match[bytes]]) -> bool:
-    """Return True if `docker compose` wrote the prefixes, padded or with one blank."""
+    """Return True if `docker compose` wrote the prefixes, either padded or followed by one blank."""
     keys = {match["key"].upper() for match in matches}
     levels = {b"INFO", b"WARN", b"ERROR", b"DEBUG", b"TRACE", b"FATAL"}
     bars = {match.group().find(b"|") for match in matches}
@@ -335,9 +335,9 @@ def _is_counting(matches: Sequence[re.Match[bytes]]) -> bool:
     return len(numbers) > 1 and all(0 < high - low <= most for low, high in pairwise(numbers))
 
 
-#: Tests whether a tool wrote prefixes of a kind that an application may also write.
+#: Functions that tell whether a tool wrote prefixes of a kind that an application may also write.
 _DOUBTFUL: Mapping[str, Callable[[Sequence[re.Match[bytes]]], bool]] = {
-    # A tool writes a time before every line. An application writes none before the lines of a stack trace.
+    # A tool writes a time before every line. An application writes no time before the lines of a stack trace.
     "timestamps": lambda found: _count(_GOES_ON, found) > 0 or 2 * _count(_TIMED_REST, found) > len(found),
     "syslog": _is_syslog,
     "compose": _is_compose,

@@ -1,6 +1,6 @@
 """Attach a Jolokia agent to a JVM of this machine while `watch` reads the JVM.
 
-The agent listens only on loopback, needs a password, and allows only reads.
+The agent listens only on loopback, needs a password, and allows only reads and thread dumps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from clienthealth.read.mbeans import RUNTIME
 from clienthealth_exporters.jvm.jolokia import Jolokia, JolokiaError
 
 USER = "kafka-health"
-#: Time limit (s) of the agent's launcher, which itself gives up after some 10 s.
+#: Time limit (s) for the agent's launcher. The launcher itself gives up after about 10 s.
 LAUNCH_SECONDS = 30.0
 ANSWER_SECONDS = 30.0
 _PROC = Path("/proc")
@@ -38,7 +38,7 @@ _PACKAGE = "clienthealth.diagnose.watch"
 
 
 class Agent(NamedTuple):
-    """The address of a Jolokia agent. `user` and `password_file`: '' if the agent needs no password."""
+    """The address of a Jolokia agent. `user` and `password_file` are '' if the agent needs no password."""
 
     url: str
     user: str = ""
@@ -48,8 +48,8 @@ class Agent(NamedTuple):
 def runtime_of(pid: int) -> Literal["java", "python"]:
     """Return the runtime of a process. Without /proc/self/ns (not Linux), every process counts as Java.
 
-    Raises InputError if the process does not exist, runs in a container, belongs to another user, or is of another
-    runtime.
+    Raises InputError if the process does not exist, runs in another container, belongs to another user, or runs neither
+    Java nor Python.
     """
     process, own = _PROC / str(pid), _PROC / "self"
     try:
@@ -108,7 +108,7 @@ def agent_jar(given: Path | None) -> Path:
 
 @contextmanager
 def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent]:
-    """Yield the address of the JVM's Jolokia agent. If the JVM has none, attach an agent, and remove it on exit.
+    """Yield the address of the JVM's Jolokia agent. If the JVM has no agent, attach one, and remove it on exit.
 
     `with_password`: True if the settings have a password for agents. Raises InputError if no agent can be attached, or
     if the JVM's agent asks for an unknown password. Raises ServiceError if Jolokia's launcher does not end, and
@@ -147,7 +147,7 @@ def attached(pid: int, jar: Path, with_password: bool = False) -> Iterator[Agent
 
 
 def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path | None:
-    """Return the password file that an earlier `watch` left for this agent; None if the agent needs no password."""
+    """Return the password file that an earlier `watch` left for this agent; None if no such file is needed."""
     if _NO_PASSWORD not in _refusal(agent.url):
         return None
     for password in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/password"):
@@ -172,7 +172,6 @@ def _refusal(url: str, user: str = "", password: str = "") -> str:
 
 
 def _is_abandoned(password: Path) -> bool:
-    """Return True if the run of `watch` that wrote this password file has ended."""
     with password.open(encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -61,7 +61,7 @@ class Stacks:
 
 
 class Page:
-    """Reads a process's HTTP page with its clients' statistics. The page may have any format that the monitor reads."""
+    """Reads the HTTP page on which a process shows its clients' statistics, in any format that the monitor reads."""
 
     def __init__(self, service: str, url: str, settings: Settings, session: Session) -> None:
         at = urllib.parse.urlsplit(url)

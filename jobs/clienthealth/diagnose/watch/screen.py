@@ -47,7 +47,7 @@ class Screen:
     def write(self, lines: Iterable[str]) -> None:
         """Write lines below all earlier lines. On a terminal, wrap them at its width."""
         for line in lines:
-            # A program that reads a pipe wants one line per fact.
+            # A program that reads the output from a pipe expects one line per fact.
             wrapped = (textwrap.wrap(line, _columns(), subsequent_indent=HANGING) or [""]) if self._live else [line]
             self._stream.write("".join(f"{part}\n" for part in wrapped))
         self._stream.flush()
@@ -102,7 +102,7 @@ def _columns() -> int:
 
 
 def threads(session: Session, processes: Sequence[Watched], verbose: bool) -> Iterator[str]:
-    """Yield lines on each process's application threads: name, top frames, and time spent in them.
+    """Yield lines on the application's threads in each process: their names, top frames, and the time in these frames.
 
     A process with only healthy clients is left out. `verbose`: True to show all processes, threads and frames.
     """

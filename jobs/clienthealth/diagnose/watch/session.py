@@ -40,7 +40,8 @@ _ODD = re.compile(r"[^\w.-]+")
 class Recorder:
     """Writes the watched data, without secrets, to files that `diagnose` can read.
 
-    Each service gets a folder with `metrics.jsonl` and a `jstack-*.txt` per dump. InputError: a file cannot be written.
+    Each service gets a folder with `metrics.jsonl` and a `jstack-*.txt` per dump. Raises InputError if a file cannot be
+    written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -79,7 +80,7 @@ _encode = msgspec.json.Encoder().encode
 class Stand(NamedTuple):
     """A thread in its process's newest dump, and how long it has had the same frames.
 
-    since_ms  time (epoch ms) of the first in an unbroken series of dumps with these frames
+    since_ms  time (epoch ms) of the earliest dump from which on all dumps show the thread in these frames
     at_ms     time of the newest dump, epoch ms
     dumps     number of dumps from `since_ms` to `at_ms`
     cpu_ms    CPU time (ms) of the thread since `since_ms`; None if unknown
@@ -139,7 +140,7 @@ class Session:
         """Judge the records since the last step, and return the changes of findings.
 
         A finding is opened, confirmed, closed (over), withdrawn (never true) or moved (to another client). `now_ms`:
-        the present, epoch ms.
+        the present time (epoch ms).
         """
         packer = Packer(1)
         for _ in range(self._inbox.qsize()):
@@ -186,9 +187,9 @@ class Session:
         return sorted(stands, key=lambda s: (not s.polled, s.since_ms, s.cpu_ms or 0.0, s.thread.name))
 
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
-        """Return a JSON object per process, by instance id, with `threads` and `ended` if known.
+        """Return a JSON object for each process, by the process's instance id.
 
-        `threads`: the application's threads in the newest dump. `ended`: the end time (epoch ms), as in the argument.
+        `threads` has the application's threads in the newest dump, and `ended` the end time (epoch ms).
         """
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:
@@ -226,7 +227,7 @@ class Session:
     def clients(self, ended: frozenset[str] = frozenset()) -> list[tuple[Client, list[Verdict]]]:
         """Return all clients, each with its worst verdict per mode.
 
-        `ended`: instance ids of the ended processes. For their clients, verdicts also say how each client ended.
+        `ended`: instance ids of the ended processes. Clients of these processes also get verdicts on their ends.
         """
         bucket = Bucket(load(self._state, 1), self._settings)
         by_key: dict[str, tuple[Client, list[Verdict]]] = {}

@@ -55,7 +55,7 @@ class Reader(Protocol):
 class Watched:
     """A process that `watch` reads. `silent`: why the process does not answer, '' while it answers.
 
-    `ended_ms`: when the process's end was noticed (epoch ms), 0 while it runs.
+    `ended_ms`: when the process's end was noticed (epoch ms); 0 while the process runs.
     """
 
     service: str
@@ -89,8 +89,8 @@ def watched(text: str, jar: Path | None, settings: Settings, session: Session, a
     `text`: `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`. `jar`: the agent's jar, None for the default. When
     `agents` is closed, it removes the agents that were attached.
 
-    Raises InputError for a wrong `text` or no agent, SettingsError for an invalid URL, ServiceError without an answer,
-    and DependencyError if a tool is missing.
+    Raises InputError if `text` is invalid or no agent can be attached, SettingsError for an invalid URL, ServiceError
+    if the process does not answer, and DependencyError if a tool is missing.
     """
     service, _, number = text.rpartition("=")
     pid = int(number) if number.isascii() and number.isdigit() else None
@@ -120,7 +120,7 @@ def watch(
     seconds: float | None,
     show: Callable[[Sequence[Transition]], None],
 ) -> None:
-    """Read and judge the processes until `stop` is set, `seconds` are over, or all have ended.
+    """Read and judge the processes until `stop` is set, `seconds` are over, or all processes have ended.
 
     `show` is called after each judgement with the changes of the clients' incidents.
     """
@@ -131,7 +131,7 @@ def watch(
         while not stop.is_set() and time.monotonic() < end and not all(process.ended_ms for process in processes):
             for at, process in enumerate(processes):
                 if at in under_way and under_way[at].done():
-                    # `result` raises an error of our own code, which ends the watch.
+                    # `result` raises an error in our own code. Such an error ends the watch.
                     under_way.pop(at).result()
                 if at not in under_way and not process.ended_ms:
                     under_way[at] = pool.submit(process.read)
@@ -152,7 +152,8 @@ def watch_group(
 ) -> HealthRecord:
     """Judge a consumer group's lag until `stop` is set or `seconds` are over, and return its newest state.
 
-    `show` is called with each new state. Raises InputError without such a group, ServiceError if it cannot be judged.
+    `show` is called with each new state. Raises InputError if the group does not exist, and ServiceError if the group
+    cannot be read or judged.
     """
     own = only(settings, group)
     session, begin = Session(own), time.monotonic()
@@ -172,7 +173,7 @@ def watch_group(
 
 
 def exit_code(record: HealthRecord) -> int:
-    """Return 0 if the group's lag is fine, 1 if not, 3 if unknown."""
+    """Return 0 if the group's lag is fine, 1 if it is not, and 3 if the lag is unknown."""
     state = record.text("group", "status")
     return HEALTHY if state in FINE else NOT_JUDGED if state in (None, "UNKNOWN") else UNHEALTHY
 
