@@ -91,19 +91,13 @@ def decode_metrics(record: RawRecord, settings: Settings, now_ms: int) -> Decode
 
 
 def decode_logs(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Decode a record of a log topic into log lines. A line without a time gets the time of its Kafka record.
-
-    `now_ms`: the monitor's clock (epoch ms).
-    """
+    """Decode a record of a log topic into log lines. A line without a time gets the time of its Kafka record."""
     parsed = _opened(_parsed(record, ("logs",), settings))
     return _lines(parsed, record.source.topic, settings, now_ms)
 
 
 def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
-    """Decode a record of any topic into log lines or snapshots, as its format demands.
-
-    `now_ms`: the monitor's clock (epoch ms).
-    """
+    """Decode a record of any topic into log lines or snapshots, depending on the record's format."""
     parsed = _parsed(record, STREAMS, settings)
     if any(isinstance(one, LogLine) for one in parsed.content):
         return _lines(_opened(parsed), record.source.topic, settings, now_ms)
@@ -113,7 +107,7 @@ def decode_any(record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
 def decode_parsed(content: LogLine | Snapshot, record: RawRecord, settings: Settings, now_ms: int) -> Decoded:
     """Complete and check a snapshot or line from a file, as if it came from Kafka.
 
-    `record`: a record with the key and headers that name the process. `now_ms`: the monitor's clock (epoch ms).
+    `record`: a record with a key and headers that name the process.
     """
     headers = _header_values(record.headers)
     parsed = _Parsed(Decoded(), Record(text="", key=_key_text(record.key), headers=headers, ts_ms=record.ts_ms))
@@ -201,7 +195,7 @@ def _format(record: Record, streams: tuple[Stream, ...]) -> Format | None:
         try:
             if _could_be(record, fmt) and fmt.recognise(record):
                 return fmt
-        except Exception:  # noqa: BLE001 - a format with a defect does not recognise the record
+        except Exception:  # noqa: BLE001 - a format that raises an error does not recognise the record
             continue
     return None
 
@@ -259,7 +253,6 @@ def _snapshots(parsed: _Parsed, topic: str, settings: Settings, now_ms: int) -> 
 
 
 def _drop_impossible(snapshot: Snapshot) -> list[str]:
-    """Drop impossible values, options and topics from a snapshot, and return their names."""
     long = [topic for topic in snapshot.topics if topic.is_too_long]
     if long:
         snapshot.topics = [topic for topic in snapshot.topics if not topic.is_too_long]
@@ -319,12 +312,11 @@ def _complete_snapshot(snapshot: Snapshot, record: Record, latest: int) -> str |
 
 
 def _complete_line(line: LogLine, record: Record, latest: int) -> str | None:
-    """Fill in missing fields; return the reject reason, or None if the line is usable."""
     line.client = client = _identified(line.client, record)
     if line.ts_ms is None:
         line.ts_ms = record.ts_ms
     elif line.dumps and record.ts_ms:
-        # Infer the zone from the record's time: a dump's time has none.
+        # A dump's time has no zone, so infer the zone from the record's time.
         line.ts_ms += zone_between(line.ts_ms, record.ts_ms) or 0
     if line.error is not None or client.is_too_long:
         return line.error or "oversized: a name"

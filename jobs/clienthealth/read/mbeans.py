@@ -1,6 +1,6 @@
 """Interpret the MBeans of Kafka clients, and make snapshots of all clients of a JVM.
 
-A negative value is left out, because Kafka's clients write it for an unknown value.
+Negative values are left out, because Kafka's clients write a negative value if the value is unknown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MBean(NamedTuple):
     domain   the text before the first colon, such as `kafka.producer`
     path     the MBean's `type`, or `type/name` if it has both properties
     subject  the measured client, topic, partition or broker; its kind is None if no Kafka client is measured
-    group    the consumer group by `groupId`, or by a client id `consumer-GROUP-1`; else None
+    group    the consumer group that `groupId` or a client id `consumer-GROUP-1` names; else None
     names    maps the MBean's attributes to our names of metrics
     """
 
@@ -54,7 +54,7 @@ class MBean(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """The meaning of an MBean's attributes; `lags` has one (attribute, topic, partition) per partition."""
+    """The meaning of an MBean's attributes. `lags` has an entry (attribute, topic, partition) for each partition."""
 
     attributes: Sequence[str]
     names: Sequence[str]
@@ -66,13 +66,13 @@ NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
-#: Maps a pattern of MBeans to the attributes to request (empty: all). Each attribute takes CPU time in the JVM.
+#: Maps a pattern of MBeans to the attributes to request; () means all. Each attribute takes CPU time in the JVM.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
-    # Consumers up to 1.0 have an attribute for each partition's lag.
+    # All attributes, because of _LAG.
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
-    # Read only FetcherLagMetrics from kafka.server: brokers register MBeans there, too.
+    # Read only FetcherLagMetrics from kafka.server, because brokers also register MBeans in this domain.
     **{
         f"kafka.{'server' if kind == 'FetcherLagMetrics' else 'consumer'}:type={kind},*": ("Value", "Count")
         for kind in dict.fromkeys(path.partition("/")[0] for path in metric_names.SCALA)

@@ -34,10 +34,10 @@ PAGE = (b"# HELP ", b"# TYPE ")
 
 @dataclass(frozen=True)
 class Recorded:
-    """A record from a file; `offset` is the number of its first line, from 0.
+    """A record from a file. `offset` is the number of the record's first line, from 0.
 
-    stream   the kind of record by the file's name; `any` if only the content shows it
-    ts_ms    the time (epoch ms) if the record itself contains none; 0 if unknown
+    stream   the kind of record by the file's name; `any` if only the content shows the kind
+    ts_ms    the time (epoch ms) of a record that contains no time; 0 if unknown
     timed    source of the time: `own` (the record or a line before it), `file` (the file's time), or `order` (the time
              is unknown, and only the order of the records counts)
     repeats  number of equal records in a burst that this record represents
@@ -98,10 +98,10 @@ def _folder(folder: Path) -> Iterator[Recorded]:
 
 
 def second_process(stems: Sequence[str]) -> Callable[[str], str | None]:
-    """Return a function that maps a file's name to its process; None is the main process.
+    """Return a function that maps a file's name to the name of its process; None means the main process.
 
-    `stems`: the folder's file names without endings. If the folder has `X-metrics.jsonl`, this file and `X.log`,
-    `X-….log` and `jstack-…X…` belong to process X.
+    `stems`: the folder's file names without endings. If the folder has `X-metrics.jsonl`, this file and the files
+    `X.log`, `X-….log` and `jstack-…X…` belong to process X.
     """
     prefixes = sorted(stem.removesuffix("-metrics") for stem in set(stems) if stem.endswith("-metrics"))
 
@@ -165,7 +165,7 @@ def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:
-    """Return (MBean's name, attribute) of a metric; `domain` completes `group/name{tags}`."""
+    """Return (MBean's name, attribute) of a metric. `domain`: the MBean's domain if `key` has none."""
     if (named := METRIC.fullmatch(key)) is None:
         mbean, _, attribute = key.rpartition("/")
         return mbean, attribute

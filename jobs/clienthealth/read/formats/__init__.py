@@ -1,6 +1,6 @@
-"""Turn an input record into client snapshots or log lines: one file per wire format.
+"""Convert an input record to client snapshots or log lines.
 
-A new file with a `FORMAT` adds a format. Formats of JSON logs are tables in `_json_layouts.toml`.
+Each wire format has a file with a `FORMAT`. Formats of JSON logs are tables in `_json_layouts.toml`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from clienthealth.model.telemetry import LogLine, Snapshot, Stream
 from clienthealth.settings import IdentitySettings
 
-#: All records share these defaults: making new ones takes longer than decoding a record.
+#: All records share these defaults, because making new ones takes longer than decoding a record.
 _IDENTITY = IdentitySettings()
 
 
@@ -30,7 +30,7 @@ class Record:
     key       the Kafka key as text; None if it is missing, too long or not text
     headers   the record's headers that the decoder reads, as text by name
     ts_ms     the Kafka record's own time, epoch milliseconds
-    identity  the settings [identity]: which attributes name a client
+    identity  the settings [identity], which list the attributes that name a client
     """
 
     text: str
@@ -50,8 +50,8 @@ class Format:
     name         the value of the record header `format` for this format
     order        formats are tried in ascending order; the first that recognises a record decodes it
     recognise    returns True if the record has this format; never raises
-    decode       returns a record's snapshots or log lines, depending on `stream`; never raises. None: essential parts
-                 have the wrong type. []: the record has no client or line
+    decode       returns a record's snapshots or log lines, depending on `stream`. Returns None if essential parts have
+                 the wrong type, [] if the record has no client or line. Raises DependencyError if a package is missing
     interval_ms  the reporting interval (ms) if a record does not contain it
     groups       True if records in this format may describe consumer groups
     binary       True if the format reads binary values (`Record.data`), and only these

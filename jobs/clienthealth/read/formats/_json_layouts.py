@@ -30,11 +30,11 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """The paths at which a JSON record may have each field of a log line.
+    """For each field of a log line, the paths at which a JSON record may have the field.
 
     The first path that exists in the record is used. In a path, a name in backticks may contain dots.
 
-    error  text of an error; it comes before `stack`, unless `stack` contains it
+    error  text of an error; the text is put before `stack`, unless `stack` contains it
     pod    name of the pod; it replaces `host`, which may be the pod's machine
     unit   name of the systemd unit, which becomes the service
     pid    process id; without `instance`, host and process id become the instance
@@ -81,11 +81,11 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     about    a description in one line, for the documentation
     order    formats are tried in ascending order
-    layout   the paths in the record at which each field of a log line may be
+    layout   for each field of a log line, the paths at which a record may have the field
     all      names of fields; a record must have all of them
     any      names of fields; if listed, a record must have at least one
     none     names of fields; a record must have none of them
-    beside   maps a field to others, of which one must be present beside it
+    beside   maps a field to other fields; a record with the field must have at least one of them
     carries  True if the message is a whole log line in another program's layout
     """
 
@@ -121,7 +121,7 @@ FORMATS = tuple(
     Format(name, "logs", declared.order, declared.recognise, declared.lines, about=declared.about)
     for name, declared in _DECLARED.items()
 )
-#: All layouts merged, except those of formats that wrap another program's line.
+#: All layouts merged, except the layouts of formats that wrap another program's line.
 ANY_LAYOUT = reduce(or_, (declared.layout for _, declared in sorted(_DECLARED.items()) if not declared.carries))
 
 
@@ -151,7 +151,7 @@ def parsed(text: str | bytes) -> Any:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a JSON value as text (a text unchanged); None if it is null or not encodable."""
+    """Return a JSON value as text; None if the value is null or cannot be encoded. A string stays unchanged."""
     if value is None or isinstance(value, str):
         return value
     try:
@@ -161,10 +161,7 @@ def as_text(value: Any) -> str | None:
 
 
 def line_of(document: Mapping[str, Any], layout: Layout) -> LogLine:
-    """Return the log line that a JSON object contains.
-
-    `layout`: for each field of the line, the paths where the field may be.
-    """
+    """Return the log line that a JSON object contains. `layout`: the paths of the line's fields."""
     value_of = {name: _first(document, readings) for name, readings in layout.readings.items()}.get
     pod, time = value_of("pod"), value_of("time")
     host = value_of("host") if pod is None else pod

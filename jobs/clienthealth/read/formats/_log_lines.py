@@ -57,7 +57,7 @@ def _texts(values: list[Any]) -> list[str]:
     return [text for text in map(as_text, values) if text is not None]
 
 
-#: If a line's time has no zone, it is used only if it differs from the log shipper's time by at most this (ms).
+#: A time without a zone is used only if it differs from the log shipper's time by at most BELIEVED_MS.
 BELIEVED_MS = 600_000
 #: The prefix of stern (pod and container) or Docker Compose (service and a bar).
 _CONTAINER = re.compile(r"[\w.-]{1,253} (?:[\w.-]{1,253}| *\|) (?=\{\")")
@@ -115,7 +115,7 @@ def _above(above: Any, below: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def named(line: LogLine) -> LogLine:
-    """Return a parsed line with client id, level in upper case, and plain stack trace. Never raises.
+    """Return a parsed line with a client id, the level in upper case, and the stack trace as plain text. Never raises.
 
     A line without message, stack trace and dump gets an `error`.
     """

@@ -33,8 +33,8 @@ class PayloadError(ValueError):
 def fill(record: Record, value: bytes | memoryview, settings: Settings) -> None:
     """Unpack `value` into the fields `text`, `document`, `data` and `signal` of `record`.
 
-    Raises PayloadError if `value` cannot be unpacked. With a schema, also raises ServiceError (no answer, or login
-    rejected), DependencyError (no fastavro) and SettingsError (unreadable file).
+    Raises PayloadError if `value` cannot be unpacked. If `value` needs a schema, also raises ServiceError (the registry
+    does not answer or rejects the login), DependencyError (no fastavro) and SettingsError (unreadable file).
     """
     data = unpacked(value, settings.monitor.max_record_bytes)
     if frame := framed(data):

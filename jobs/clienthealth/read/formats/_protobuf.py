@@ -77,7 +77,7 @@ def body(data: bytes) -> str | None:
 
 
 def signal(data: bytes | memoryview) -> Stream | None:
-    """Return `metrics` or `logs` if the bytes look like such an OTLP request, else None.
+    """Return `metrics` or `logs` if the bytes look like an OTLP request with metrics or logs; else None.
 
     A metric has its name in field 1. A log record has a time of eight bytes in field 1 or 11.
     """

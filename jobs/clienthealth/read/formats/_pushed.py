@@ -1,4 +1,7 @@
-"""Identify a pushing client (KIP-714) by our broker plugin's headers: the payload contains no identity."""
+"""Identify a client that pushes metrics (KIP-714) by our broker plugin's headers.
+
+The client's payload contains no identity that can be trusted.
+"""
 
 from __future__ import annotations
 

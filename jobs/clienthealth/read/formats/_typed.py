@@ -21,7 +21,7 @@ from clienthealth.read.formats.canonical import INTERVAL_MS, METRIC_NAMES, optio
 UNKNOWN = float("nan")
 REMEMBERED = 100_000
 
-#: Maximum size (bytes) of the fields `client` and `config`: four times the largest known.
+#: Maximum size (bytes) of each of the fields `client` and `config`: four times the largest known size.
 LONGEST = 4_096
 
 _Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -191,5 +191,5 @@ def _filled(values: Iterable[float | None]) -> Values:
 
 
 def _named(names: Iterable[str], values: Values) -> dict[str, float]:
-    """Return the known values by name; an unknown value is NaN or negative."""
+    """Return the known values by name."""
     return {name: value for name, value in zip(names, values, strict=True) if value >= 0}

@@ -1,6 +1,6 @@
 """InfluxDB's line protocol, the default of Telegraf's Kafka output (`data_format = "influx"`).
 
-A line without tags names no process, so it is no line of this format.
+A line without tags names no process, so the format does not accept such a line.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def _line(entry: Mapping[str, Any], process: Identity, logger: str | None, ident
 
 
 def _decode(record: Record) -> list[LogLine] | None:
-    """Return the lines (malformed ones with `error`); None if `resourceLogs` is not a list."""
+    """Return the log lines; None if `resourceLogs` is not a list. A malformed line has an `error`."""
     resources, identity = mapping(record.document).get("resourceLogs"), record.identity
     if not isinstance(resources, list):
         return None

@@ -58,7 +58,7 @@ def _subject(kind: str, attributes: Attributes, ids: tuple[str, ...]) -> Subject
 
 def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
     own: dict[str, dict[str, float]] = {}
-    # Most points of a record have equal times, so equal times are converted once.
+    # Most data points of a record have the same time, so a repeated time is not converted again.
     last_end: Any = None
     last_begin: Any = None
     for metrics in scopes:

@@ -32,7 +32,7 @@ REMEMBERED_BYTES = 16_000_000
 _OURS = b"kafka."
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
-#: Items per data point in an unpacked scope: the bytes before it, times, tag, value.
+#: Number of items per data point in an unpacked scope: the bytes before the point, its times, its tag and its value.
 _ITEMS = 4
 _TIMES, _TAG, _VALUE = 1, 2, 3
 
@@ -63,8 +63,8 @@ class _Metric(NamedTuple):
 class _Meaning(NamedTuple):
     """The meaning of the numbers in an unpacked scope.
 
-    values   by subject (client, topic, …): its values, each as (index in the unpacked scope, our metric's name)
-    deltas   for each delta: index of its start and end time in the unpacked scope
+    values   maps a subject (client, topic, …) to its values, each as (index in the unpacked scope, our metric's name)
+    deltas   the indices in the unpacked scope of the deltas' start and end times
     kip714   True if a metric's name is from KIP-714
     """
 
@@ -82,10 +82,7 @@ class _Shape:
 
 
 class Shapes:
-    """A cache of the positions of numbers in instrumentation scopes.
-
-    If a scope differs from an earlier scope only in numbers, only the numbers are read.
-    """
+    """A cache of the positions of numbers in instrumentation scopes."""
 
     def __init__(self) -> None:
         self._of_size: dict[int, dict[str, _Shape]] = {}

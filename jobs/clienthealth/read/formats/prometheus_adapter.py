@@ -1,6 +1,7 @@
 """prometheus-kafka-adapter. A record has one sample of Prometheus's remote write, with its value as a string.
 
-Let the adapter match only `{__name__=~"kafka_(producer|consumer)_.*"}`; other samples become rejects (`no-metrics`).
+Let the adapter send only samples that match `{__name__=~"kafka_(producer|consumer)_.*"}`. All other samples become
+rejects (`no-metrics`).
 """
 
 from __future__ import annotations

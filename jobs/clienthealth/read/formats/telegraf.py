@@ -18,7 +18,7 @@ from clienthealth.read.formats._prometheus import Labels, kind_of, label, labels
 
 _NAMES = metric_names.spellings(metric_names.attribute)
 _TELLING = metric_names.telling()
-#: Fields with a series' value if inputs.prometheus has `metric_version = 1`.
+#: Fields that contain a series' value if inputs.prometheus has `metric_version = 1`.
 _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
 
 

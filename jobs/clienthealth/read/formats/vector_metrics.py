@@ -1,6 +1,6 @@
 """Metrics from Vector's Kafka sink (`encoding.codec = "json"` or `native_json`), one series in a record.
 
-The value of an `incremental` counter is the increment since its last record.
+The value of an `incremental` counter is the increment since the counter's previous record.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     option  the option's name; names that begin with `measured.` are the client's own measurements
     one_of  `is` in TOML: the texts that the value may equal, in lower case
     like    regular expression for the whole value, as an alternative to `one_of`
-    of      name of an option; `below` and `above` are multiples of its value. '' if they are plain numbers
+    of      name of an option; `below` and `above` are multiples of its value. '' if `below` and `above` are numbers
     """
 
     option: str
@@ -55,9 +55,9 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
     id             the name of the issue's table in TOML; also in records, the history and JSON
     sentence       one or two sentences that describe the issue
     action         what to do about the issue
-    least          minimum number of lines in a run; a shorter run is normal
+    least          minimum number of lines in a run of lines about the issue; a shorter run is normal
     apart_seconds  a run with fewer lines than `least` ends after this time (s) without a line
-    when           conditions on the client's options or measurements that must all hold
+    when           conditions on the client's options or measurements; all of them must hold
     source         URL of the option's documentation; '' if log lines show the issue
     """
 
@@ -77,7 +77,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
 _SOURCES = _TABLES.pop("sources")
-#: Literals must not contain these characters: raw JSON is searched, and JSON may escape them.
+#: Literals must not contain these characters, because raw JSON is searched, in which they may be escaped.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 #: The end of an error's class name in a log line, but not in source code.
@@ -160,8 +160,8 @@ TROUBLES = tuple(BY_ID.values())
 def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
     """Return (known issue, text) for each issue that a client's options or measurements show.
 
-    `text` lists these options: `name = value, …`. Issues that measurements show come first. Names of measurements in
-    `options` begin with `measured.`.
+    `text` lists the options that show the issue, as `name = value, …`. Issues that measurements show come first. Names
+    of measurements in `options` begin with `measured.`.
     """
     found = []
     for trouble in TROUBLES if options else ():

@@ -60,7 +60,7 @@ def sample_key(event: LogEvent) -> tuple[str, ...]:
 def is_new(kept: dict[Hashable, E], entry: E) -> bool:
     """Add an entry to `kept` and return True.
 
-    If `kept` has an entry with an equal `sample`, add to its `repeats`, and return False.
+    If `kept` has an entry with an equal `sample`, increase the `repeats` of that entry, and return False.
     """
     first = kept.setdefault(entry.sample, entry)
     if first is not entry:
@@ -92,7 +92,7 @@ def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list
 
 
 def _allowed(sizes: Mapping[Hashable, int], most: int) -> int:
-    """Return how many items of each key to keep, so that `most` items remain."""
+    """Return how many items of each key to keep, so that about `most` items remain."""
     left = most
     for position, size in enumerate(sorted(sizes.values())):
         each = left // (len(sizes) - position)

@@ -1,4 +1,4 @@
-"""Convert thread dumps for the failure modes, rejoin dumps from single lines, and find clients."""
+"""Convert thread dumps for the failure modes, rejoin dumps from single lines, and find the clients in dumps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, PRODUCER_T
 MAX_DUMPS = 64
 
 DUMP_LINE = "dump-line"
-#: Maximum number of bytes missing in a log file between two lines of one thread.
+#: Maximum number of bytes that may be missing between two lines of a thread in a log file.
 MAX_GAP = 8_192
 
 _STAMP_LENGTH = 19
@@ -25,7 +25,7 @@ _END = "JNI global ref"
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
-#: Replaces missing lines, so that frames are not added to the thread before the gap.
+#: A line that replaces missing lines, so that frames are not added to the thread before the gap.
 _MISSING = "ERROR lines are missing"
 _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
@@ -96,7 +96,7 @@ def _place(line: LogEvent) -> tuple[int, int, str, tuple[str, int, int]]:
 WAIT_FRAME = "KafkaProducer.waitOnMetadata"
 _FRAMES: Mapping[Kind, list[str]] = TABLES["client_frames"]
 _CONTAINERS: list[str] = TABLES["containers"]["frames"]
-#: For Streams and Connect: (pattern of threads, pattern of client ids, id of the polled consumer).
+#: For Streams and Connect: (pattern of thread names, pattern of client ids, client id of the polled consumer).
 _POLLERS = (
     (re.compile(r"(.+-StreamThread-\d+)"), re.compile(r".+"), "{}-consumer"),
     (re.compile(r"task-thread-(.+)"), re.compile(r"connector-consumer-.+"), "connector-consumer-{}"),
@@ -104,12 +104,12 @@ _POLLERS = (
 
 
 def in_container(thread: Thread) -> bool:
-    """True if the thread's framework polls a consumer and calls the application's handler."""
+    """True if the thread belongs to a framework that polls a consumer and calls the application's handler."""
     return any(part in frame for frame in thread.frames for part in _CONTAINERS)
 
 
 def polls_for(thread: Thread, client_id: str) -> bool | None:
-    """Return whether the thread polls the consumer `client_id`; None if their names do not show it."""
+    """Return whether the thread polls the consumer `client_id`; None if the names do not show this."""
     for of_thread, of_client, called in _POLLERS:
         if (match := of_thread.fullmatch(thread.name)) and of_client.fullmatch(client_id):
             return client_id == called.format(match[1])

@@ -16,7 +16,7 @@ JVM_FRAMES = ("java.", "javax.", "jdk.", "sun.")
 
 DUMP_TITLE = "Full thread dump "
 THREAD_PREFIXES = (PRODUCER_THREAD, ADMIN_THREAD)
-#: Maximum number of characters of a line to search, because log text may be hostile.
+#: Maximum number of characters that are searched in a line, because log text may be hostile.
 MAX_BODY = 65_536
 
 _POD_HASH = "[bcdfghjklmnpqrstvwxz2456789]"  # The characters of Kubernetes' random suffixes.

@@ -48,7 +48,7 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: For the number of a group in _PATTERN: the fields of the layout that has the group, with the fields' group numbers.
+#: Maps the number of each group in _PATTERN to all fields of the group's layout, and each field to its group's number.
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}
@@ -138,7 +138,7 @@ def _by_layout(text: str) -> tuple[re.Match[str] | None, dict[str, str]]:
 
 
 def _loose(rest: str) -> dict[str, str] | None:
-    """Return the fields (name → text) in `rest`; None if it has no level."""
+    """Return the fields in `rest` by name; None if `rest` has no level."""
     _, fields = _by_layout(rest)
     if "level" in fields and "logger" in fields:
         return fields

@@ -1,4 +1,4 @@
-"""Log lines in which a client describes itself: version, name, configuration. Such lines show no fault."""
+"""Recognise log lines in which a client states its version, name or configuration. Such lines show no fault."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OPTION = re.compile(r"^[ \t]+([a-z][a-z0-9._]{0,80}) = (\S[^\n]*)$", re.MULTILI
 
 
 def options_in(text: str) -> dict[str, str]:
-    """Return at most 120 options (name → value) from indented lines `name = value`.
+    """Return at most 120 options by name, from indented lines `name = value`.
 
     Unset options (`null`, `[]`), secrets, and values of more than 200 characters are left out.
     """

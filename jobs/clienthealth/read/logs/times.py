@@ -51,7 +51,6 @@ _FORMS: Mapping[str, str] = {
     "time only": rf"{_CLOCK}{_ZONE}(?![\d:/])",
 }
 _AT_BEGIN = tuple((name, re.compile(f"{_LEAD}{form}".encode())) for name, form in _FORMS.items())
-#: Formats that are unmistakably times, whatever words precede them in the line.
 _ANYWHERE = tuple(
     (name, re.compile(rf"(?P<lead>[^\n]{{0,120}}?{before}){_FORMS[name]}".encode()))
     for name, before in {**dict.fromkeys(("iso", "month day", "date"), r"(?<![\w.:/-])"), "epoch": r"%\d\|"}.items()
@@ -79,7 +78,7 @@ _ORDERS = (("y", "m", "d"), ("d", "m", "y"), ("m", "d", "y"))
 
 
 def number(text: str | None) -> float | None:
-    """Return the number in a text that is nothing but a number; else None."""
+    """Return the value of a text that consists only of a number; None for any other text."""
     digits = (text or "").strip()
     return float(digits) if _NUMBER.fullmatch(digits) else None
 
@@ -100,7 +99,7 @@ def has_zone(written: str) -> bool:
     return number(written) is not None or _written(written)[1]
 
 
-#: Time zones differ from UTC by multiples of half an hour, at most by 14 hours.
+#: Most time zones differ from UTC by a multiple of half an hour, and all by at most 14 hours.
 ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 
 
@@ -166,7 +165,7 @@ def _zone(text: str) -> tzinfo:
 
 
 class Stamp(NamedTuple):
-    """A time in a line: epoch ms (None without a date), and its bytes [begin, end)."""
+    """A time in a line: epoch ms (None without a date), and the position `line[begin:end]`."""
 
     ts_ms: int | None
     begin: int
@@ -256,7 +255,7 @@ class Times:
         if "d" in parts:
             self.last = moment
             return moment
-        # Midnight has passed if the time of day falls by more than half a day.
+        # If the time of day falls by more than half a day, midnight has passed.
         if self.last is not None and self.last - moment > _HALF_DAY and not self._is_late(moment + _DAY_LONG):
             moment += _DAY_LONG
         elif self.last is None and self._is_late(moment):
@@ -278,7 +277,7 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tuple[str, str, str]:
-    """Return the order that puts the dates in `parts` closest to `day` and each other."""
+    """Return the order of year, month and day by which the dates in `parts` are closest to `day` and to each other."""
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:
         numbers = [dict(zip(order, map(int, part), strict=True)) for part in parts]

@@ -1,6 +1,6 @@
 """Parse thread dumps in all formats that tools write, as text or as JSON.
 
-No function of this package raises an error, whatever the text. A time, name or state that a dump lacks is unknown.
+No function of this package raises an error, whatever the text. A dump may lack times, names and states.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Find the dumps of all formats (`shapes.py`) in a text, line by line.
 
-Nearly all threads run only code of the JVM, so the scan skips such threads.
+Nearly all threads run only code of the JVM. The scan skips such threads.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ from clienthealth.read.logs.fields import DUMP_TITLE, FETCHER_THREAD, NETWORK_TH
 from clienthealth.read.logs.times import time_ms
 
 LITERALS: tuple[str, ...] = tuple(TABLES["literals"]["amid_a_log"])
-#: Every dump contains one of these texts, even if it is a string within JSON.
+#: Every dump contains one of these texts, even a dump that is a string in JSON.
 SHIPPED: tuple[str, ...] = (*(text.removesuffix('"') for text in LITERALS), *TABLES["literals"]["shipped"])
 #: Maximum number of lines above a dump's first thread.
 MAX_ABOVE = 20_000
-#: Maximum number of dumps in a text.
 MAX_DUMPS = 256
 _QUOTED_NAME = re.compile(r"[ \t]*\"(?P<name>[^\"]{1,300})\"[^\"{}]{0,200}\Z", re.ASCII)
 _STATE_OR_FRAME = re.compile(r"[ \t]*(?:java\.lang\.Thread\.State: |at [\w$./@-]+\.[\w$<>]+\()", re.ASCII)
@@ -97,7 +96,7 @@ class _Scan:
         return [self._made(dump) for dump in self.closed]
 
     def _passed_by(self, number: int) -> int:
-        """Return the number of the last line of a thread with only JVM code, else `number`."""
+        """If a thread that runs only JVM code begins at line `number`, return its last line's number; else `number`."""
         dump, block = self.dump, self.block
         if dump is None or dump.shape is not HOTSPOT or block is None or block.line != number or block.name == EXITING:
             return number
@@ -168,7 +167,7 @@ class _Scan:
         self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
 
     def _nameless(self, number: int, line: str) -> bool:
-        """Add a thread if its header is only a quoted name, or is missing above a state. Otherwise, return False."""
+        """Add a thread, and return True, if its header is only a quoted name or is missing. Otherwise, return False."""
         if HOTSPOT not in self.shapes:
             return False
         after = next((below for below in self.lines[number + 1 : number + 4] if below.strip()), "")

@@ -1,4 +1,4 @@
-"""The formats of dumps in text (shapes): patterns of the lines in each tool's dumps."""
+"""Define the text formats of thread dumps (shapes) by patterns of the lines in each tool's dumps."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     what      name of the tool, for people
     hints     texts; every dump of the shape contains at least one of them
-    header    matches the first line of a thread: group `name`, perhaps `key`, `state`, `cpu`
-    frames    names of patterns in `threads.FRAMES`: those that match the tool's frames
-    state     matches a line with the thread's state or CPU time: groups `state`, `cpu`
+    header    matches the first line of a thread, with the group `name` and perhaps `key`, `virtual`, `state` and `cpu`
+    frames    names of the patterns in `threads.FRAMES` that match the tool's frames
+    state     matches a line with the thread's state or CPU time (groups `state` and `cpu`)
     other     matches all other lines of a dump
     above     matches the lines above the first thread
-    time      matches the line with the dump's time (group 1; milliseconds in group 2), above the first thread
+    time      matches a line above the first thread that has the dump's time (group 1, and milliseconds in group 2)
     title     text in the first line of a dump
-    end       text in the last line of a dump; '' without such a line
+    end       text in the last line of a dump; '' if the tool writes no such line
     python    True if the frames are Python's
     """
 

@@ -26,7 +26,7 @@ def _add_python(block: Block, match: re.Match[str]) -> None:
 
 
 def _add_function(block: Block, file: str, function: str, line: object) -> None:
-    """Add a frame of a Python function; py-spy may put the class before `function`."""
+    """Add a frame of a Python function. In py-spy's dumps, `function` may begin with the name of its class."""
     if of_client := _MODULE.match(file):
         module = re.sub(r"[/\\]", ".", of_client[1])
         ported = TABLES["ported"].get(module, {}).get(function.rpartition(".")[2])
@@ -61,7 +61,7 @@ _PYTHON_NETWORK = re.compile(r"(?P<client>.{1,250}?)(?:-network-thread)\Z")
 
 @dataclass
 class Block:
-    """A thread of a dump, to which the parser adds line by line. `frames`: innermost first.
+    """A thread of a dump, as far as the parser has read the thread's lines. `frames`: innermost first.
 
     line    number of the thread's first line in the text, from 0
     state   the thread's state in the tool's or JVM's words; '' if unknown
@@ -79,7 +79,7 @@ class Block:
     key: str = ""
 
     def add(self, method: str, place: str) -> None:
-        """Add a frame: the caller of the frames that were added before. At most 1,024 frames are kept.
+        """Add a frame, the caller of the frame that was added last. At most 1,024 frames are kept.
 
         `method`: `package.Class.method`; a prefix that comes from relocated packages is removed. `place`: file and
         line, or ''.
@@ -127,7 +127,7 @@ def dump_of(
     """Make a dump of at most MAX_THREADS (256) threads, with those of Kafka clients first.
 
     `what`: the program that wrote the dump. `taken`: numbers (from 0) of the dump's lines in the text. `complete`: True
-    with a closing line, False without it, None if the program writes none.
+    if the dump has its closing line, False if the line is missing, None if this is unknown.
     """
     of_kafka, others = [], []
     for block in blocks:
@@ -145,7 +145,7 @@ Pattern = re.Pattern[str]
 
 
 def pattern(text: str) -> Pattern:
-    """Compile a regular expression; `%name%` stands for a part in `shapes.toml`."""
+    """Compile a regular expression. In the expression, `%name%` stands for a part in `shapes.toml`."""
     for name, part in TABLES["parts"].items():
         text = text.replace(f"%{name}%", part)
     return re.compile(text.replace("\n", ""), re.ASCII)
@@ -185,7 +185,7 @@ def is_dump_document(text: str) -> bool:
 
 
 def dumps_of_document(document: object, lines: int = 1) -> list[Dump]:
-    """Return the only dump in a JSON document, in a list; [] without threads.
+    """Return the only dump in a JSON document, in a list; [] if the document has no threads.
 
     `lines`: number of lines of the document's text; all of them belong to the dump.
     """
