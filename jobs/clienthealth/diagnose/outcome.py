@@ -19,9 +19,9 @@ from clienthealth.modes.advisories import advised
 
 HEALTHY, UNHEALTHY, UNREADABLE, NOT_JUDGED = 0, 1, 2, 3
 EXIT_CODES = (
-    "Exit codes: 0: every failure mode was judged, and every client is healthy; 1: at least one failure is suspected "
-    "or confirmed; 2: wrong usage, or the input cannot be read; 3: no failure was found, but at least one client or "
-    "failure mode could not be judged."
+    "Exit codes: 0 if every failure mode was judged and every client is healthy; 1 if at least one failure is "
+    "suspected or confirmed; 2 for wrong usage or unreadable input; 3 if no failure was found, but at least one client "
+    "or failure mode could not be judged."
 )
 
 

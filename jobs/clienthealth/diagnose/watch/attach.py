@@ -204,7 +204,7 @@ def _launch(jar: Path, *arguments: str) -> str:
     if "jdk.attach" in done.stderr or "VirtualMachine class" in done.stderr or "tools.jar" in done.stderr:
         raise DependencyError(
             f"{command[0]} is a Java without the module jdk.attach: set JAVA_HOME to a JDK, or start the application "
-            f"with -javaagent:{jar.name}=port=8778,host=127.0.0.1 and give its URL"
+            f"with -javaagent:{jar.name}=port=8778,host=127.0.0.1 and watch the agent's URL"
         )
     return done.stdout + done.stderr
 

@@ -62,7 +62,7 @@ class Screen:
             if process.ended_ms:
                 lines.append(f"{process.service}: ended at {clock(process.ended_ms)}")
             elif process.silent:
-                lines.append(f"{process.service}: silent: {process.silent}")
+                lines.append(f"{process.service} does not answer: {process.silent}")
             stands = session.standing(process.instance)[:IN_TABLE]
             where = ((stand, decisive(stand.thread.frames)[0]) for stand in stands if stand.dumps > 1)
             lines += [f"{process.service}: {_stands(stand)}: {frame}" for stand, frame in where]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from clienthealth.settings import Settings
 
 EXIT_CODES = (
-    "exit codes: 0: all records can be read; 1: some records are rejected; 2: wrong usage, or the input cannot be "
-    "read; 3: there are no records"
+    "exit codes: 0 if all records can be read; 1 if some records are rejected; 2 for wrong usage or unreadable input; "
+    "3 if there are no records"
 )
 NO_PARTITION = -1
 

@@ -81,7 +81,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     about    a description in one line, for the documentation
     order    formats are tried in ascending order
-    layout   for each field of a log line, the paths at which a record may have the field
+    layout   the paths of each field of a log line
     all      names of fields; a record must have all of them
     any      names of fields; if listed, a record must have at least one
     none     names of fields; a record must have none of them

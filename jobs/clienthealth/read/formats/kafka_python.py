@@ -21,7 +21,7 @@ GROUP = re.compile(
 )
 
 QUEUE_TIME = "record-queue-time-"
-#: A larger queue time is in milliseconds, not seconds, because no record waits in the queue for more than an hour.
+#: A greater queue time is read as milliseconds, because no record waits in the queue for more than an hour.
 LONGEST_QUEUE_SECONDS = 3_600
 
 
@@ -76,7 +76,7 @@ def _read(samples: Samples, subject: Subject, names: Mapping[str, str], metrics:
         value = number(raw)
         maximum = metrics.get(f"{metric[:-4]}-max", 0.0) if metric.endswith("-avg") else 0.0
         if number(maximum) is None:
-            # Without a maximum (-Infinity, null), nothing was measured, and the average is 0.
+            # If the maximum is -Infinity or null, nothing was measured, and the average (0) means nothing.
             value = None
         if value is not None and metric.startswith(QUEUE_TIME):
             value *= queue_factor

@@ -80,7 +80,7 @@ def of_each_process(entries: Sequence[E], most: int) -> Sequence[E]:
 
 
 def newest(items: Sequence[T], most: int, sort: Callable[[T], Hashable]) -> list[T]:
-    """Return at most `most` items, but at least the newest item of each key.
+    """Return the newest items: at most `most`, but always the newest item of each key.
 
     `items` are in order of time; `sort` returns an item's key. If items are left out, the result is grouped by key.
     """

@@ -126,8 +126,7 @@ def dump_of(
 ) -> Dump:
     """Make a dump of at most MAX_THREADS (256) threads, with those of Kafka clients first.
 
-    `what`: the program that wrote the dump. `taken`: numbers (from 0) of the dump's lines in the text. `complete`: True
-    if the dump has its closing line, False if the line is missing, None if this is unknown.
+    `what`, `ts_ms`, `taken` and `complete` are fields of `Dump`.
     """
     of_kafka, others = [], []
     for block in blocks:
