@@ -77,7 +77,7 @@ def spark() -> Iterator[SparkSession]:
     from clienthealth.spark.session import session
     from deploy.demo.stack import QUICK_START
 
-    # A query with few rows is interpreted faster than compiled.
+    # Spark interprets a query on few rows faster than it compiles the query.
     settings = Settings(
         monitor=MonitorSettings(shuffle_partitions=2),
         review=ReviewSettings(out="s3a://reports"),

@@ -36,7 +36,7 @@ TABLE = re.compile(r"(<!-- stages -->\n).*(<!-- /stages -->)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the tests. `budgets`: planned CPU seconds of each suite.
+    """A stage of the tests. `budgets` has the planned CPU seconds of each suite.
 
     `needs`: (program, its Debian package). Without the program, the stage is skipped.
     """
@@ -97,7 +97,7 @@ STAGES: Mapping[str, Stage] = {
     ),
     "laws": _layer(
         "laws",
-        "rules for all parts: rooms, errors, modes, documentation, the golden matrix",
+        "rules for all parts: imports, errors, failure modes, pages, the golden matrix",
         _budgets(60, 60, 60),
     ),
     "unit": _layer(
@@ -117,7 +117,7 @@ STAGES: Mapping[str, Stage] = {
     ),
     "cluster": _layer(
         "cluster",
-        "a Spark cluster of its own, jars without the internet",
+        "the monitor on a Spark cluster, and jars without the internet",
         _budgets(all_=200),
         ("lint", "types", "laws", "unit", "rules"),
     ),

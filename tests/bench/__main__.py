@@ -5,7 +5,7 @@ python -m tests.bench [NAME…] [--quick] [--records N] [--clients N] [--every S
 
 Without names, all measurements and the older benchmarks (bench_*.py) run, which takes two hours on two cores. Results
 go to .cache/bench/NAME.json, and to results.json and RESULTS.md in tests/bench. A run with --quick only tests the
-benchmark itself; its page is .cache/bench/quick/RESULTS.md.
+benchmark itself, and writes .cache/bench/quick/RESULTS.md.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ WARM_AFTER = 1 / 3
 
 @dataclass(frozen=True)
 class WorkedOff:
-    """The speed without start and warm-up: `rate` in records/s, `cost` in µs of CPU per record."""
+    """The speed after start and warm-up. `rate` is in records/s, and `cost` is in µs of CPU per record."""
 
     rate: float
     warm_records: int

@@ -79,7 +79,7 @@ class Plain(Collector):
         self._records = records
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Return nothing: without this method, prometheus-client would collect at registration."""
+        """Return nothing. Without this method, prometheus-client would collect all metrics at registration."""
         return []
 
     def collect(self):  # type: ignore[no-untyped-def]

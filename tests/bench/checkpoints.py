@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of a query. Times are epoch seconds; `ends`: sum of the batch's end offsets, by topic."""
+    """A batch of a query. Times are epoch seconds. `ends` maps a topic to the sum of the batch's end offsets."""
 
     query: str
     number: int

@@ -32,7 +32,7 @@ class Load:
         self._closed.set()
         self._thread.join(JOIN_SECONDS)
         self._producer.flush(10)
-        # Otherwise, the producer would go on searching for the broker.
+        # A producer that still exists would go on searching for the broker.
         del self._producer
 
     def _run(self) -> None:
@@ -52,8 +52,8 @@ class Load:
 class Steady:
     """Clients that together send `rate` records a second.
 
-    `since_ms`: each client's first timestamp; each further timestamp is INTERVAL_MS later. If it is None, each
-    timestamp is the time of sending.
+    `since_ms` is each client's first timestamp, and each further timestamp is INTERVAL_MS later. If `since_ms` is None,
+    each timestamp is the time of sending.
     """
 
     def __init__(

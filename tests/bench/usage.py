@@ -46,7 +46,7 @@ class Usage:
         self._every = every
         self._samples: list[_Sample] = []
         self._pids: dict[int, str] = {}
-        # For each process, also after its end: (component, such as `jvm`; CPU seconds).
+        # Maps each process, even an ended one, to its component (such as `jvm`) and its CPU seconds.
         self._own: dict[int, tuple[str, float]] = {}
         self._young: set[int] = set()
         self._searched = 0.0
@@ -113,7 +113,7 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """Find new processes. A new child first shares the JVM's memory, so it is measured after another search."""
+        """Find new processes. They are measured after the next search, because a new child shares the JVM's memory."""
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched
         before = self._pids.keys() | self._young

@@ -27,7 +27,7 @@ def inside() -> bool:
 
 
 def unavailable() -> str | None:
-    """Return why this machine cannot mount disks; None if it can."""
+    """Return the reason why this machine cannot mount disks, or None if it can mount disks."""
     if sys.platform != "linux" or shutil.which("unshare") is None:
         return "no mount namespaces here"
     tried = [*_unshare(), "mount", "-t", "tmpfs", "tmpfs", "/mnt"]

@@ -46,7 +46,7 @@ Begin = Callable[[Scene], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of fault. `seconds`: shortest and longest duration. `hides`: True if the fault deletes unread records."""
+    """A kind of fault that lasts at least `seconds[0]`, at most `seconds[1]`. If `hides`, it deletes unread records."""
 
     name: str
     help: str
@@ -275,7 +275,7 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """Return a clock error (ms), less than 300 s ahead: the monitor rejects records that are further ahead."""
+    """Return a clock error (ms) below 300 s, because the monitor rejects records that are further ahead."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 

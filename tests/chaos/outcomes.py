@@ -15,9 +15,9 @@ from tests.chaos.faults import Fault
 
 @dataclass
 class Outcome:
-    """The outcome of a fault. `recovery`: seconds from the fault's end to the monitor's recovery.
+    """The outcome of a fault. `recovery` is the time (s) from the fault's end to the monitor's recovery.
 
-    `hidden`: number of records that the fault deleted before the monitor read them.
+    `hidden` is the number of records that the fault deleted before the monitor read them.
     """
 
     number: int

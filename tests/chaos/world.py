@@ -39,7 +39,7 @@ NUDGED_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Cluster:
-    """A broker behind a gateway. `gateway`: None if other tests share the broker; then no fault may strike it."""
+    """A broker behind a gateway. If other tests share the broker, `gateway` is None, and no fault may strike."""
 
     kafka: KafkaSettings
     broker: Broker

@@ -69,7 +69,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @contextmanager
 def notified(folder: Path, wait: str = "") -> Iterator[World]:
-    """Run Alertmanager. `wait`: replaces each `group_wait` and `group_interval`; '': keeps them."""
+    """Run Alertmanager. If `wait` is not empty, it replaces each `group_wait` and `group_interval`."""
     assert ALERTMANAGER
     running = World(free_address())
     with ExitStack() as stack:
@@ -175,7 +175,7 @@ def test_a_fleet_that_fails_is_one_page(world: World) -> None:
 
 @dataclass(frozen=True)
 class Storm:
-    """A fleet in trouble: `each` clients per service and mode fail, and `fleet` clients are healthy."""
+    """A fleet in which `each` clients of each service fail in each mode, and `fleet` clients are healthy."""
 
     services: int
     status: str

@@ -70,13 +70,13 @@ IDENTITY = ("service", "host", "instance", "client_id", "kind", "library", "vers
 
 
 class MistakeError(BaseException):
-    """An exception in a format's code, which the decoder does not turn into a reject."""
+    """Stands for an exception in a format's code. The decoder does not turn a BaseException into a reject."""
 
 
 def check(decoded: Decoded) -> None:
     assert decoded.snapshots or decoded.lines or decoded.errors, "a record was skipped without a reason"
     assert all(error.split(":")[0] in REASONS for error in decoded.errors), decoded.errors
-    # `decode.py` turns exceptions into rejects, so an exception's name there shows a bug.
+    # `decode.py` turns exceptions into rejects, so an exception's name in a reject shows a bug.
     assert not any("Error: " in error for error in decoded.errors if not error.startswith("binary: does not fit")), (
         decoded.errors
     )

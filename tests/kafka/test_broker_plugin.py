@@ -31,7 +31,7 @@ pytestmark = pytest.mark.long
 
 NEWEST = "broker"
 SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
-#: The oldest broker with KIP-714, the oldest maintained, the newest before 4.2, the newest.
+#: The oldest version with KIP-714, the oldest maintained version, the newest version before 4.2, the newest version.
 BROKERS = {
     "test-broker-3.7": jars.JarSet(("org.apache.kafka:kafka_2.13:3.7.2", *jars.LOG4J_1), without=("io.netty:*",)),
     "broker-3.9": jars.SETS["broker-3.9"],

@@ -33,7 +33,7 @@ from tests.support.waiting import eventually
 
 PATIENCE_SECONDS = 300.0
 OF_KAFKA_4 = ("classic", "consumer", "streams", "share")
-#: Properties that enable Streams groups and share groups, previews before 4.2.
+#: Properties that enable Streams groups and share groups, which were previews before 4.2.
 BROKERS_4: dict[str, dict[str, str]] = {
     "test-broker-4.1": {
         "unstable.api.versions.enable": "true",

@@ -227,7 +227,7 @@ def test_the_exporter_of_groups_goes_on(half: Half) -> None:
 
 
 def test_the_doctor_names_the_broker_and_the_partitions(half: Half, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark", None)  # because Spark's start takes long
+    monkeypatch.setitem(sys.modules, "pyspark", None)  # Spark's start would take long
     findings: list[Finding] = [finding for _, check in checks() for finding in check(half.settings)]
     failed = {finding.about: finding.text for finding in findings if finding.state == "failed"}
     assert failed["kafka"].endswith("answers, but 1 of 2 brokers are down: 2. Start them.")

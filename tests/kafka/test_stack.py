@@ -119,7 +119,7 @@ def test_a_cluster_is_upgraded_node_by_node_survives_its_controller_and_what_was
         eventually(lambda: _in_sync(settings, "letters") == [{1, 2, 3}] * 3, "all replicas are in sync")
         cluster.roll()
         cluster.roll()
-        # 33 is the metadata version of 4.4, 21 that of 3.9.
+        # 33 is the metadata version of Kafka 4.4, and 21 is the metadata version of 3.9.
         eventually(lambda: _metadata_version(settings) == (33, 33), "the newest metadata is in force")
         leads = cluster.controller()
         cluster.rolls = 5

@@ -21,7 +21,7 @@ from tests.lab.run import record
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).with_name("results.md")
-#: Results of seeds below this are not kept: they are for work on the lab.
+#: Results of smaller seeds are not kept, because these seeds serve for work on the lab itself.
 FIRST_KEPT = 100
 
 

@@ -137,7 +137,7 @@ def judge(folders: Sequence[Path], jobs: int, often: int = STREAMED) -> tuple[li
     matrix: Matrix = {"diagnose": defaultdict(Counter), "stream": defaultdict(Counter)}
     for number, (folder, of_case) in enumerate(zip(folders, verdicts, strict=True)):
         ways = [("diagnose", of_case)]
-        # Every third case is a control, and `number % often` could select only these.
+        # Every third case is a control, and `number % often` could select only controls.
         if (number + number // often) % often == 0:
             ways.append(("stream", streamed(folder)))
         for how, found in ways:
@@ -187,7 +187,7 @@ def tables(matrix: Matrix) -> list[str]:
 
 
 def summaries(matrix: Matrix) -> list[str]:
-    """Return the last seven cells of two rows of results.md: the grades by `diagnose`, and in the stream."""
+    """Return two rows of results.md without their first cell: one for `diagnose`, and one for the stream."""
     lines = []
     for how, rows in matrix.items():
         failures = sum((rows[mode] for mode in MODES), Counter[str]())

@@ -26,7 +26,7 @@ from tests.lab.mechanisms import (
 Asked = Literal["nothing", "suspected", "confirmed"]
 #: Two dumps APART_SECONDS apart, or metrics unchanged for STILL_SECONDS, prove a long wait.
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
-#: The I/O thread hangs if its metrics stay unchanged for this time (s), and for request.timeout.ms if that is longer.
+#: The I/O thread hangs if its metrics stay unchanged for this time (s), or for request.timeout.ms if that is longer.
 DEAD_SECONDS = 60.0
 #: No callback that returns takes this long (s), so two dumps this far apart prove a hang.
 LONG_SECONDS = 40.0
@@ -34,13 +34,13 @@ _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", 
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
 MANY = 3
 _LAST_POLL, _SELECTS, _OVERDUE = (2, 4), (1, 0), (2, 6)
-#: A consumer's close() gives up earlier: its default timeout is 30 s.
+#: Within this time (s), a consumer's close() gives up, because its default timeout is 30 s.
 CLOSE_SECONDS = 45.0
 
 
 @dataclass(frozen=True)
 class Label:
-    """The accepted verdicts: from `at_least` to `at_most`. If `not_ok` is true, a verdict `ok` is wrong."""
+    """The range of accepted verdicts, from `at_least` to `at_most`. If `not_ok` is true, the verdict `ok` is wrong."""
 
     at_least: Asked = "nothing"
     at_most: Level = "ok"
@@ -117,7 +117,7 @@ class Recorded:
 
 
 def labels(recorded: Recorded) -> Mapping[str, Label] | None:
-    """Return the label of each failure mode; None if the case's mechanism is unknown or caused no failure."""
+    """Return the label of each failure mode. Return None if the case's mechanism is unknown or caused no failure."""
     case = recorded.case
     mechanism = MECHANISMS.get(case["mechanism"])
     if mechanism is None:

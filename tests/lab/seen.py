@@ -32,9 +32,10 @@ _SINGLE = {"producer": "kafka.producer:*", "consumer": "kafka.consumer:*"}
 
 @dataclass(frozen=True)
 class Seen:
-    """What the lab records of a case. Times are in seconds.
+    """What the lab records of a case.
 
-    `dumps`: after the failure's onset. `begins`: after the program's start. `ends`: before the recording's end.
+    Times are in seconds: `dumps` after the failure's onset, `begins` after the program's start, and `ends` before the
+    recording's end.
     """
 
     metrics: str

@@ -124,7 +124,7 @@ def producer(
     until: float = 60,
     **more: Callable[[float], float | None],
 ) -> list[Reading]:
-    """Return a producer's samples. `used`: used bytes of the buffer; `more`: more metrics, named with `_` for `-`."""
+    """Return a producer's samples. `used` gives the buffer's used bytes. Names in `more` have `_` in place of `-`."""
     names: dict[str, Callable[[float], float | None]] = {
         "select-total": select,
         "buffer-total-bytes": lambda s: total,

@@ -95,7 +95,7 @@ def test_themes(week: Review) -> None:
     ]
     deadlock, blocking, lost, _ = week.themes
     assert (deadlock.start, deadlock.stop) == (at(10, "10:00"), at(10, "14:45"))
-    assert (deadlock.detect, deadlock.clear) == (50.0, 19 * 60 + 10.0)  # medians (s) until detected, then until ended
+    assert (deadlock.detect, deadlock.clear) == (50.0, 19 * 60 + 10.0)  # median times (s) to detection and end
     assert (deadlock.title, deadlock.services) == ("Producer deadlocked in its own callback", ("orders-api",))
     assert (blocking.stop, blocking.clear) == (None, None)
     assert (lost.lost_records, lost.lost_bytes) == ((12, 1152), None)

@@ -74,7 +74,7 @@ def each_line(wrap: Callable[[str, datetime], str]) -> Callable[[str], str]:
 
 
 def entries(layout: Callable[[datetime, str, str, str, str], str], whole_stacks: bool = False) -> Callable[[str], str]:
-    """Return a function that rewrites a log. `whole_stacks`: keep a line and its stack trace in one message."""
+    """Return a function that rewrites a log. With `whole_stacks`, a line and its stack trace stay in one message."""
 
     def whole(text: str) -> str:
         lines = []

@@ -28,7 +28,7 @@ PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended. `cpu_seconds` includes all descendants; `left`: commands that outlived the program."""
+    """How a program ended. `cpu_seconds` includes all descendants. `left` lists commands that outlived the program."""
 
     code: int
     cpu_seconds: float

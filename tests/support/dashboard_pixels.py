@@ -24,7 +24,7 @@ Seen = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Look:
-    """How to draw a dashboard. `seconds`: shown time before `now`; `width`: px; `scrape`: scrape interval (s)."""
+    """How to draw a dashboard of the `seconds` before `now`. `width` is in px. `scrape` is the scrape interval (s)."""
 
     name: str
     board: Board

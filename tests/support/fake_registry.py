@@ -57,7 +57,7 @@ def always(_: str) -> Mapping[str, Any]:
 
 @dataclass
 class Registry:
-    """A schema registry. `password`: password of the user "reader"; '': no login."""
+    """A schema registry. If `password` is not empty, it is the password of the user "reader"."""
 
     schemas: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -75,9 +75,9 @@ def serving(
     other: Callable[[str], Mapping[str, Any] | None] = lambda _: None,
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[None]:
-    """Serve `registry` on the port of `registry.url`, else on a free port.
+    """Serve `registry` on the port of `registry.url`, or on a free port if the URL is empty.
 
-    `other` gets a path that is not in `registry.schemas`, and returns the answer to it (None: 404).
+    `other` returns the answer for a path that is not in `registry.schemas`, or None for the answer 404.
     """
 
     class Handler(BaseHTTPRequestHandler):

@@ -20,7 +20,7 @@ from clienthealth.spark.history import SCHEMA_VERSION
 
 @dataclass(frozen=True)
 class Fault:
-    """A failure of a client: suspected from `start`, confirmed from `sure` (None: never), healthy from `stop`."""
+    """A failure of a client: suspected from `start`, confirmed from `sure` (never if None), healthy from `stop`."""
 
     client: Client
     mode: str
@@ -69,7 +69,7 @@ def verdicts(spark: SparkSession, changes: Iterable[tuple[Transition, datetime]]
 def minute_rows(
     clients: DataFrame, start: datetime, minutes: int, values: dict[str, Column], keep: Column | None = None
 ) -> DataFrame:
-    """Return rows, one per client and minute, for which `keep` is true (None: all). `values`: expressions by column."""
+    """Return a row per client and minute, and omit rows for which `keep` is false. `values` has the columns' values."""
     first = int(start.timestamp())
     rows = clients.crossJoin(clients.sparkSession.range(minutes).select((F.col("id") * 60 + first).alias("at")))
     rows = rows.withColumn("minute", F.timestamp_seconds("at"))

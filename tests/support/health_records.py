@@ -98,7 +98,7 @@ def healthy(number: int = 0, **more: Any) -> dict[str, Any]:
 def group(
     name: str = "order-workers", cluster: str = "prod-eu", status: str = "OK", partitions: int = 2, **more: Any
 ) -> dict[str, Any]:
-    """Return a group that lags 120 records on each partition of the topic `orders`."""
+    """Return a group with a lag of 120 records on each partition of the topic `orders`."""
     lag = [
         {
             "topic": "orders",

@@ -75,7 +75,7 @@ class Lab:
         self.producer.flush()
 
     def metric(self, name: str) -> float:
-        """Return the metric's value; 0 if it is absent, -1 if the monitor does not answer."""
+        """Return the metric's value, 0 if the metric is absent, or -1 if the monitor does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as page:
                 lines = page.read().decode().splitlines()
@@ -133,7 +133,7 @@ def create(servers: str, *topics: str) -> None:
 
 
 def reading(ts_ms: int, selects: float, available: float, waiting: float = 0.0) -> bytes:
-    """Return a producer's sample. `available`: free bytes of the buffer; `waiting`: number of waiting threads."""
+    """Return a sample of a producer with `available` free bytes in its buffer, and `waiting` waiting threads."""
     client = ClientProcess("orders-api", "web-7", "web-7:31337").client("order-producer", "producer", "java", "3.9.1")
     metrics = {
         "select-total": selects, "buffer-total-bytes": BUFFER, "buffer-available-bytes": available,

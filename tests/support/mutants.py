@@ -2,10 +2,10 @@
 
 uv run --frozen --no-sync --with coverage python -m tests.support.mutants [--seed 44] [--count 60] [--whole]
 
-The program works in a copy of the checkout, and applies one mutant at a time. It runs tests until one fails: first
-those that run the mutant's line, then those that run other lines of the file. At the end it runs all tests on the
-survivors. `--whole`: include tests marked long. `--beside FOLDER`: change only statements that the checkout in FOLDER
-has too. Results go to .cache/mutants/; the next run continues there.
+The program works in a copy of the checkout, and applies one mutant at a time. It runs tests until a test fails: first
+tests that run the mutant's line, then tests that run other lines of the file. At the end it runs all tests on the
+survivors. `--whole` includes tests marked long. `--beside FOLDER` changes only statements that are also in the checkout
+in FOLDER. Results go to .cache/mutants/; the next run continues there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / ".cache" / "mutants"
 LAYERS = ("tests/laws", "tests/unit", "tests/rules")
 LIMIT_SECONDS = 3600
-#: Number of tests that run first: the fastest tests of the changed line.
+#: Number of tests that run first. They are the fastest tests of the changed line.
 FIRST = 80
 _SWAPS: Mapping[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -184,7 +184,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
 
 
 def _of_text(node: ast.BinOp) -> bool:
-    """True if + joins texts or lists: every test would notice a change."""
+    """Return whether + joins texts or lists, because every test would notice this change."""
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)
 
@@ -270,7 +270,7 @@ class Tried:
     @contextmanager
     def _put(self, mutants: Sequence[Mutant]) -> Iterator[None]:
         before = {path: (path.read_bytes(), path.stat()) for path in {self.folder / one.path for one in mutants}}
-        # The last mutant first, so that the positions of the others stay valid.
+        # Begin with the last mutant, so that the positions of the others stay valid.
         for mutant in sorted(mutants, key=lambda one: -one.begin):
             path = self.folder / mutant.path
             lines = path.read_bytes().split(b"\n")

@@ -81,7 +81,7 @@ class Recorded:
 
     @cached_property
     def departure(self) -> ClientWindow:
-        """The client's window at its departure, the end of the recording."""
+        """Return the client's window at its departure, which is the end of the recording."""
         return departures.departure(self.bucket, self.number)
 
     @cached_property
@@ -169,7 +169,7 @@ def _packed(folder: Path) -> Packer:
             pack(DECODERS[record.stream](raw, SETTINGS, now_ms), raw.source, packer, repeats)
         encoded = {number: encode(chunk) for number, chunk in packer.chunks().items()}
         kept.parent.mkdir(parents=True, exist_ok=True)
-        # One step, because another process may read the cached file.
+        # Replace the cached file in one step, because another process may read it.
         own = kept.with_name(f"{kept.name}.{os.getpid()}")
         own.write_bytes(pickle.dumps(encoded))
         own.replace(kept)
@@ -178,7 +178,7 @@ def _packed(folder: Path) -> Packer:
 
 
 def _line(numbered: tuple[int, Read]) -> object:
-    """Return a record's key. Equal log lines share a key, because the monitor reads one of a burst."""
+    """Return a record's key. Equal log lines share a key, because the monitor reads only one line of a burst."""
     number, record = numbered
     return (record.instance, record.file, record.value) if record.stream == "logs" else number
 

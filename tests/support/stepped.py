@@ -92,9 +92,9 @@ class Kept:
 def by_batch(
     inputs: Iterable[Snapshot | LogEntry], seconds: float, beside: str | None = None
 ) -> dict[float, list[Snapshot | LogEntry]]:
-    """Group inputs into batches. Return the inputs of each batch, by the batch's end (s).
+    """Group inputs into batches. Return a mapping from the end of a batch (s) to its inputs.
 
-    LONGER successive batches become one if they contain only samples of client `beside`.
+    LONGER successive batches become one batch if they contain only samples of client `beside`.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
@@ -112,9 +112,9 @@ def by_batch(
 
 
 class Stepped:
-    """Runs `step` on one bucket, batch by batch. `saved`: each batch loads the saved state of the one before.
+    """Runs `step` on one bucket, batch by batch. If `saved`, each batch loads the state that the last batch saved.
 
-    `apart`: if the data of a process makes the step fail, the step may leave out this process.
+    If `apart`, the step may leave out a process with data that makes the step fail.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Stepped:
     def batch(
         self, inputs: Iterable[Snapshot | LogEntry], second: float = 10_000_000, others: float | None = None
     ) -> Published:
-        """Run a batch. `second`: time on the monitor's clock (s after START). `others`: watermark of another task."""
+        """Run a batch `second` s after START on the monitor's clock. `others` is the watermark of another task."""
         chunks, now_ms = [self.chunk(inputs)], START + int(1000 * second)
         if others is not None:
             chunks.append(Chunk(clocks=[(START + int(1000 * others), 1)]))

@@ -14,7 +14,7 @@ from tests.support.rows import long_after
 from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 
 BEGIN = 60
-#: Duration (s) of a failure: `step` keeps nothing longer than an hour.
+#: The failures last longer (s) than `step` keeps any data, which is at most an hour.
 LONG = 7_200
 CLOSED_SECONDS = 120
 BY_LOG = ("send-blocked-on-metadata", "consumer-shutdown-loop", "delivery-stalled")
@@ -44,7 +44,7 @@ def check(monitor: Stepped, failure: Failure, end: float, sure: bool = True) -> 
     first, last = transitions[0], transitions[-1]
     onset = ((first.verdict.since_ms or 0) - START) / 1000 - BEGIN
     assert -30 <= onset <= 90
-    # The incident may end at the last sample, up to a minute before the failure.
+    # The incident may end at the last sample, up to a minute before the failure ends.
     assert -61 <= (last.ts_ms - START) / 1000 - end <= CLOSED_SECONDS
     assert any(change.verdict.status == "confirmed" for change in transitions[:-1]) == sure
 

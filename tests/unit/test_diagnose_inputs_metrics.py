@@ -202,7 +202,7 @@ def test_readings_without_a_time_are_never_ok(tmp_path: Path) -> None:
 
 
 def scrapes(folder: Path, readings: Sequence[Row], name: str) -> Path:
-    """Write a file for each scrape. `name`: strftime format of the files' names."""
+    """Write a file for each scrape. `name` is the strftime format of the files' names."""
     folder.mkdir()
     for ts, values in readings:
         file = folder / datetime.fromtimestamp(ts / 1000, UTC).strftime(name)

@@ -1,4 +1,4 @@
-"""The group exporter reads several clusters; a hanging one does not delay the others."""
+"""The group exporter reads several clusters. A hanging cluster does not delay the others."""
 
 from __future__ import annotations
 

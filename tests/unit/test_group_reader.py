@@ -35,7 +35,7 @@ PAYMENTS = TopicPartition("payments", 0)
 
 
 class Cluster:
-    """Two fake brokers: the first has the groups `1-…`, the second `2-…`. `errors`: the error of each request."""
+    """Two fake brokers. The first has the groups `1-…`, the second has `2-…`. `errors` maps a request to its error."""
 
     def __init__(self, *groups: str, committed: int = 40) -> None:
         self.committed = {name: {ORDERS: committed} for name in groups}

@@ -22,8 +22,8 @@ class DiedError(Exception):
 
 
 class Query:
-    """A query. `sizes`: number of records per partition; `deadly`: records that kill the reader; `sign`: what a killed
-    reader reports of its end (None: nothing)."""
+    """A query that reads `sizes` records of each partition. A record in `deadly` kills the reader, which then reports
+    `sign`, or nothing if `sign` is None."""
 
     def __init__(
         self, sizes: Mapping[Part, int], deadly: Set[tuple[Part, int]] = frozenset(), sign: str | None = WORKER
@@ -57,7 +57,8 @@ class Query:
         self.files[name] = text
 
     def process(self, fault: Callable[[str], None] = lambda _: None, certain: bool = False) -> None:
-        """Run processes until all is read. `fault` may raise. `certain`: the last process exhausted its heap."""
+        """Run a process until it has read all or dies. `fault` may raise. If `certain`, the last process exhausted its
+        heap."""
         self.starts += 1
         guard = Guard(self)  # type: ignore[arg-type]
         guard.begin(certain)

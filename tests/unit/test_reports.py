@@ -65,5 +65,5 @@ def test_the_classifier_generalises_to_sentences_that_it_has_not_learned() -> No
 
 @pytest.mark.parametrize(("reporting", "sentences", "least"), [(5, 5, 0.9002), (5, 11, 0.9670), (11, 5, 0.8)])
 def test_reporting_words_make_a_sentence_of_a_text_more_credible(reporting: int, sentences: int, least: float) -> None:
-    """With a reporting word per sentence, the odds are e^2.2 (9.03). Half as many words multiply them by 2^1.7."""
+    """With one reporting word per sentence, the least odds are e^2.2 (9.03); with half as many, 2^1.7 times as high."""
     assert least_probability(reporting, sentences) == pytest.approx(least, abs=0.0001)

@@ -21,7 +21,7 @@ from tests.support.review_example import review
 
 
 class Post(socketserver.ThreadingTCPServer):
-    """A mail server. `refuse`: the server's error for a command, by the command's beginning in lower case."""
+    """A mail server. `refuse` maps the beginning of a command (in lower case) to the server's error."""
 
     allow_reuse_address = True
     daemon_threads = True

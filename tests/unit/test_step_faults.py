@@ -75,7 +75,8 @@ def has_bad(all_clients: Any) -> bool:
     return any(client.host == "bad" for client in all_clients)
 
 
-#: For each part of a step: an object, the name of the object's function to patch, and when the patched function fails.
+#: Maps each part of a step to an object, the name of its function to patch, and the condition on which the function
+#: fails.
 PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "readings enter": (readings, "_numbered", lambda state, all_clients, numbers: has_bad(all_clients)),
     "lines enter": (process_log, "_remember", lambda state, entry: entry.host == "bad"),

@@ -8,7 +8,7 @@ from tests.support.stepped import Stepped, snapshot
 
 
 def producer(second: float, sampled: float) -> Any:
-    """Return a sample, taken at `sampled` and passed on at `second`."""
+    """Return a sample that was taken at `sampled` and passed on at `second`."""
     metrics = {
         "select-total": 50 * sampled,
         "record-send-total": 100 * sampled,

@@ -238,7 +238,7 @@ def test_every_library_has_a_wording_for_what_modes_rest_on_or_a_reason_why_not(
 
 
 def test_numbers_of_lines_have_few_digits() -> None:
-    """Patterns match numbers of at most 19 digits, because no client logs longer ones."""
+    """Patterns match numbers of at most 19 digits, because no client logs longer numbers."""
     for wording in catalogue().wordings:
         digits = re.findall(r"\(\?P<\w+>-?(?:\\d|\[\\d\.\])([+*]|\{\d+,\d+\})", with_parts(wording.pattern).pattern)
         few = all(repeats not in "+*" and int(repeats[1:-1].split(",")[1]) <= 19 for repeats in digits)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Scope:
-    """Options. `every`: interval of reports (s); `of`: folder with a monitor's output; `before`: commit to compare."""
+    """The options of `make bench`: `every` is the interval of reports (s), `of` is the folder with a monitor's output,
+    and `before` is the commit to compare with."""
 
     quick: bool = False
     records: int | None = None

@@ -162,7 +162,7 @@ def _chunks(clients: int, sick: int) -> Iterator[bytes]:
 
 
 def _values(batch: int, stuck: int) -> list[float]:
-    """Return a producer's metrics. `stuck`: number of batches since its I/O thread hung; 0: the producer works."""
+    """Return metrics of a producer with an I/O thread that has hung for `stuck` batches (0 if the thread works)."""
     alive = 100 + batch - stuck
     metrics = {
         "select-total": 500.0 * alive,

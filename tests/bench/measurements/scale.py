@@ -26,7 +26,7 @@ LOOK_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Live:
-    """A moment of the run. `behind`: seconds of unread input (unread records / `rate`)."""
+    """A moment of the run. `behind` has the seconds of unread input (unread records / `rate`)."""
 
     clients: int
     seconds: float

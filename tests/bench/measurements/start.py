@@ -25,7 +25,7 @@ TARGET_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Start:
-    """The times of a start in seconds. `cpu`: CPU time up to the first verdict."""
+    """The times of a start in seconds. `cpu` is the CPU time up to the first verdict."""
 
     planned: float
     verdict: float

@@ -30,7 +30,7 @@ PARTS = {
     "compiler": ("C1 Compiler", "C2 Compiler"),
     "collector": ("GC ", "G1 "),
 }
-#: Groups of _PAUSE: seconds since the JVM's start, length of the pause (ns).
+#: The first group of _PAUSE is the time since the JVM's start (s). The second is the length of the pause (ns).
 _PAUSE = re.compile(r"\[([\d.]+)s\].*Total: +(\d+) ns")
 
 

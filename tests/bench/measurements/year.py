@@ -247,7 +247,7 @@ def generate(root: Path, clients: int, end: date, days: int, newest: int) -> Non
 
 
 def _write_at(table: Path, day: date, name: str, rows: pa.Table) -> Path:
-    """Write `rows` to a Parquet file, with `minute` uncompressed: `generate` replaces its bytes."""
+    """Write `rows` to a Parquet file. The column `minute` is uncompressed, because `generate` replaces its bytes."""
     path = table / f"day={day}" / f"{name}-0.parquet"
     path.parent.mkdir(exist_ok=True, parents=True)
     compression = {name: "NONE" if name == "minute" else "SNAPPY" for name in _leaves(rows.schema)}

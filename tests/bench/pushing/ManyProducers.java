@@ -9,7 +9,7 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Runs many producers in one JVM until SIGTERM, and prints READY once each has had a record acknowledged. System
+ * Runs many producers in one JVM until SIGTERM. Prints READY once a record of each producer is acknowledged. System
  * properties: `producers` (their number), `topic`, `every.seconds` (time between two records of a producer).
  */
 public class ManyProducers {

@@ -22,9 +22,9 @@ import org.slf4j.LoggerFactory;
 /**
  * Trouble in a callback, in a handler, or with the records that are sent. System properties:
  *
- * trouble          its kind
- * trouble.ms       its duration, if it ends by itself
- * trouble.in       its place: callback, handler, or revoked (onPartitionsRevoked() during close())
+ * trouble          kind of the trouble
+ * trouble.ms       duration of a trouble that ends by itself
+ * trouble.in       place of the trouble: callback, handler, or revoked (onPartitionsRevoked() during close())
  * trouble.clients  number of affected clients
  * slow.topic       the only affected topic
  */
