@@ -94,7 +94,7 @@ def prometheus(
 ) -> Iterator[str]:
     """Run Prometheus with our rules. Each `for` in the rules is set to one second.
 
-    `again`: interval at which Prometheus sends an alert again.
+    Prometheus sends an alert again every `again`.
     """
     assert PROMETHEUS
     address = free_address()

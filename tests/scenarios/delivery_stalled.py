@@ -90,7 +90,7 @@ def averaging(latency: Of, open_requests: float, failed: Of) -> list[Reading]:
 
 
 def answered(until: float) -> Of:
-    """Return the average latency (ms) by second; it is constant after the last response (at `until`)."""
+    """Return the average latency (ms) by second. The last response comes at `until`, and then the value is constant."""
     return lambda s: 8 + 1 / (3 + min(s, until))
 
 

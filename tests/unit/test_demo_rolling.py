@@ -40,7 +40,7 @@ class Node:
 
 
 class Rolled(Cluster):
-    """Fake brokers; the last is the controller. `looks`: number of checks that find a replica out of sync."""
+    """Fake brokers. The last broker is the controller. The first `looks` checks find a replica out of sync."""
 
     def __init__(self, folder: Path, looks: int = 0) -> None:
         super().__init__(folder)
