@@ -55,8 +55,8 @@ def token(file: str | None) -> str:
     text = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not text:
         raise SettingsError(
-            "no token for Grafana: create a token for a service account with the role Editor, and write the token to "
-            f"a file for --token-file or into ${TOKEN_VARIABLE}"
+            "no token for Grafana: create a token for a service account with the role Editor, then give "
+            f"--token-file or set ${TOKEN_VARIABLE}"
         )
     return text
 

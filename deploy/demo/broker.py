@@ -189,7 +189,7 @@ def new_cluster_id() -> str:
 def plugin_properties(servers: str) -> dict[str, str]:
     """Return the broker properties that load our plugin, which writes to the brokers `servers`."""
     return {
-        # This list replaces the default of brokers 4.x, so it must also contain this default (JmxReporter).
+        # This list replaces the default of brokers 4.x, so it repeats this default (JmxReporter).
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
         "clienthealth.topic": TopicSettings().metrics[0],
         "clienthealth.producer.bootstrap.servers": servers,

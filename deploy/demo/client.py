@@ -61,8 +61,6 @@ class Cluster(Protocol):
 
 
 class Context(Protocol):
-    """What the demo provides for a client: a folder and brokers."""
-
     @property
     def run_folder(self) -> Path: ...
     @property

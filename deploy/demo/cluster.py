@@ -120,7 +120,7 @@ class Cluster:
             self._rolling.release()
 
     def settle(self) -> None:
-        """Wait for the end of a `roll` in progress. Later calls of `roll` then do nothing."""
+        """Wait for the end of a `roll` in progress, and prevent later rolls."""
         self._rolling.acquire()
 
     def _befall(self, node: Broker, fate: str) -> None:

@@ -89,8 +89,6 @@ def port_or_free(port: int) -> int:
 
 
 class Process:
-    """A process in its own session."""
-
     def __init__(
         self,
         name: str,

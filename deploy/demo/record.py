@@ -226,7 +226,7 @@ class Surroundings:
             self._asking.append(settings)
 
     def pushes(self, running: Running) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return the pushes of a process's clients by client id. A push has `ts`, `headers` and `value` (base 64)."""
+        """Return the pushes of a process's clients by client id."""
         by_client: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for settings in self._asking:
             for push in newest(settings, settings.topics.metrics[0], MOST_PUSHES).records:

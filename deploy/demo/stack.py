@@ -39,8 +39,6 @@ QUICK_START = {
 
 
 class Stack:
-    """The processes of the product and of the demo's clients."""
-
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         self.run_folder = folder
         self.settings_file = folder / "health.toml"

@@ -25,7 +25,7 @@ RECORDING = "tests/recordings/deadlock-3.9"
 
 
 def main() -> int:
-    """Build source distribution and wheel, and try each in a new environment. Return 0."""
+    """Build and try both distributions. Return 0."""
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else checkout() / "dist"
     for built in build(out):
         with tempfile.TemporaryDirectory() as folder:

@@ -25,7 +25,7 @@ from deploy.helm.build import project
 SOURCES = "deploy/broker-plugin"
 #: RELEASE: the Java version for which the plugin is compiled. Brokers 3.7 to 3.9 may run on Java 11.
 RELEASE, COMPILED_WITH = "11", "clients-4.4"
-#: Modification time of all files in the jar. It is fixed so that equal sources give equal jars.
+#: Modification time of all files in the jar, fixed so that equal sources give equal jars.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 NAME = "kafka-client-health-broker-plugin"
 #: Maven group id. `example.org` stands for the domain of the publishing project.
@@ -86,7 +86,7 @@ def pom() -> str:
 
 
 def jar() -> Path:
-    """Return the path of the plugin's jar in the cache. Compile the jar first if the sources have changed."""
+    """Return the path of the plugin's jar in the cache. Compile changed sources first."""
     sources = sorted((checkout() / SOURCES).rglob("*.java"))
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     built = jars.cache() / "broker-plugin" / f"clienthealth-{digest}.jar"
