@@ -25,7 +25,7 @@ from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 #: `Input.what` begins with one of these if a person copied the data. The end of a copy does not show that the client
 #: ended.
 PASTED = ("metrics (", "log", "JSON document")
-#: A client's samples may end up to LATE_INTERVALS median intervals plus LATE_MS (ms) before its process's other data.
+#: A client's samples may end before its process's other data, by at most LATE_INTERVALS median intervals plus LATE_MS.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Maximum difference (ms) between the times of metrics of one sample.
 APART_MS = 500

@@ -1,7 +1,7 @@
 """Compute the lag of consumer groups in records and seconds, and the states of groups and partitions.
 
-Lag in seconds is the time since the first unread record was produced. When it was produced is interpolated between
-samples of the end offset, or extrapolated with the average rate of these samples.
+Lag in seconds is the age of the first unread record. The time at which this record was produced is interpolated
+between samples of the end offset, or extrapolated with their average rate.
 
 The committed offset is read before the end offset. A commit between these reads makes the lag too great, but never
 negative. The method comes from kafka-lag-exporter, and the limit `max_extrapolation_seconds` from Datadog's agent.

@@ -32,7 +32,8 @@ from clienthealth.model.readings import LogEvent, Source, ThreadDump
 from clienthealth.model.telemetry import Snapshot
 from clienthealth.read.logs.bursts import is_new, of_each_process
 
-#: NEIGHBOURS: minimum number of records per block. SKEW_MS: maximum distance (ms) of a correct time from its block.
+#: NEIGHBOURS: minimum number of records per block. SKEW_MS: maximum distance (ms) of a record's correct time from the
+#: time of its block.
 NEIGHBOURS, SKEW_MS = 64, 60_000
 
 

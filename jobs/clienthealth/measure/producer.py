@@ -1,6 +1,6 @@
 """Measure how full producers' buffers are, and how long producers' callbacks take.
 
-librdkafka limits both bytes and records. Of these two used shares, the greater counts. kafka-python 3 has no limit.
+librdkafka limits both bytes and records. The greater of the two used shares counts. kafka-python 3 has no limit.
 
 Callback latency is the time for which callbacks hold the I/O thread. Without `callback-time-*`, it is derived from the
 time that the thread spends outside Kafka's `Selector`. Δ is a counter's growth, summed over samples in which

@@ -69,7 +69,7 @@ class Context:
     reporting     how the client reports; None if no verdict waits for a sample
     incidents     verdicts of the client's open incidents, by mode
     all_silent    True if no client reports
-    attached      None in the monitor
+    attached      facts from `diagnose` or `watch`; None in the monitor
     verdicts      all verdicts that are adjusted together, set by `adjust` in stage "moment"
     """
 

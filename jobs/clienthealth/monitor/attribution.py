@@ -258,7 +258,7 @@ class ProcessLog:
         return single or reports or event.signature in _of_processes()
 
     def _clients_of_topic(self, event: LogEvent, kind: str | None) -> Set[str]:
-        """Return the names of the clients of this kind that lines about the event's topic name."""
+        """Return the names of the clients of this kind in lines about the event's topic."""
         return self.topics.get(event.captures.get("topic", ""), frozenset()) & self.named.get(kind, frozenset())
 
     def named_clients(self) -> Iterator[tuple[str | None, str | None, Kind]]:

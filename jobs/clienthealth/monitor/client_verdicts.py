@@ -405,7 +405,7 @@ class _Judgement:
         for start in sorted(window_starts((entry.ts_ms for entry in new), slide, length)):
             inside = log.within(start, start + length)
             for client in inside.unreporting_clients():
-                # `about` is empty if a line without a client id may be about several clients.
+                # `about` may be empty, because a line without a client id is not attributed to one of several clients.
                 if any((about := inside.about(client))[:2]):
                     windows[client].append(self.bucket.window(client, None, Span(start, start + length), about))
         for client, of_client in windows.items():

@@ -100,7 +100,7 @@ def due(
 ) -> list[LogEntry]:
     """Return the log entries that can be judged now. Other entries wait in `state.waiting`, at most ten minutes.
 
-    An entry shows a backlog if it is more than a minute later than the watermark and than its process's newest sample.
+    An entry shows a backlog if it is more than a minute later than both the watermark and its process's newest sample.
     Then all of the process's entries that are later than these two times wait. `readings_arrived`: True if the batch
     contains metrics; otherwise no entry waits.
     """
@@ -130,7 +130,7 @@ def due(
     return now
 
 
-#: Maximum number of entries in `state.reported_once`.
+#: Maximum number of entries in `state.reported_once` of all buckets together.
 REPORTED_ONCE = 2_000_000
 #: Samples less than this time (ms) apart may belong to one report, because some formats split a report.
 APART_MS = 1000

@@ -25,7 +25,8 @@ from clienthealth.settings import MonitorSettings
 #: Lines about clients' starts and ends stay this long (ms) after the last data of their process.
 LIFECYCLE_MS = 900_000
 EARLIER_DUMPS = 4
-#: For each client id and log pattern, the oldest line and this number of newest lines are kept.
+#: For each client id and log pattern, the oldest line and this number of newest lines are kept, because several clients
+#: may share an id.
 LAST_KEPT = 16
 #: A client's sample is overdue after this number of reporting intervals. A process that logs even later still runs.
 OVERDUE = 1.5

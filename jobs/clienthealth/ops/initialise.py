@@ -24,7 +24,7 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: For each SASL mechanism: maps each option of the login module to the field of Answers that has the option's value.
+#: Maps a SASL mechanism to the options of its login module, and each option to the field of Answers with its value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),
     "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},

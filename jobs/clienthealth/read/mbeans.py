@@ -69,7 +69,7 @@ for _spelled, _name in metric_names.mbeans().items():
 #: Maps a pattern of MBeans to the attributes to request; () means all. Each attribute takes CPU time in the JVM.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
-    # All attributes, because of _LAG.
+    # Request all attributes, because the lag of each partition is an attribute (_LAG).
     "kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*": (),
     **{f"kafka.{kind}:type=app-info,*": ("version", "Version") for kind in ("producer", "consumer")},
     # Read only FetcherLagMetrics from kafka.server, because brokers also register MBeans in this domain.

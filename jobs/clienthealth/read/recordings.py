@@ -37,7 +37,7 @@ class Recorded:
     """A record from a file. `offset` is the number of the record's first line, from 0.
 
     stream   the kind of record by the file's name; `any` if only the content shows the kind
-    ts_ms    the time (epoch ms) of a record that contains no time; 0 if unknown
+    ts_ms    the time (epoch ms) to use if the record contains no time; 0 if unknown
     timed    source of the time: `own` (the record or a line before it), `file` (the file's time), or `order` (the time
              is unknown, and only the order of the records counts)
     repeats  number of equal records in a burst that this record represents

@@ -23,7 +23,7 @@ TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the lowest class n so that all classes up to n have at least `share` (0 to 1) of the total count.
+    """Return the lowest class up to which the classes together have at least `share` (0 to 1) of the total count.
 
     `histogram`: the count of each class. Returns None if there are no classes.
     """

@@ -31,7 +31,7 @@ class Incident:
 
     `found`: when the monitor first reported the failure. `sure`: when the failure was confirmed, None if never. `stop`:
     None if the incident was still open at the period's end. `seconds`: duration inside the period. `detect`: from
-    `start` to `found`. `clear`: from `found` to `stop`; None if `stop` is None.
+    `start` to `found`. `clear`: from `found` to `stop`, at least 0; None if `stop` is None.
     """
 
     service: str

@@ -43,7 +43,7 @@ MOST = 250
 #: In batches of at least BURST lines, at most READ of many similar lines are decoded. The others are only counted.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
-#: Times and file offsets (see `to_read`).
+#: Matches times and file offsets, in which similar lines may differ (see `to_read`).
 _TIMES = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?|\b[0-9]{13,}\b|\"offset\": ?[0-9]+"
     r"|\b[0-9]{2}:[0-9]{2}:[0-9]{2}[.,][0-9]+"
@@ -321,7 +321,7 @@ class _Records:
         return to_read(self._batch.column("value"), self._batch.column("key"), worth)
 
     def worth_decoding(self, patterns: Sequence[str]) -> np.ndarray:
-        """Return a mask of the log records that match a pattern, have control characters, are empty or not UTF-8."""
+        """Return a mask of the log records that match a pattern, are empty or not UTF-8, or have control characters."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

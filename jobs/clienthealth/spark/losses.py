@@ -1,6 +1,6 @@
 """Count records that Kafka deleted before the query read them: Spark's source skips such gaps.
 
-Kafka's Java client reads these offsets, because it supports every security option of Spark's own clients.
+Kafka's Java client reads the topics' offsets, because it supports every security option of Spark's own clients.
 """
 
 from __future__ import annotations

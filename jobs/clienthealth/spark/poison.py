@@ -7,8 +7,8 @@ After a crash, Spark repeats the batch, so one record could end every later proc
   the batch is narrowed: only a sixteenth is read, then a sixteenth of this part, down to one record. If the heap
   certainly ran out, one end is enough.
 - It ended without such a sign, as after kill -9. The batch is narrowed only after 20 such ends in a row (KILLS).
-- It ended as often in a batch of a single record. This record is skipped. If the rest of the batch succeeds, the record
-  becomes a reject.
+- It ended in a batch of a single record, as often as above. This record is skipped. If the rest of the batch succeeds,
+  the record becomes a reject.
 
 A batch with written results is not narrowed, because later batches would write results of the same records again.
 """
@@ -29,8 +29,8 @@ from clienthealth.spark.checkpoint import Checkpoint, Part, Pending
 log = logging.getLogger(__name__)
 
 REASON = "fatal"
-#: A batch is narrowed after DEATHS ends with a sign of a record's fault, or KILLS ends without a sign. Later, one end
-#: with a sign is enough, or DEATHS ends without a sign.
+#: A batch is narrowed if the monitor ended in it DEATHS times with a sign of a record's fault, or KILLS times without a
+#: sign. Once the batch is narrowed, one end with a sign is enough, or DEATHS ends without a sign.
 DEATHS, KILLS = 3, 20
 #: To find the faulty record in a batch, the monitor reads one part in SHARE of the batch. After CALM good batches, the
 #: limit of records per batch is multiplied by SHARE.

@@ -181,7 +181,8 @@ class Layout:
     def learned(cls, sample: Sequence[bytes], file_ms: int | None) -> Layout:
         """Learn the layout from the file's first lines. `file_ms`: time of the file's last modification.
 
-        An application's text may look like a prefix. Such a text stays if most lines cannot be parsed without it.
+        An application's text may look like a prefix. If fewer than half of the lines can be parsed without this text,
+        and more lines can be parsed with it, the text stays.
         """
         layout = cls._with(Prefixes(sample[:_SAMPLE]), sample, file_ms)
         if not layout.shipped or (fit := layout._fit(sample)) >= _FITS:
@@ -260,7 +261,7 @@ class Stripped(NamedTuple):
 
 
 class Prefixes:
-    """The prefixes of a file's lines. `names`: their kinds, the outermost first. `keys`: the pods or programs."""
+    """The prefixes of a file's lines. `names`: their kinds, the outermost first. `keys`: the named pods or programs."""
 
     def __init__(self, sample: Sequence[bytes]) -> None:
         self.names: list[str] = []

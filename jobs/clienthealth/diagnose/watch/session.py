@@ -189,7 +189,8 @@ class Session:
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
         """Return a JSON object for each process, by the process's instance id.
 
-        `threads` has the application's threads in the newest dump, and `ended` the end time (epoch ms).
+        `threads` has the application's threads in the newest dump, and `ended` the end time (epoch ms). An unknown
+        field is absent.
         """
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)
         for instance in self.stands:

@@ -94,7 +94,7 @@ def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
 
 
 def moved(before: Mapping[str, float], now: Mapping[str, float]) -> Mapping[str, float]:
-    """Return by topic how many records the application took between two samples. Leave out topics without records."""
+    """Return how many records the application took from each topic between two samples. Leave out topics with 0."""
     return {topic: now[topic] - before[topic] for topic in now if now[topic] > before.get(topic, now[topic])}
 
 

@@ -253,7 +253,7 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 
 
 def _tried_for(refused: Sequence[LogEvent]) -> float:
-    """Return the minimum time (s) that a batch has waited; infinity if the client has made its last attempt.
+    """Return a lower bound (s) of the time that a batch has waited; infinity if the client has made its last attempt.
 
     With the default of `retries`, the number of attempts is ENDLESS minus the attempts left. Each takes at least 0.1 s.
     """

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     if asked:
         print(asked)
     if answers:
-        print(f"\nThis file will be written: {path}\n\n{textwrap.indent(answers.text(hidden=True), '  ')}")
+        print(f"\nFile to write: {path}\n\n{textwrap.indent(answers.text(hidden=True), '  ')}")
     servers = settings.kafka.bootstrap_servers
     _show("Topics to create", [topic.command(servers) for topic in topics.missing])
     _show("Metrics to request from clients", [subscription.command(servers) for subscription in unasked])

@@ -185,7 +185,7 @@ def records_readable(settings: Settings, topic: str, stream: Stream, records: Se
 
 
 def clocks_agree(settings: Settings, topic: str, records: Sequence[RawRecord]) -> Iterator[Finding]:
-    """Report clients with a sample in the future, and clients with all samples 30 s older than their records."""
+    """Report clients with a sample in the future, or with all samples more than 30 s older than their records."""
     now = time.time()
     anytime = replace(settings, monitor=replace(settings.monitor, future_seconds=LARGEST))
     # `ahead`: greatest time (s) by which a client's samples are ahead of our clock.

@@ -1,6 +1,6 @@
 """Convert an input record to client snapshots or log lines.
 
-Each wire format has a file with a `FORMAT`. Formats of JSON logs are tables in `_json_layouts.toml`.
+A format of JSON logs is a table in `_json_layouts.toml`. Any other wire format is a file with a `FORMAT`.
 """
 
 from __future__ import annotations
