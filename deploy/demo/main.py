@@ -41,8 +41,8 @@ class Options:
     folder   the folder of the run; None: a new folder
     keep     True if the data of brokers and monitor is kept after the run
 
-    With `seconds` but without `expect`, each failure must cause exactly one page. Without either
-    option, nothing is checked.
+    With `seconds` but without `expect`, each failure must cause exactly one page. Without either option, nothing is
+    checked.
     """
 
     seconds: float | None = None

@@ -128,7 +128,7 @@ class Publisher:
         if self._due(topic := record[0]):
             why = NO_METADATA if "Failed to update metadata" in str(error) else error
             count, self._not_delivered_unlogged = self._not_delivered_unlogged, 0
-            log.warning("%d record(s) were not delivered (topic %s: %s); they are sent again", count, topic, why)
+            log.warning("%d undelivered record(s) are sent again; last error (topic %s): %s", count, topic, why)
         self._failed.append(record)
 
     def _done(self) -> None:

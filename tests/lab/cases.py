@@ -69,7 +69,7 @@ class Case:
 
 
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
-    """Draw two failures for each healthy control.
+    """Draw cases, with two failures for each healthy control.
 
     The name of each mechanism contains one of the texts in `only`, unless `only` is empty. `families` limits the names
     of families in the same way.

@@ -187,7 +187,7 @@ def tables(matrix: Matrix) -> list[str]:
 
 
 def summaries(matrix: Matrix) -> list[str]:
-    """Return two rows of results.md without their first cell: one for `diagnose`, and one for the stream."""
+    """Return the last seven cells of two rows of results.md: one row for `diagnose`, and one for the stream."""
     lines = []
     for how, rows in matrix.items():
         failures = sum((rows[mode] for mode in MODES), Counter[str]())

@@ -14,7 +14,7 @@ from tests.support.rows import long_after
 from tests.support.stepped import SHOWN_SHORTLY, START, Stepped, snapshot
 
 BEGIN = 60
-#: The failures last longer (s) than `step` keeps any data, which is at most an hour.
+#: Duration (s) of a failure. `step` keeps no data for longer than an hour.
 LONG = 7_200
 CLOSED_SECONDS = 120
 BY_LOG = ("send-blocked-on-metadata", "consumer-shutdown-loop", "delivery-stalled")

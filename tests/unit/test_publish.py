@@ -106,7 +106,7 @@ def test_records_that_are_not_delivered_are_logged_once_a_minute(
     publisher.send("t", "k", {"n": 30})
     messages = [record.getMessage() for record in caplog.records]
     assert messages == [
-        "1 record(s) were not delivered (topic t: KafkaTimeoutError: late); they are sent again",
-        "30 record(s) were not delivered (topic t: KafkaTimeoutError: late); they are sent again",
+        "1 undelivered record(s) are sent again; last error (topic t): KafkaTimeoutError: late",
+        "30 undelivered record(s) are sent again; last error (topic t): KafkaTimeoutError: late",
     ]
     publisher.close()

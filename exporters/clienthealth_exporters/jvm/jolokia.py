@@ -15,7 +15,7 @@ import msgspec
 from clienthealth.model.errors import ServiceError
 from clienthealth.platform.secrecy import basic_auth
 
-#: Maximum size of an answer. An answer with some 100,000 attributes has this size.
+#: Maximum size of an answer, enough for some 100,000 attributes.
 MAX_BYTES = 64 * 1024 * 1024
 MAX_PIECE = 1024 * 1024
 

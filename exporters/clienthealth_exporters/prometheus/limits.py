@@ -48,7 +48,7 @@ class Burn:
     """A burn-rate alert. It fires if the error budget burns too fast in each of two time windows.
 
     `long`, `short`: lengths of the two windows, which end now. `factor`: the highest allowed speed; at 1, the error
-    budget lasts exactly for the SLO's period. `hold`: the option `for`. `pages`: False if the alert opens a ticket.
+    budget lasts exactly for the SLO's period. `hold`: the alert's `for`. `pages`: False if the alert opens a ticket.
     """
 
     long: str

@@ -24,8 +24,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Producers or consumers of kafka-clients 0.11 to 4.1 with any trouble. The program has the system properties of Trouble
- * and Control, and these:
+ * Producers or consumers of kafka-clients 0.11 to 4.1 with any trouble. The program has the system properties of
+ * Trouble and Control, and these:
  *
  * role, topic, size
  * clients         number of clients
