@@ -94,9 +94,9 @@ def test_a_proof_that_needs_brokers_which_nothing_shows_refutes_all_but_their_ou
     assert alibis("confirmed", Proof("metric", True, "brokers-answer", True, "they did")).not_ruled_out == ()
 
 
-def test_lines_that_may_be_of_another_client_leave_that_open() -> None:
-    quoted = alibis("suspected", Proof("log", False, "own-lines", None, "a log line about another client"))
-    assert quoted.not_ruled_out[-1] == "a log line about another client"
+def test_lines_that_may_be_about_another_client_rule_nothing_out() -> None:
+    quoted = alibis("suspected", Proof("log", True, "own-lines", None, "a log line about another client"))
+    assert (quoted.ruled_out, quoted.not_ruled_out[-1]) == ((), "a log line about another client")
 
 
 def test_every_circumstance_that_a_mode_may_name_is_known() -> None:

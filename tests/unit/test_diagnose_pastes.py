@@ -872,3 +872,10 @@ def test_a_suspicion_from_text_explains_no_other_failure(tmp_path: Path) -> None
 def test_a_proven_failure_explains_what_the_text_beside_it_suggests(tmp_path: Path) -> None:
     [found] = judged(f"Kafka hangs\n\nOur producer does not send. We took this dump:\n\n{DUMP}", tmp_path).values()
     assert (found["producer-callback-deadlock"], found["delivery-stalled"]) == ("confirmed", "unknown")
+
+
+def test_a_title_is_quoted_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "ticket.txt"
+    path.write_text("Kafka producer hangs and never delivers\n\nWe restart the service each time.\n")
+    found = [fact.text for _, verdicts in examine([path], Settings()).clients for v in verdicts for fact in v.evidence]
+    assert [text.partition(": ")[2] for text in found] == ['"Kafka producer hangs and never delivers"']

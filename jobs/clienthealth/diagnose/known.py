@@ -104,7 +104,9 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     of_mode = [meaning for meaning in catalogue().meanings if mode.id in meaning.suspects]
     shown = {meaning: [event for event in stated if event in meaning] for meaning in of_mode}
     enough = {meaning: lines for meaning, lines in shown.items() if sum(e.repeats for e in lines) >= meaning.enough}
-    facts = [Fact.of("log", lines[-1], f"{one.says}: {quoted(lines[-1].text)}") for one, lines in enough.items()]
+    last = [(one, lines[-1]) for one, lines in enough.items()]
+    first = {event.text: one for one, event in reversed(last)}
+    facts = [Fact.of("log", e, f"{one.says}: {quoted(e.text)}") for one, e in last if first[e.text] is one]
     causes = [one.suspects[mode.id] for one in enough]
     if not facts:
         facts, causes = _in_places(mode, attached.look.window, left), [mode.place_cause]

@@ -218,12 +218,16 @@ def _alibis(verdict: Verdict, context: Context) -> Verdict:
 
 
 def _refuted(confusion: Confusion, proofs: Sequence[Proof]) -> Circumstance:
-    """Return a true circumstance if a proof excludes `confusion`, else an unknown one."""
+    """Return a true circumstance if a proof excludes `confusion`, else an unknown one.
+
+    A line that may be about another client excludes nothing.
+    """
     for proof in proofs:
         needed = proof.circumstance != "" and proof.circumstance == confusion.unless
         if needed and proof.holds:
             return Circumstance(True, proof.why)
-        if (proof.direct or proof.kind in confusion.refuted_by) and (proof.holds or not needed):
+        fits = proof.direct or proof.kind in confusion.refuted_by
+        if fits and (proof.holds or not needed) and proof.circumstance != ANOTHERS.name:
             return Circumstance(True, BY_EVIDENCE[proof.kind])
     return Circumstance(None)
 

@@ -178,7 +178,8 @@ def _telling_line(line: LogLine, source: Source, body: str, match: re.Match[str]
     text = body[begin : end if end >= 0 else None]
     cut = match.start() - begin - MAX_LEFT
     if match.end() - begin <= MAX_SHOWN or cut <= 0:
-        return text, source
+        # The mark of a title may be from `_unlinked`, not from the text.
+        return text.removeprefix("# "), source
     prefix = KAFKA_PREFIX.search(text, 0, cut)
     named = f"{prefix[0]}] " if prefix else ""
     return f"{named}…{text[cut:]}", source
