@@ -96,7 +96,6 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, floa
     text = content.decode("utf-8", "replace") if len(content) <= _PAGE else ""
     for_people = _RE["for_people"].search(text) is not None
     lines = text.split("\n")
-    logged = [literal for literal in literals(catalogue()) if " " in literal.strip()]
     inside, titled = _RE["inside"].match(text) is not None, _RE["titled"].match(text) is not None
     fences = [*accumulate((line.lstrip(" \t*+-").startswith(("```", "~~~")) for line in lines), initial=inside)][1:]
 
@@ -107,7 +106,8 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, floa
         if fences[number] % 2 or _RE["code"].match(line):
             return _RE["command"].match(line) is not None, 0, 0, 0
         unquoted = _RE["quotation"].sub("", line)
-        words = unquoted[: min((at for at in map(unquoted.find, logged) if at >= 0), default=None)]
+        logged = _phrases().intersection(catalogue().literals_in(unquoted))
+        words = unquoted[: min(map(unquoted.find, logged), default=None)]
         # In a title, "when" tells the time of a failure. Elsewhere, it begins a condition.
         explained = _weight("explains", words, _STRONG if titled and not number else 1)
         return explained, _weight("reports", words), len(words.strip().encode()), len(_SIGNS["english"].findall(words))
@@ -135,6 +135,12 @@ def context(content: bytes) -> tuple[Callable[[int], Context], Mapping[int, floa
     said = [n for n, line in enumerate(lines) if line.strip() and not (fences[n] % 2 or _RE["unsaid"].match(line))]
     by_person = [n for n in said if of_clients and (reports or (titled and n == 0))]
     return of_line, _narrated(by_person, lines, [lines[n] for n in said])
+
+
+@cache
+def _phrases() -> frozenset[str]:
+    """Return the literals of log patterns that have several words."""
+    return frozenset(literal for literal in literals(catalogue()) if " " in literal.strip())
 
 
 def _weight(kind: str, words: str, least: int = 1) -> int:
@@ -269,7 +275,7 @@ def _indented(text: str) -> str:
         begins = _RE["begins"].match(line.lstrip() if own == indent else line)
         if not goes_on and len(text) <= _EXCERPT and before and line and not begins:
             both = f"{before.rstrip()} {line.strip()}"
-            known = any(literal in both for literal in catalogue().literals)
+            known = any(catalogue().literals_in(both))
             goes_on = known and bool(patterns_in(both) - patterns_in(before) - patterns_in(line))
         if joined and (goes_on or _RE["keys_below"].search(f"{before[-80:]}\n{line[:80]}")):
             joined[-1] = f"{before.rstrip()} {line.strip()}"

@@ -6,8 +6,11 @@ Log text can be hostile. So every repetition in a pattern is bounded, or cannot 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import chain
+from operator import add
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -171,11 +174,29 @@ class Catalogue:
                     compiled.setdefault((wording.loose, meaning.otherwise, literal), []).append((wording, find, logger))
         self._by_literal = tuple(sorted(compiled.items(), key=lambda item: item[0][0]))
         self.literals = tuple(dict.fromkeys(literal for _, _, literal in compiled))
+        frequency = Counter(chain.from_iterable(map(_pairs, self.literals)))
+        self._by_pair: dict[str, list[int]] = {}
+        for index, ((_, _, literal), _) in enumerate(self._by_literal):
+            self._by_pair.setdefault(min(_pairs(literal), key=frequency.__getitem__), []).append(index)
 
     @property
     def wordings(self) -> tuple[Wording, ...]:
         """All log patterns."""
         return tuple(wording for meaning in self.meanings for wording in meaning.wordings)
+
+    def _literals_in(self, text: str) -> Iterator[int]:
+        """Yield the indices in `_by_literal` of the literals that a text contains.
+
+        Only literals are searched for whose rarest pair of characters the text contains. There are few of them.
+        """
+        common = _pairs(text) & self._by_pair.keys()
+        for index in sorted(chain.from_iterable(self._by_pair[pair] for pair in common)):
+            if self._by_literal[index][0][2] in text:
+                yield index
+
+    def literals_in(self, text: str) -> Iterator[str]:
+        """Yield the literals that a text contains."""
+        return (self._by_literal[index][0][2] for index in self._literals_in(text))
 
     def matches(
         self, text: str, logger: str | None, with_loose: bool = True, narrated: float | None = None
@@ -189,8 +210,9 @@ class Catalogue:
         named = logger is not None and "." in logger
         matched: set[Meaning] = set()
         judged, said = False, narrated is not None
-        for (loose, otherwise, literal), candidates in self._by_literal:
-            if literal in text and not (otherwise and matched) and not (loose and (judged or not with_loose)):
+        for index in self._literals_in(text):
+            (loose, otherwise, _), candidates = self._by_literal[index]
+            if not (otherwise and matched) and not (loose and (judged or not with_loose)):
                 for wording, find, logged_by in candidates:
                     if wording.narrated > said or (logged_by and named and not logged_by.match(logger or "")):
                         continue
@@ -203,6 +225,11 @@ class Catalogue:
         for label, sentence in reports_in(text.partition("\n")[0], narrated) if narrated is not None else ():
             if self.by_id[self.reports[label].id] not in matched and self._fact.match(sentence[0].strip()):
                 yield self.reports[label], sentence
+
+
+def _pairs(text: str) -> set[str]:
+    """Return the pairs of neighbouring characters of a text."""
+    return set(map(add, text, text[1:]))
 
 
 def _finder(pattern: re.Pattern[str]) -> _Find:
