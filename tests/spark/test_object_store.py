@@ -136,5 +136,5 @@ def test_the_doctor_tries_to_write(spark: SparkSession, store: str) -> None:
 
 
 def test_two_writers_of_a_table_are_refused(spark: SparkSession, root: str) -> None:
-    with pytest.raises(SettingsError, match="stop the monitor and give --alone"):
+    with pytest.raises(SettingsError, match="Stop the monitor and give --alone"):
         list(maintain(spark, root, 400, datetime(2026, 11, 20, tzinfo=UTC).date()))
