@@ -94,8 +94,8 @@ class DumpBudget:
 class DumpPlan:
     """Decides when to take dumps of one JVM.
 
-    `min_seconds`: minimum pause between dumps, which becomes longer while a reason persists. The plan asks `budget` for
-    two dumps, because only two together show a stuck thread.
+    `min_seconds`: minimum pause between two dumps. While a reason persists, the pauses become longer. The plan asks
+    `budget` for two dumps, because only two together show a stuck thread.
     """
 
     def __init__(self, min_seconds: float, budget: DumpBudget) -> None:

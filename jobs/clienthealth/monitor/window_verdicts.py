@@ -160,7 +160,8 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
     """Return a verdict's counts. If one of the mode's `sums` in `detail` has no count, add two counts for it.
 
-    The new counts have the kinds "log" and "metric", the sum as `settled`, and `seen_ms` as `settled_ms`.
+    One new count has the kind "log", the other has the kind "metric". Both contain the sum in `settled`, and `seen_ms`
+    in `settled_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)

@@ -1,4 +1,4 @@
-"""Records wait and brokers acknowledge nothing, although the producer has metadata of its topic."""
+"""Judge producers whose records wait: brokers acknowledge nothing, although the producer has the topic's metadata."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ def _refused(window: ClientWindow) -> list[LogEvent]:
 
 
 def _unreachable(window: ClientWindow) -> list[LogEvent]:
-    """Return the lines on failed connections to known brokers; without such lines, the lines on unnamed brokers."""
+    """Return the lines on failed connections to brokers with an id; if there are none, lines that name no broker."""
     lines = events(window, CONNECTION_FAILED, CONNECTION_FAILED_OF_AIOKAFKA)
     failed = [e for e in lines if not e.captures.get("node", "-").startswith("-")]
     return failed or events(window, CONNECTION_FAILED_SOMEWHERE)
