@@ -81,7 +81,7 @@ def test_what_is_in_order_is_read(tmp_path: Path) -> None:
         (
             "literal",
             'also = "boredom"\nliteral',
-            "mode.toml: `also` of wording it-rests names boredom, which is not a known issue",
+            "mode.toml: the key `also` of wording it-rests contains boredom, which is not a known issue",
         ),
         ("lines.rests", "lines.naps", "modes/too_slow/mode.toml: there is no log event rests; known are naps"),
         (

@@ -22,7 +22,7 @@ def snapshot(
 
     metrics  values by the names in CLIENT_METRICS
     topics   one object per topic, partition or thread, with the fields `topic`, `partition`, `thread` and `metrics`;
-             for a consumer group also `member`
+             objects of a consumer group also have the field `member`
     config   the client's options by name
     """
     return {

@@ -69,12 +69,12 @@ class Client(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def process(self) -> tuple[str, str]:
-        """(service, host) of the client's process, with the instance in place of an unknown host."""
+        """(service, host) of the client's process. If the host is unknown, the instance takes its place."""
         return self.service, self.host or self.instance
 
     @property
     def home(self) -> tuple[str, str]:
-        """The pair that determines the client's bucket: `process`, or for a group (service, instance with group id)."""
+        """The pair that determines the client's bucket: `process`; for a group, (service, instance + group id)."""
         return (self.service, f"{self.instance}\0{self.client_id}") if self.kind == "group" else self.process
 
 

@@ -34,7 +34,7 @@ def client_json(client: Client) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=100_000)
 def encoded(client: Client) -> msgspec.Raw:
-    """Return all fields of a client, without None, as encoded JSON."""
+    """Return the fields of a client as encoded JSON, without the fields that are None."""
     return msgspec.Raw(_encode(client_json(client)))
 
 
@@ -50,9 +50,10 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as a JSON object. `mode` and `status` are always written, `counts` and `proofs` never.
+    """Return a verdict as a JSON object.
 
-    A failure also has `since`, `detail` and `evidence`. Other fields are written if not empty.
+    `mode` and `status` are always written. A failure also has `since`, `detail` and `evidence`. `counts` and `proofs`
+    are never written. Other fields are written if not empty.
     """
     fields: dict[str, Any] = {"mode": verdict.mode, "status": verdict.status}
     if verdict.unhealthy:
@@ -117,8 +118,8 @@ class Written(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="schem
     client, verdicts  already encoded as JSON, by the functions `encoded` and `verdicts_json`
     window_*          start and end of the judged window; for a consumer group, the window in which its lag was measured
     samples           number of the client's samples in the window
-    worst             the worst status of the client's modes (function `worst`). A group is `ok` while its lag is
-                      tolerated, else `unknown`.
+    worst             the worst status of the client's modes (function `worst`). For a group, `ok` while the lag is
+                      tolerated, else `unknown`
     last_seen         time of the client's newest data
     departed          True if the client is gone
     config            the client's options
@@ -191,7 +192,7 @@ class HealthRecord:
     def _at(self, path: tuple[str, ...]) -> Any:
         value: Any = self.indicators
         for name in path:
-            # `isinstance(value, Mapping)` takes ten times as long.
+            # `isinstance(value, Mapping)` would take ten times as long as this check.
             if not isinstance(value, dict):
                 return None
             value = value.get(name)
@@ -230,7 +231,7 @@ def decode(value: bytes, written_ms: int = -1) -> HealthRecord:
             raise TypeError("indicators is not a JSON object, or window_end is not a time")
         worst = row.get("worst")
         if worst == "ok" and any(verdict.status == "unknown" for verdict in verdicts):
-            # Releases up to 0.2 ignored failure modes that were not judged.
+            # Releases up to 0.2 left failure modes that were not judged out of `worst`.
             worst = "unknown"
         at_latest = min(int(window_end), written_ms) if written_ms > 0 else int(window_end)
         return HealthRecord(
@@ -279,7 +280,7 @@ def strict(value: bytes) -> bytes:
 def aged(value: bytes, reason: str) -> bytes:
     """Return the last record of a silent client without the statements that may no longer be true.
 
-    Verdicts `ok` become `unknown` with this `reason`, and indicators are removed. Failures stay.
+    Each `ok` verdict becomes `unknown` with the given `reason`, and the indicators are removed. Failures stay.
     """
     row = document(value)
     verdicts = [

@@ -19,7 +19,7 @@ SCALA: Mapping[str, str] = SPELLINGS["scala"]
 METRICBEAT: Mapping[str, str] = SPELLINGS["metricbeat"]
 #: Maps our name of a metric to (path in librdkafka's statistics, factor to our unit).
 LIBRDKAFKA: Mapping[str, tuple[str, float]] = SPELLINGS["librdkafka"]
-#: Maps our name of a metric to the path in librdkafka's statistics of a partition.
+#: Maps our name of a partition's metric to its path in the statistics that librdkafka reports for the partition.
 LIBRDKAFKA_PARTITION: Mapping[str, str] = SPELLINGS["librdkafka_partition"]
 
 
@@ -94,7 +94,7 @@ _NEXT = re.compile(r", ([a-zA-Z][\w-]*)=")
 
 
 def separated(labels: Mapping[str, str]) -> dict[str, str]:
-    """Move MBean properties out of another label's value, into labels of their own.
+    """Move MBean properties out of a label's value, into labels of their own.
 
     A greedy pattern of the JMX exporter, `client-id=(.+)><>`, gives `orders, node-id=node-1`. The value becomes
     `orders`, and a new label `node_id` gets the value `node-1`.

@@ -55,8 +55,8 @@ class LogEvent:
     match begins, cut to 500 characters. `repeats`: the number of similar lines merged into this event. `kind`: the kind
     of client, if a field of the record names it.
 
-    `own`: False if the line may come from a client of another program, for example in a quotation. `copied`: True if
-    other words stand before the client's name, as in copied lines.
+    `own`: False if the line may be about a client of another program, for example because it is a quotation. `copied`:
+    True if other words stand before the client's name, as in copied lines.
     """
 
     ts_ms: int
@@ -105,8 +105,8 @@ class ThreadDump:
     """A thread dump of one moment (`ts_ms`: epoch ms), reduced to the threads that the failure modes need.
 
     `threads`: threads of Kafka clients, threads that an earlier dump shows in poll(), and `DestroyJavaVM`. `others`:
-    other threads, which may call librdkafka's poll() without a frame that shows it. `complete`: True if the dump is
-    known to be complete. `deadlocked`: names of the threads that the JVM reports as deadlocked.
+    other threads; they may be inside librdkafka's poll() although no frame shows this call. `complete`: True if the
+    dump is known to be complete. `deadlocked`: names of the threads that the JVM reports as deadlocked.
     """
 
     ts_ms: int

@@ -57,7 +57,7 @@ class Subject(NamedTuple):
     """What a value measures: a client, a topic (or its partition or thread), or a broker.
 
     client_id  None if the value comes without a client id; then the client id in `Samples.process` is used
-    kind       kind of the client; None if the value is not a Kafka client's
+    kind       kind of the client; None if the value does not belong to a Kafka client
     node       the broker's id as the function `node` returns it; None if the value is not about a broker
     """
 
@@ -72,7 +72,7 @@ class Subject(NamedTuple):
 class Samples:
     """The metric values of one process at one moment.
 
-    process    the fields that the process's clients share; `saw` can set a client's own version and group
+    process    the fields that the process's clients share; the method `saw` can set a client's own version and group
     ts_ms, interval_ms, delta  copied to the fields of these names in every snapshot
     """
 
@@ -85,7 +85,7 @@ class Samples:
         self._groups: dict[tuple[str | None, str | None], str] = {}
 
     def add(self, subject: Subject, name: str | None, value: float | None) -> None:
-        """Add one value. A value that is not a Kafka client's (`Subject.kind` is None) is ignored.
+        """Add one value. A value that does not belong to a Kafka client (`Subject.kind` is None) is ignored.
 
         name    our name of the metric; None to drop the value and only note that the client exists
         value   None if unknown; of several values of one metric, the largest is kept
@@ -142,7 +142,7 @@ class Samples:
         result = []
         for ref, client in self._clients.items():
             parts = client.parts
-            # Since 4.1, Java consumers report a topic `a.b` again as `a_b` (KIP-1109).
+            # Since 4.1, Java consumers report a topic `a.b` twice: as `a.b` and as `a_b` (KIP-1109).
             if older := {part[0].replace(".", "_") for part, values in parts.items() if values and "." in part[0]}:
                 parts = {part: values for part, values in parts.items() if part[0] not in older}
             metrics = _of_clients(client.own)
@@ -198,7 +198,7 @@ def unusable(parts: int) -> list[Snapshot]:
 
 
 def _of_clients(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return the metrics without those that only topics or partitions can have."""
+    """Return the metrics, except metrics that only topics or partitions can have."""
     if metrics.keys() <= _CLIENT_METRICS:
         return dict(metrics)
     return {name: value for name, value in metrics.items() if name in _CLIENT_METRICS}
@@ -222,7 +222,7 @@ def _topics(parts: Mapping[Part, Mapping[str, float]]) -> list[TopicMetrics]:
 
 
 def _order(part: Part) -> tuple[str, bool, int, str]:
-    """Return a key that sorts by topic. In each topic, the whole topic is first, then its threads, then partitions."""
+    """Return a key that sorts by topic: first the whole topic, then the topic's threads, then its partitions."""
     topic, partition, thread = part
     return topic, partition is not None, partition or 0, thread or ""
 

@@ -1,7 +1,7 @@
 """The subscription with which brokers request metrics from their clients (KIP-714).
 
-Clients push metrics only to brokers of Kafka 3.7 and newer that have a plugin such as ours. The Java client has done
-so since 3.7, and librdkafka since 2.5.
+Clients push metrics only to brokers of Kafka 3.7 and newer that have a plugin such as ours. The Java client can push
+metrics since 3.7, and librdkafka since 2.5.
 
 librdkafka before 2.10.1 is excluded: it sends empty pushes, and brokers then close the connection. In librdkafka's
 pushes, only counters contain the time at which the push's interval began.
@@ -51,13 +51,13 @@ class Subscription:
     def ours(cls, seconds: float = INTERVAL_SECONDS) -> tuple[Subscription, Subscription]:
         """Return the subscription for Java clients and the one for librdkafka. `seconds`: the push interval."""
         every = round(seconds * 1000)
-        # Leave out names that begin with another name: names are prefixes.
+        # The names are prefixes, so a name that begins with another name is not needed.
         names = sorted({kip714(group, name) for group, of in JAVA.items() for name in of} | {*spellings(kip714)})
         prefixes = [name for name in names if not any(name != other and name.startswith(other) for other in names)]
         return (cls(tuple(prefixes), every, MATCH), cls(OF_LIBRDKAFKA, every, MATCH_LIBRDKAFKA, NAME_LIBRDKAFKA))
 
     def covers(self, other: Subscription) -> bool:
-        """Return True if `other` would add neither clients nor metrics to this subscription.
+        """Return True if this subscription contains all clients and all metrics of `other`.
 
         In `metrics`, `*` and an empty prefix mean all metrics. A filter covers only an equal filter.
         """
@@ -121,7 +121,7 @@ def brokers_with_plugin(client: KafkaAdminClient, nodes: Sequence[int]) -> list[
 
 
 def takes_pushes(client: KafkaAdminClient, node: int) -> bool:
-    """True if the broker `node` (id) accepts pushes of metrics; only a broker with a plugin does.
+    """Return True if the broker `node` (id) accepts pushes of metrics. Only brokers with a plugin accept pushes.
 
     Raises KafkaError if the broker does not answer.
     """

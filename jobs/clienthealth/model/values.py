@@ -32,7 +32,7 @@ def measurement(value: Any) -> float | None:
 
     NaN, infinity and negative numbers, such as -1001 (no offset), mean unknown.
     """
-    # The type excludes bool; the bound excludes infinity and too large integers.
+    # The check of the type excludes bool. The bound excludes infinity, and integers that are too large for a float.
     if type(value) is float:
         return value if 0 <= value < _LARGEST else None
     return float(value) if type(value) is int and 0 <= value < _LARGEST else None
@@ -57,7 +57,7 @@ def option(value: str | None) -> float | None:
 
 
 def all_known(values: Sequence[Any]) -> bool:
-    """True if each of `values` is a finite number ≥ 0 (no boolean), and their sum fits a float."""
+    """Return True if all `values` are finite numbers ≥ 0, not booleans, and the sum of `values` fits a float."""
     if not _NUMBERS.issuperset(map(type, values)):
         return False
     try:

@@ -66,7 +66,7 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True, rename={"first_ms": 
 class Count:
     """The number of effects of a fault (such as lost records) in each half minute.
 
-    name        the key of `total` in `Verdict.detail`; the true number of effects may be larger
+    name        the key under which `Verdict.detail` has `total`; the true number of effects may be larger
     kind        kind of the evidence; if two kinds of evidence count the same effects, the larger number is used
     slots       maps the start of a half minute (epoch ms) to the number of effects in it
     settled     number of effects before `settled_ms`; this number no longer changes
@@ -81,7 +81,7 @@ class Count:
 
     @property
     def total(self) -> float:
-        """The number of effects: `settled` and the sum of `slots`."""
+        """The number of effects: `settled` plus the sum of `slots`."""
         return self.settled + sum(self.slots.values())
 
 
@@ -106,10 +106,10 @@ class Proof(NamedTuple):
 class Verdict:
     """The verdict of one failure mode on one client. `since_ms`: the failure's onset (epoch ms).
 
-    `reason`: why the status is `unknown`. `counts`: numbers of effects by half minute, summed in `detail`. `adjusted`:
-    names of the adjustments (`monitor/adjust.py`) that changed this verdict, in order. `ruled_out`: innocent
-    explanations that data refutes, with the refutation. `not_ruled_out`: innocent explanations that may be true, with
-    the data that would decide. `proofs`: what each piece of evidence proves.
+    `reason`: why the status is `unknown`. `counts`: numbers of effects in each half minute; `detail` has their sums.
+    `adjusted`: names of the adjustments (`monitor/adjust.py`) that changed this verdict, in order. `ruled_out`:
+    innocent explanations that data refutes, with the refutation. `not_ruled_out`: innocent explanations that may be
+    true, with the data that would decide. `proofs`: what each piece of evidence proves.
     """
 
     mode: str

@@ -64,7 +64,7 @@ def count(value: float) -> str:
 
 
 def count_of(value: float, one: str, many: str = "") -> str:
-    """Format a count with its noun: `1 record`, `1,200 records`. `many`: the plural, unless it is `one` plus s."""
+    """Format a count with its noun: `1 record`, `1,200 records`. `many`: the plural, '' for `one` plus s."""
     return f"{value:,.0f} {one if value == 1 else many or one + 's'}"
 
 
@@ -106,7 +106,8 @@ def percent(ratio: float) -> str:
 def exact_percent(ratio: float, digits: int) -> str:
     """Format a ratio as a percentage with `digits` decimals.
 
-    A ratio below 1 never gives 100 %. A ratio above 0 never gives 0 %, but for example `< 0.01 %`.
+    A ratio below 1 never gives 100 %. A ratio above 0 never gives 0 %; a very small ratio gives, for example,
+    `< 0.01 %`.
     """
     text = f"{ratio * 100:.{digits}f}"
     step = 10.0**-digits

@@ -102,9 +102,10 @@ class FailureMode(Facts, Generic[T]):
     thresholds     every number that the rules use, with its reason and bounds
     judge          returns the verdict on a window
     lines          the log events that show the beginning or the end of the failure
-    reads          the log events that the judge uses, also events of other modes
+    reads          the log events that the judge uses, including events of other modes
     doubt          returns why a post-mortem cannot rule the mode out; '' if the mode is ruled out
-    worth_a_dump   yields reasons to take a thread dump: what a client's last two samples show but cannot explain
+    worth_a_dump   yields reasons to take a thread dump: symptoms in a client's last two samples that do not show their
+                   cause
     explicable     returns True if a failure of another mode may be the cause of this mode's verdict
     """
 
@@ -226,7 +227,9 @@ def modes() -> Mapping[str, Mode]:
     by_id: dict[str, Mode] = {module.MODE.id: module.MODE for module in rules}
     for mode in by_id.values():
         if unknown := mode.explains - by_id.keys():
-            raise CatalogueError(f"mode.toml of {mode.id}: `explains` names {min(unknown)}, which is not a mode")
+            raise CatalogueError(
+                f"mode.toml of {mode.id}: the key `explains` contains {min(unknown)}, which is not a mode"
+            )
     return by_id
 
 
@@ -234,10 +237,12 @@ def modes() -> Mapping[str, Mode]:
 def catalogue() -> Catalogue:
     """Return all log events: of failure modes, of known issues, and of lines that state a client's version or options.
 
-    Raises CatalogueError if `suspects` of a log event names a mode or a cause that does not exist.
+    Raises CatalogueError if the key `suspects` of a log event contains a mode or a cause that does not exist.
     """
     found = Catalogue([*(line for mode in modes().values() for line in mode.lines), *SELF_DESCRIPTIONS, *TROUBLES])
     causes = {(mode.id, cause) for mode in modes().values() for cause in ("", *(cause.id for cause in mode.causes))}
     if unknown := {suspected for meaning in found.meanings for suspected in meaning.suspects.items()} - causes:
-        raise CatalogueError(f"`suspects` of a log event names an unknown mode or cause: {' = '.join(min(unknown))}")
+        raise CatalogueError(
+            f"the key `suspects` of a log event contains an unknown mode or cause: {' = '.join(min(unknown))}"
+        )
     return found

@@ -1,4 +1,4 @@
-"""Functions for all judges: find evidence in a window, and make a verdict from what it shows.
+"""Functions for all judges: find evidence in a window, and make a verdict from this evidence.
 
 A judge collects facts. `conclude` makes the verdict from these facts, by the same rule for all modes:
 
@@ -127,7 +127,8 @@ def conclude(
     """Return the verdict that the facts support.
 
     detail     values for the verdict's detail; None values are left out
-    otherwise  the reason why the verdict is `unknown` without facts and doubts; None if it is then `ok`
+    otherwise  used if there are neither facts nor doubts: the reason for the verdict `unknown`, or None for the verdict
+               `ok`
     doubts     facts that prove nothing; with only doubts, the verdict is unknown
     """
     doubts = [
@@ -265,11 +266,11 @@ def events(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def stated(window: ClientWindow, meaning: Meaning) -> list[Fact]:
     """Return a fact on the line with the longest wait among the lines of `meaning`; [] if there is no line.
 
-    A line states its wait in the capture `minutes`. If a line states the beginning or end of a stop or flush (captures
-    `begun`, `ended`), it counts only if the stop or flush did not end (capture `lasts`).
+    A line states its wait in the capture `minutes`. A line on the beginning of a stop or flush (capture `begun`) is
+    used only if the stop or flush did not end (capture `lasts`). A line on the end (capture `ended`) is never used.
 
-    A goroutine without a wait proves something only if its line is repeated, or if a line at least APART_MS (9 s)
-    earlier shows the same frame.
+    If a goroutine's line states no wait, the line is evidence only if it is repeated, or if a line at least APART_MS
+    (9 s) earlier shows the same frame.
     """
     said = [e for e in events(window, meaning) if "lasts" in e.captures or not {"begun", "ended"} & {*e.captures}]
     if not said:
@@ -311,7 +312,7 @@ def moments(window: ClientWindow, *meanings: Meaning) -> list[LogEvent]:
 def occurrences(window: ClientWindow, meaning: Meaning) -> Happened:
     """Return (time in epoch ms, number of occurrences) for the log event `meaning`.
 
-    The number is 1, or the line's `repeats` if all lines of the window have the same time.
+    If all lines of the window have the same time, the number is the line's `repeats`, else 1.
     """
     undated = len({event.ts_ms for event in window.logs}) == 1
     return [(e.ts_ms, e.repeats if undated else 1) for e in (events if undated else moments)(window, meaning)]

@@ -25,7 +25,7 @@ def is_network_thread(thread: Thread) -> bool:
 
 
 def on_io_thread(event: LogEvent) -> bool:
-    """Return True if a producer's I/O thread logged the line, by the line's thread name or logger.
+    """Return True if the line's thread name or logger shows that a producer's I/O thread logged the line.
 
     The end of the thread's name suffices, because some log layouts cut off the beginning. `kafka.future` is
     kafka-python's logger for errors of callbacks.
@@ -51,7 +51,7 @@ def network_threads(window: ClientWindow) -> Iterator[tuple[ThreadDump, Thread]]
 
 
 def sends(thread: Thread) -> bool:
-    """Return True if a thread is inside send() or flush() of a Java producer, but not close()."""
+    """Return True if a thread is inside send() or flush() of a Java producer, and not inside close()."""
     return any(frame.endswith(SENDING) for frame in thread.frames) and not any(
         frame.endswith("producer.KafkaProducer.close") for frame in thread.frames
     )

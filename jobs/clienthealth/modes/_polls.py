@@ -26,8 +26,9 @@ CLOSES = "terminating"
 #: Java clients before this version may never push again after their connection broke during a push (KAFKA-19747;
 #: measured with 3.9.2).
 PUSHES_ON_SINCE = (4, 1, 2)
-#: Without a poll() between two samples, the client spends less than this share of the time in the selector, and calls
-#: select() at most this often per second. Measured: at most 0.02 % and 11 calls. With polls, the share is 36 to 100 %.
+#: Without a poll() between two samples, the client spends less than WAITING_SHARE of the time in the selector, and
+#: calls select() at most MOST_SELECTS times per second. Measured: at most 0.02 % and 11 calls. With polls, the share is
+#: 36 to 100 %.
 WAITING_SHARE, MOST_SELECTS = 0.02, 20.0
 #: Maximum time (s) between heartbeats of a client that knows its coordinator; 3 to 5 s are usual.
 HEARTBEAT_SECONDS = 8.0
@@ -80,7 +81,7 @@ def _without_waiting(w: Windows) -> Column:
 
 
 def polled_ms(reading: Reading) -> int | None:
-    """Return the time of the last poll() (epoch ms), at most 1 s too late; None if it is not reported."""
+    """Return the time of the last poll() (epoch ms), or up to 1 s after it; None if the client does not report it."""
     ago = reading.get("last-poll-seconds-ago")
     return None if ago is None else round(reading.ts_ms - 1000 * ago)
 
@@ -119,7 +120,7 @@ class Spell(NamedTuple):
 
 
 def outside(window: ClientWindow) -> Spell | None:
-    """Return how long the application has been outside poll(); None if it may be inside, or if data is missing.
+    """Return how long the application has been outside poll(); None if it may be inside poll(), or if data is missing.
 
     The application is outside if the client has sent no fetch for at least half of the time since the last poll().
     Heartbeats must continue, because otherwise a silent broker may explain the missing fetches.
@@ -198,8 +199,8 @@ def listed(readings: Sequence[GroupReading]) -> tuple[list[Fact], str]:
     `readings`: samples of one group, in order of time. A fact is about a partition with an owner and with the same
     committed offset in the first and the last sample. One of these conditions must also be met:
     - Records arrive.
-    - The partition is behind (BEHIND), and at least as many partitions of its topic are level (LEVEL) as are behind.
-      Otherwise, the whole group may only be slow.
+    - The partition is behind (BEHIND), and its topic has at least as many level partitions (LEVEL) as partitions that
+      are behind. Otherwise, the whole group may only be slow.
     """
     last, first = readings[-1], {(p.topic, p.partition): p for p in readings[0].partitions}
     unread = [(p, p.end - p.committed) for p in last.partitions if p.end is not None and p.committed is not None]

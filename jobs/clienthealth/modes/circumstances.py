@@ -27,7 +27,7 @@ FRESH_MS = 15_000
 ANSWER_MS = 10_000
 #: A thread is inside a call of a Java client if one of its frames contains one of these texts.
 _CALLS = (".KafkaConsumer.", ".KafkaShareConsumer.", ".KafkaProducer.", ".FutureRecordMetadata.")
-#: Dumps without a thread inside a client's call must span at least this time (ms).
+#: Dumps that show no thread inside a client's call are evidence only if they span at least this time (ms).
 STANDS_MS = 10_000
 
 
@@ -117,7 +117,10 @@ def _stays_outside(window: ClientWindow) -> bool:
 
 
 def unless_away(window: ClientWindow, lines: Sequence[LogEvent]) -> Circumstance | None:
-    """Return the result of `coordinator_answers` for the last line if brokers were away at every line; else None."""
+    """Return a circumstance that does not hold if brokers were away at the time of every line; else None.
+
+    The circumstance is the result of `coordinator_answers` for the last line.
+    """
     answers = [coordinator_answers(window, line.ts_ms) for line in lines]
     return answers[-1] if all(answer.holds is False for answer in answers) else None
 

@@ -199,7 +199,8 @@ class ModeFile:
         for wording in (wording for line in self.lines.values() for wording in line.wordings):
             if wording.also and wording.also not in BY_ID:
                 raise CatalogueError(
-                    f"{self.where}: `also` of wording {wording.id} names {wording.also}, which is not a known issue"
+                    f"{self.where}: the key `also` of wording {wording.id} contains {wording.also}, "
+                    "which is not a known issue"
                 )
         self._others = converted(keys.pop("lines_of_others", []), tuple[str, ...], f"{self.where}: lines_of_others")
         self.thresholds = Section(f"{self.where}: thresholds", keys.pop("thresholds", {}))

@@ -108,7 +108,8 @@ def adjust(stage: Stage, verdicts: Sequence[Verdict], context: Context) -> list[
 class Adjustment:
     """A rule that may change verdicts: one entry of the list ADJUSTMENTS.
 
-    change  function that takes (verdict, context) and returns a verdict, the same object if nothing changes
+    change  function that takes (verdict, context) and returns the adjusted verdict, or the same object if nothing
+            changes
     why     what would be wrong without the adjustment
 
     The docstring of `change` states why the adjustment is at its place in the list.
@@ -164,7 +165,7 @@ LONGEST_MS = 30_000
 
 @per_windows
 def repeats(w: Windows) -> Bools:
-    """Return True for windows in which no metric changed, not even the one that always grows.
+    """Return True for windows in which no metric changed, not even the metric that always grows (`_CLOCKS`).
 
     A gateway may keep sending the last sample of a client that is gone.
     """
@@ -255,7 +256,10 @@ def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Log lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Let a failure wait for a sample if only log lines show it. Runs last, after adjustments that remove evidence."""
+    """Delay a failure until a sample arrives, if only log lines show the failure.
+
+    Runs last, after adjustments that remove evidence.
+    """
     reporting = context.reporting
     if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
         return verdict
@@ -290,7 +294,7 @@ def _lasts(verdict: Verdict, context: Context) -> bool:
 
 @_adjustment("moment", "If all clients are silent at once, the collectors of metrics or their topic have stopped.")
 def _all_silent(verdict: Verdict, context: Context) -> Verdict:
-    """Set verdicts without log evidence to unknown if no client reports. Runs before other adjustments use them."""
+    """Set a verdict without log evidence to unknown if no client reports. Runs before other adjustments use it."""
     if not context.all_silent or any(fact.kind == "log" for fact in verdict.evidence):
         return verdict
     return Verdict(verdict.mode, "unknown", reason=ALL_SILENT)
@@ -298,7 +302,7 @@ def _all_silent(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "A recording can end before its process, so missing data alone gives at most a suspicion.")
 def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
-    """Reduce a client's confirmed end to suspected. Runs before `explained`, which compares statuses."""
+    """Lower a `confirmed` verdict on a client's end to `suspected`. Runs before `explained`, which compares statuses."""
     if context.attached is None or verdict.status != "confirmed" or not modes()[verdict.mode].absence:
         return verdict
     return replace(verdict, status="suspected")
@@ -349,7 +353,10 @@ def _topics(verdict: Verdict, kind: str = "") -> list[str]:
 
 @_adjustment("shown", "Log lines without times cannot prove a failure that is defined by a duration.")
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Set a failure to unknown if only untimed lines show it. Runs before `unproven-ok`, which keeps the new reason."""
+    """Set a verdict to unknown if only untimed lines show the failure.
+
+    Runs before `unproven-ok`, which keeps the new reason.
+    """
     mode, attached = modes()[verdict.mode], context.attached
     cause = mode.cause(verdict)
     reason = "" if cause and cause.timeless else mode.needs_times
@@ -363,7 +370,10 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "Copied metrics end when the person stops copying, not when the client ends.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
-    """Set an end to unknown if only copied metrics show it. Runs before `unproven-ok`, which keeps the new reason."""
+    """Set the verdict on a client's end to unknown if only copied metrics show the end.
+
+    Runs before `unproven-ok`, which keeps the new reason.
+    """
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict

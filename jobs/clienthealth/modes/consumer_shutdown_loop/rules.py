@@ -346,7 +346,7 @@ class Closing(NamedTuple):
         return (self.last_ms - self.stay.since_ms) / 1000
 
     def fact(self, text: str, direct: bool = False, given: Circumstance | None = None) -> Fact:
-        """Return a fact from thread dumps, from the first dump to `last_ms`."""
+        """Return a fact that thread dumps show. The fact lasts from the first dump to `last_ms`."""
         return Fact("thread-dump", self.stay.since_ms, self.last_ms, text, direct, self.stay.dump.source, given)
 
 
@@ -366,7 +366,7 @@ def closing(window: ClientWindow) -> Closing | None:
 
 
 def doubt(look: Look) -> str:
-    """Return why `diagnose` cannot rule the failure mode out; '' if it can."""
+    """Return why `diagnose` cannot rule the failure mode out; '' if the mode is ruled out."""
     marks = events(look.window, CONNECTOR_CONFIG, LOOKUPS, BEGUN, COMPLETED, FAILED)
     if marks and marks[-1] in BEGUN:
         return "the connector began to shut down, but the data ends before the shutdown completes"

@@ -112,8 +112,8 @@ def idle(w: Windows, limits: Thresholds) -> Bools:
     """Return one flag per window: True if the consumer need not poll.
 
     A consumer need not poll if it has no partitions, if it has no lag and never consumed a record, or if it only
-    restores state of Kafka Streams. With KIP-848, late polls may cost a consumer its partitions. So a consumer without
-    partitions must poll if it stopped its heartbeats (`left`).
+    restores state of Kafka Streams. With KIP-848, late polls may cost a consumer its partitions. So a consumer that has
+    no partitions and stopped its heartbeats (`left`) must poll, too.
     """
     consumed, lag = w.last("records-consumed-total"), w.max(lags(w))
     restores = np.array([client.group.endswith(_RESTORES) for client in w.about()], np.bool_)
@@ -134,7 +134,7 @@ def too_long(w: Windows, limits: Thresholds) -> Bools:
 
     One of three signs is enough:
     - The consumer was outside poll() for max.poll.interval.ms (or the option's default).
-    - Its last poll is longer ago than `suspect_share` of max.poll.interval.ms.
+    - The time since its last poll is at least `suspect_share` of max.poll.interval.ms.
     - It stopped its heartbeats (`left`).
     """
     seconds = seconds_away(w)

@@ -1,8 +1,8 @@
 """Find the topic with a slow handler that keeps a consumer's application away from other topics.
 
-Java. If one handler is slow, the time between two polls is proportional to its topic's number of records. The growth of
-`records-lead` gives this number. `records-consumed-total` does not give it, because this counter rises only after the
-application has taken all records of a fetch.
+Java. If one handler is slow, the time between two polls is proportional to the number of records that the first poll
+returned from the handler's topic. The growth of `records-lead` gives this number. `records-consumed-total` does not
+give it, because this counter rises only after the application has taken all records of a fetch.
 
 librdkafka. All topics may share one queue to the application. If only one topic's position moves while the queue is
 full, this topic has the slow handler.
@@ -70,10 +70,10 @@ class Alone(NamedTuple):
 
 
 def handled_alone(readings: Sequence[Reading], since_ms: int) -> Alone | None:
-    """Return the only topic handled in the newest samples; None without such a topic, or if no other topic starves.
+    """Return the only topic handled in the newest samples if other topics starve, else None.
 
-    The newest samples begin at `since_ms` (epoch ms), or with the last sample that shows a move of another topic's
-    position, if that is later. A topic starves if it has unread records at the last sample, or if its position moved
+    The newest samples begin at `since_ms` (epoch ms) or at the last sample that shows a move of another topic's
+    position, whichever is later. A topic starves if it has unread records at the last sample, or if its position moved
     only before the newest samples.
     """
     positioned = [(reading, at) for reading in readings if (at := positions(reading, "position"))]

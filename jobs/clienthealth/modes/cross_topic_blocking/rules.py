@@ -131,7 +131,7 @@ GATE = Gate(blind, suspects)
 
 
 def _topics(reading: Reading, name: str) -> dict[str, float]:
-    """Return, by topic, the greatest value of a metric in its partitions or queues."""
+    """Return, for each topic, the greatest value of a metric in the topic's partitions or queues."""
     by_topic: dict[str, float] = {}
     for topic in reading.topics:
         if (value := topic.metrics.get(name)) is not None:

@@ -255,7 +255,8 @@ def _logged(window: ClientWindow, stalls_by_metrics: bool, delivers: bool, limit
 def _tried_for(refused: Sequence[LogEvent]) -> float:
     """Return a lower bound (s) of the time that a batch has waited; infinity if the client has made its last attempt.
 
-    With the default of `retries`, the number of attempts is ENDLESS minus the attempts left. Each takes at least 0.1 s.
+    With the default of `retries`, the number of attempts is ENDLESS minus the attempts left. Each attempt takes at
+    least 0.1 s.
     """
     tried = max((captured(event, "waitMs") / 1000 for event in refused if "request" in event.captures), default=0.0)
     for left in (int(e.captures.get("left") or 0) for e in refused if e.captures.keys() & {"left", "final"}):

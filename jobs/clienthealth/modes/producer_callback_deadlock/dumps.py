@@ -33,7 +33,7 @@ SELECTS = "select-total"
 WAITS = ("ProduceRequestResult.await", "TransactionalRequestResult.await", ".waitOnMetadata", "BufferPool.allocate")
 #: Dumps closer than APART_SECONDS count as one: two exporters may dump a process at once.
 APART_SECONDS = 5.0
-#: A thread that mostly sleeps uses at most this multiple of `still_cpu_share`, a share of one CPU.
+#: A thread that mostly sleeps uses at most LITTLE times `still_cpu_share` (a share of one CPU).
 LITTLE = 5
 HELD = ("callback-blocked", "io-thread-blocked")
 
@@ -149,7 +149,7 @@ def _rises(window: ClientWindow, since_ms: int) -> bool:
 
 
 def _unmoved(window: ClientWindow, dump: ThreadDump) -> bool:
-    """Return True if MIN_READINGS samples follow the dump, or if none are to be expected."""
+    """Return True if MIN_READINGS samples follow the dump, or if no samples are expected after the dump."""
     times = [ts_ms for ts_ms, _ in reported(window.readings, SELECTS)]
     last = window.ends_ms is not None and dump.ts_ms > window.ends_ms
     return not times or last or sum(ts_ms > dump.ts_ms for ts_ms in times) >= MIN_READINGS

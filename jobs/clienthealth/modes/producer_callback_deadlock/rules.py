@@ -84,7 +84,8 @@ def judge(window: ClientWindow, thresholds: Thresholds) -> Verdict:
     dead, thrown = died(window)
     dumped = [*dead, *deadlocked(window), *dumped]
     facts = [fact for fact, _ in dumped] + measured
-    # Back-pressure fills the buffer, too, so lines on a full buffer count only beside other evidence.
+    # Back-pressure fills the buffer, too, so lines on a full buffer are evidence only if a metric or a direct fact also
+    # shows the failure.
     if any(fact.kind == "metric" or fact.direct for fact in facts):
         facts += _logged(window)
     sent = _sent_inside(window)
@@ -186,7 +187,7 @@ def without_rate(w: Windows, limits: Thresholds) -> tuple[Runs, Column]:
     """Return (stretches, times of samples) that suggest a stuck I/O thread of clients without select-total.
 
     In a stretch, records wait, select-rate is 0, and neither io-ratio nor io-wait-ratio is above 0. The column of times
-    (epoch ms) is NaN for other samples.
+    (epoch ms) is NaN for samples that do not meet these conditions.
     """
     uncounted = np.flatnonzero(~w.reported("select-total"))
     runs = w.at(uncounted).still("select-rate")
@@ -214,7 +215,7 @@ def unserved(w: Windows, limits: Thresholds) -> Bools:
 def inside(w: Windows) -> Floats:
     """Return, per window, how long (s) a callback has run at the last sample; NaN if no callback is known to run.
 
-    While a callback runs, callback-time-max grows like the clock, and record-ack-total does not.
+    While a callback runs, callback-time-max grows like the clock, and record-ack-total does not grow.
     """
     seconds, some = np.full(len(w), np.nan), np.flatnonzero(w.samples > 1)
     last = w.last_row[some]
@@ -235,7 +236,7 @@ def suspects(w: Windows, thresholds: Thresholds) -> Bools:
 
 
 def _at_end(w: Windows, limits: Thresholds) -> Runs:
-    """Return the stretches with an unchanged `select-total` up to a window's last sample, at which records wait."""
+    """Return the stretches of unchanged `select-total` up to a window's last sample, if records wait at that sample."""
     runs = _still(w)
     runs = runs.at((runs.last == w.last_row[runs.window]) & _work_waits(w)[runs.last])
     linger = or_zero(w.option("linger.ms", runs.window)) / 1000
@@ -320,7 +321,10 @@ def _rises_again(window: ClientWindow, last: int) -> bool:
 
 
 def _held_for(w: Windows, window: ClientWindow, limits: Thresholds) -> float | None:
-    """Return the longest time (s) that a callback held the I/O thread; None if it never did, or if it still does."""
+    """Return the longest time (s) that a callback held the I/O thread.
+
+    Returns None if no callback held the thread, or if one may still hold it.
+    """
     runs = frozen(w, limits).runs
     return round(float(runs.seconds.max()), 1) if len(runs) and _rises_again(window, runs.last[-1]) else None
 
@@ -362,7 +366,7 @@ def _refused(window: ClientWindow, limits: Thresholds) -> list[Fact]:
 
 
 def _sent_inside(window: ClientWindow) -> list[Fact]:
-    """Return facts on a send() on the I/O thread, which only a callback can call."""
+    """Return facts on a send() on the I/O thread; there, only a callback can call send()."""
     lines = [event for event in events(window, METADATA_WAITED) if on_io_thread(event)]
     if not lines:
         return []
@@ -446,7 +450,7 @@ FULL = "send() found no room in the buffer; no data shows whether the I/O thread
 
 
 def doubt(look: Look) -> str:
-    """Return why `diagnose` cannot rule the failure mode out; '' if it can."""
+    """Return why `diagnose` cannot rule the failure mode out; '' if the mode is ruled out."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)

@@ -263,7 +263,7 @@ UNREAD = "the producer had few undelivered records at its last sample, and no lo
 
 
 def doubt(look: Look) -> str:
-    """Return why `diagnose` cannot rule the failure mode out; '' if it can."""
+    """Return why `diagnose` cannot rule the failure mode out; '' if the mode is ruled out."""
     if not look.measured and look.window.logs and look.window.logs[-1] in CLOSING:
         return "the producer's close() began, but the data ends before close() completes"
     return ""

@@ -304,7 +304,7 @@ def sent_any(w: Windows) -> Bools:
 def failing(w: Windows, limits: Thresholds) -> NDArray[np.int8]:
     """Return for each window why sends fail: NEVER, RENEWED or DISCONNECTED; 0 if no send fails or no reason is known.
 
-    Only samples after the last successful send count. If these samples show buffered records, or a thread that waits
+    Only samples after the last successful send are used. If these samples show buffered records, or a thread that waits
     for memory, metadata is not the reason.
     """
     why_failing = np.zeros(len(w), np.int8)
@@ -443,7 +443,7 @@ def recovered(window: ClientWindow, thresholds: Thresholds) -> bool:
 
 
 def doubt(look: Look) -> str:
-    """Return why `diagnose` cannot rule the failure mode out; '' if it can."""
+    """Return why `diagnose` cannot rule the failure mode out; '' if the mode is ruled out."""
     if look.measured:
         return ""
     dumps, what = io_thread(look.window)
