@@ -1,4 +1,4 @@
-"""`kafka-health dashboards push`: send the dashboards, and incidents as annotations, to a Grafana."""
+"""`kafka-health dashboards push`: send the dashboards to a Grafana, and incidents as annotations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def run(args: argparse.Namespace) -> int:
     """Push the dashboards and the incidents, and print whether each was created, updated or unchanged.
 
     Raises SettingsError if the address or the token of Grafana is missing or wrong. Raises InputError if the file of
-    incidents cannot be read, ServiceError if a request fails.
+    incidents cannot be read. Raises ServiceError if a request fails.
     """
     from dashboards import annotations, build, push
 

@@ -36,7 +36,7 @@ Limits = Mapping[float, str]
 
 
 def limits(base: str, above: Limits) -> build.ThresholdsConfig:
-    """Return thresholds that give a value the colour of the highest limit that it reaches, or else `base`."""
+    """Return thresholds that colour a value by the highest limit that it reaches; `base` if it reaches none."""
     thresholds = [model.Threshold(value=None, color=base)]
     thresholds += [model.Threshold(value=float(value), color=colour) for value, colour in sorted(above.items())]
     return build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(thresholds)
@@ -63,7 +63,7 @@ def unknown(words: str) -> list[model.ValueMapping]:
 
 
 def status_words() -> list[model.ValueMapping]:
-    """Return mappings that show a number as the verdict status at this position in STATUS_ORDER."""
+    """Return mappings that show a position in STATUS_ORDER as the verdict status at that position."""
     return words(dict(enumerate(zip(STATUS_ORDER, (BAND, *STATUS_COLOURS[1:]), strict=True))))
 
 

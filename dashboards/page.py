@@ -113,7 +113,7 @@ def _check_ids(name: str, document: Mapping[str, Any]) -> None:
 def plain(dashboard: model.Dashboard) -> dict[str, Any]:
     """Return the dashboard as JSON values, without fields that only Grafana's SDK adds."""
     document: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
-    # Because of the field `placement`, Grafana would show a link only in a menu.
+    # If a link had the field `placement`, Grafana would show the link only in a menu.
     for item in [*document["links"], *document["annotations"]["list"]]:
         item.pop("placement", None)
     for item in document["templating"]["list"]:

@@ -24,7 +24,7 @@ Panel: TypeAlias = Builder[model.Panel]
 Linked: TypeAlias = Sequence[Builder[model.DashboardLink]]
 NOTHING = "no data"
 NONE = "none"
-#: Grafana's units for seconds: AGE is shown as "1 hour, 45 minutes", CLOCK as 01:45:00.
+#: Grafana's units for seconds: AGE shows "1 hour, 45 minutes", and CLOCK shows 01:45:00.
 AGE, CLOCK = "dtdurations", "dthms"
 UNKNOWN = "–"
 #: Maximum number of points in time in a chart. With 720 points, a chart of 10,000 clients took 30 s.
@@ -180,7 +180,7 @@ def rows(
     above     thresholds of each column, by heading
     words     mappings that show values as words, by the heading of the values' column
     coloured  colours of a label's values, by label
-    linked    links that a click on a label's value offers, by label
+    linked    links that appear after a click on a label's value, by label
     largest   heading of the column by which the rows are sorted, the largest value first
     """
     panel = (

@@ -48,7 +48,7 @@ def named(labels: Sequence[str]) -> str:
 def keeping(text: str, settings: Settings) -> str:
     """Return a query, link or legend with the labels of `kept_labels` instead of the default labels KEPT.
 
-    Raises SettingsError like `kept_labels`.
+    Raises SettingsError in the same cases as `kept_labels`.
     """
     kept = kept_labels(settings)
     if kept == KEPT:
@@ -90,7 +90,7 @@ GROUP_VARIABLES = ("group", "topic")
 def variable(name: str, settings: Settings) -> Builder[model.VariableModel]:
     """Return the dashboard variable with this name.
 
-    `name` is a label of installations, clients, groups or topics, or `datasource`, `status_page` or `slo_target`.
+    `name` is `datasource`, `status_page`, `slo_target`, or a label of installations, clients, groups or topics.
     """
     if name in _TYPED:
         box = build.TextBoxVariable(name).label(f"{_TYPED[name]} (pattern)").description(_PATTERN)

@@ -19,9 +19,10 @@ _BY_SERVICE = listed((*KEPT, "service"))
 
 
 def _beside_best(metric: str, among: str, pick: str = "topk") -> list[Query]:
-    """Return two queries on `metric`: the clients with the worst values, and the best client of each of a few services.
+    """Return two queries on `metric`: for the clients with the worst values, and for the best clients of services.
 
-    The second query compares the services by the value of their best client, and selects the _BEST worst services.
+    The second query ranks services by the value of their best client, and selects the _BEST services with the worst
+    values.
     """
     best = f"{'min' if pick == 'topk' else 'max'} by ({_BY_SERVICE}) ({metric}{{{OF_SERVICE}}})"
     return [
@@ -129,9 +130,9 @@ def topic_fetches(width: int = 12, among: str = "") -> Panel:
     return chart(
         145,
         "Records per topic",
-        "Records per second that consumers of several topics read from each topic, the slowest first. It is bad if one "
-        "topic is read, or has a full queue, while others are at 0: the handler of the one topic blocks the others. "
-        f"What to do: examine that handler. Alert for {CROSS_TOPIC}.",
+        "Records per second that consumers of several topics read from each topic, the slowest first. It is bad if "
+        "other topics are at 0 while one topic is read or has a full queue: the handler of that topic blocks the "
+        f"others. What to do: examine that handler. Alert for {CROSS_TOPIC}.",
         [
             Query(
                 worst_clients(

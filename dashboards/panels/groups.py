@@ -21,8 +21,8 @@ def in_trouble(width: int = 4) -> Panel:
         "Groups in trouble",
         "Groups that make no progress, have stopped committing, or went back to an earlier offset. Any such group is "
         "bad. What to do: check whether its members run and poll. Alerts: KafkaClientLagStalled, "
-        "KafkaClientLagStopped, KafkaClientLagRewound. Groups that only fall behind do not count (alert: "
-        "KafkaClientLagGrowing).",
+        "KafkaClientLagStopped, KafkaClientLagRewound. Groups that only fall behind are not included "
+        "(alert: KafkaClientLagGrowing).",
         f'count(max by ({_BY}) (kafka_consumergroup_group_status{{status=~"{_TROUBLE}", {OF_GROUP}}}))\n'
         f"or\n0 * max(kafka_consumergroup_group_status{{{OF_GROUP}}})",
         "none",
@@ -49,8 +49,8 @@ def largest_lag_records(width: int = 4) -> Panel:
     return number(
         202,
         "Largest lag in records",
-        "Largest number of records that any group has not committed on one of its partitions. A constant rise is bad. "
-        "Alert: KafkaClientLagGrowing.",
+        "Largest number of uncommitted records of any group on one partition. A constant rise is bad. Alert: "
+        "KafkaClientLagGrowing.",
         f"max(kafka_consumergroup_group_max_lag{{{OF_GROUP}}})",
         "short",
         nothing="no groups",
@@ -114,7 +114,7 @@ def lag_by_topic() -> Panel:
 
 
 def _busiest(offset: str, partition: str, by: str) -> str:
-    # `@ end()` picks the series by their pace over the chart's whole time range, so each point shows the same series.
+    # `@ end()` ranks series by their rate over the chart's whole range, so that all points show the same series.
     pace = f"max by ({partition}) (deriv({offset}[$__range:$__interval] @ end()))"
     picked = f"topk({WORST // 2}, sum by ({by}) ({pace}))"
     return f"sum by ({by}) (max by ({partition}) (deriv({offset}[$__rate_interval])\nand on ({by})\n{picked}))"
@@ -148,9 +148,9 @@ def retention() -> Panel:
         208,
         "Unread share of the retained records",
         "Number of unread records on the topic's worst partition, as a share of the records that Kafka retains. Near 1 "
-        "is bad: Kafka is about to delete unread records. Above 1, it has deleted some. Shown only if Kafka has "
-        "deleted records of the topic, and the group has members or has committed within a week. What to do: raise the "
-        "topic's retention. Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
+        "is bad: Kafka is about to delete unread records. Above 1, Kafka has already deleted some. Shown only for "
+        "topics of which Kafka has deleted records, and for groups that have members or have committed within a week. "
+        "What to do: raise the topic's retention. Alerts: KafkaClientLagRetentionAtRisk, KafkaClientLagRecordsDeleted.",
         [
             Query(
                 worst(f"group:kafka_consumergroup_unread:ratio{{{OF_GROUP_TOPIC}}}", f"{_BY}, topic"),

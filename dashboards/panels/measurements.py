@@ -151,12 +151,12 @@ def records_failed(width: int = 12, among: str = "") -> Panel:
     rate = f"rate({dropped}[$__rate_interval])"
     return chart(
         114,
-        "Records given up, dropped, sent again",
+        "Records given up, dropped or sent again",
         "Records per second. An empty chart is good. Given up: no broker acknowledged the records in time, or a broker "
-        "refused them. Dropped: send() failed because the buffer was full (clients before 2.6 do not count this). Both "
-        "are lost unless the application sends them again. Sent again (dashed): normal while brokers restart, bad if "
-        f"it lasts. What to do: read the error in the client's log. Alerts: the alert on {DELIVERY_STALLED}; "
-        "KafkaClientBufferNearlyExhausted, before records are dropped.",
+        "refused them. Dropped: send() failed because the buffer was full (clients before 2.6 lack this metric). "
+        "Records given up or dropped are lost unless the application sends them again. Sent again (dashed): normal "
+        "while brokers restart, bad if it lasts. What to do: read the error in the client's log. Alerts: the alert on "
+        f"{DELIVERY_STALLED}; KafkaClientBufferNearlyExhausted, before records are dropped.",
         [
             Query(worst_clients("kafka_client_producer_record_error_rate", among, most=7), f"given up: {LEGEND}"),
             Query(worst(rate, BY_CLIENT, 6, among=among), f"dropped: {LEGEND}"),
@@ -279,8 +279,9 @@ def latency_by_broker(width: int = 12) -> Panel:
     return chart(
         124,
         "Slowest brokers",
-        "Average response time of each broker. Each producer contributes only its slowest broker. High is bad: the "
-        "broker, its disk or the network to it is slow. What to do: check that broker first. No alert on this value.",
+        "Average response time of each broker: the largest value among the producers for which it is the "
+        "slowest broker. High is bad: the broker, its disk or the network to it is slow. What to do: check that broker "
+        "first. No alert on this value.",
         [
             Query(
                 worst(f"max by ({by}) (kafka_client_producer_slowest_broker_latency_seconds{{{OF_CLIENT}}})", by),
@@ -332,9 +333,10 @@ def connections(kind: str, width: int = 12) -> Panel:
     return chart(
         127,
         "Connections to brokers",
-        "Number of open connections of each client, the lowest first. A client without a connection for long is bad: "
-        "it reaches no broker, or no broker accepts its login. Clients may close idle connections after ten minutes. "
-        "What to do: read in the client's log which address it tries, and why it fails. No alert on this value.",
+        "Number of open connections of each client, the lowest first. If a client has no connection for a long "
+        "time, that is bad: it reaches no broker, or no broker accepts its login. Clients may close idle connections "
+        "after ten minutes. What to do: read in the client's log which address it tries, and why it fails. No alert on "
+        "this value.",
         [Query(connected, LEGEND)],
         "none",
         width=width,
@@ -359,7 +361,7 @@ def refused(kind: str, width: int = 12) -> Panel:
 
 
 def versions(id_: int, kind: str) -> Panel:
-    """Return a table with the number and the unhealthy share of the clients of this kind, per library version."""
+    """Return a table of library versions: how many clients of this kind run, and which share is unhealthy."""
     by = listed((*KEPT, "library", "version"))
 
     def clients(statuses: str) -> str:

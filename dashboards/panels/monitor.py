@@ -61,7 +61,7 @@ def page() -> Page:
 
 
 def _state() -> str:
-    """Return a query for the number in _SENTENCES of the monitor's worst problem, or 0 if there is no problem."""
+    """Return a query for the monitor's worst problem, as its number in _SENTENCES; 0 means no problem."""
     reached = 'min(up{job="kafka-client-health-monitor"})'
     query = f"min({_P}_query_up{{{OF_KEPT}}})"
     exporter = f"min(max by ({listed((*KEPT, 'shard'))}) ({_P}_exporter_up{{{OF_KEPT}}}))"
@@ -319,10 +319,10 @@ def _left_out() -> Sequence[Panel]:
         ),
         chart(
             35,
-            "Input that was gone before it was read",
+            "Input lost before the monitor read it",
             "Records that Kafka deleted before the monitor read them, and partitions that were deleted and created "
-            "again. Any loss is bad: the clients in the lost records are not judged for that time. What to do: raise "
-            "retention.ms of the topic. Alert: KafkaClientHealthInputLost.",
+            "again. Any loss is bad: the clients in the lost records are not judged for the time of these records. "
+            "What to do: raise retention.ms of the topic. Alert: KafkaClientHealthInputLost.",
             [
                 _each("source_topic", lambda by: _rate(by, "lost_records_total", "increase"), most=WORST // 2),
                 _each(

@@ -28,9 +28,10 @@ from dashboards.scope import (
 
 _LEGEND = """\
 **Kafka clients, judged every few seconds from their metrics, logs and thread dumps.** \
-Blue is healthy, yellow suspected, dark red confirmed; grey is not known. Read from left to right: do clients report, \
-does any of them fail, is the monitor itself up to date. Choose a service above, click a row for the client and its \
-evidence; *Kafka clients* at the top leads to producers, consumers, each failure mode, the review and the monitor."""
+Blue means healthy, yellow means suspected, dark red means confirmed, and grey means unknown. Read from left to right \
+whether clients report, whether any of them fails, and whether the monitor itself is up to date. Choose a service \
+above, or click a row to see the client and its evidence. *Kafka clients* at the top leads to producers, consumers, \
+each failure mode, the review and the monitor."""
 _WATCHDOG = "KafkaClientHealthWatchdog"
 _NAMED = f'alertname=~"KafkaClient.+", alertname!="{_WATCHDOG}"'
 _FIRING = f'ALERTS{{alertstate="firing", {_NAMED}, {OF_KEPT}, service=~"$service|"}}'
@@ -105,8 +106,8 @@ def _alerts() -> Panel:
     return alert_list(
         11,
         "Alerts",
-        "Pending and firing alerts of this monitor, from every data source from which Grafana may read alerts. Empty "
-        "is good. What to do: open the runbook to which the alert links.",
+        "Pending and firing alerts of this monitor, from all data sources whose alerts Grafana may read. Empty is "
+        "good. What to do: open the runbook to which the alert links.",
         width=10,
         height=7,
     )
@@ -116,9 +117,9 @@ def _by_mode() -> Panel:
     return chart(
         21,
         "Unhealthy clients by failure mode",
-        "Clients of the service with a suspected or confirmed failure, by mode. Any such client is bad. Many at once "
-        "have a common cause: a broker, a release, a topic. Alerts: each failure mode's alert, unless "
-        "KafkaClientFleetUnhealthy or KafkaClientFleetSuspected silences it.",
+        "Clients of the service with a suspected or confirmed failure, by mode. Any such client is bad. If many "
+        "clients fail at once, they have a common cause: a broker, a release, a topic. Alerts: each failure mode's "
+        "alert, unless KafkaClientFleetUnhealthy or KafkaClientFleetSuspected silences it.",
         [verdicts.by_mode()],
         "none",
         stacked=True,
@@ -177,9 +178,9 @@ def _installations() -> Panel:
         12,
         "Clusters and environments",
         "Clients of the service by cluster and environment, the worst first. If clients fail in only one cluster, the "
-        'cause is its brokers or load, not the release. The column "bugs" counts clients whose version has known bugs; '
-        "the exporter's page /fleet lists these versions. Click a row for the overview of that cluster and "
-        "environment. Alerts: each failure mode's alert.",
+        'cause is the brokers or the load of that cluster, not the release. The column "bugs" counts clients whose '
+        "version has known bugs; the exporter's page /fleet lists these versions. Click a row for the overview of that "
+        "cluster and environment. Alerts: each failure mode's alert.",
         {
             "confirmed": (f"{verdicts.failing('confirmed', by)}\nor\n0 * {reporting}", "none"),
             "suspected": (f"{verdicts.failing('suspected', by)}\nor\n0 * {reporting}", "none"),
@@ -206,8 +207,8 @@ def _services() -> Panel:
         31,
         "Services",
         "Number of each service's clients by status, and the service's worst value of each measurement. Clients "
-        "without series of their own are included. On the status page, Fleet lists clients that have gone. What to "
-        "do: click a service for its clients. Alerts: KafkaClientServiceSilent if no client is left, "
+        "that have no series in the metrics are included. Clients that have gone are listed on the status page, under "
+        "Fleet. What to do: click a service for its clients. Alerts: KafkaClientServiceSilent if no client is left, "
         "KafkaClientServiceNotJudged if none is judged, KafkaClientFleetNotJudged if a third of all clients is not "
         "judged.",
         {

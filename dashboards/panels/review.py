@@ -31,7 +31,7 @@ def page() -> Page:
     return Page(
         name="review",
         title="Kafka clients: weekly review",
-        description="How much of the observed time clients were healthy, and what the error budget was spent on.",
+        description="For how much of the observed time clients were healthy, and what the error budget was spent on.",
         variables=("service", "slo_target"),
         since="now-7d",
         refresh="",
@@ -67,9 +67,9 @@ def _strip() -> Sequence[Panel]:
         number(
             3,
             "Error budget spent",
-            "Unhealthy client-minutes (a failure suspected or confirmed) as a share of those that the target allows. "
-            "At 1 the error budget is spent. What to do then: work on reliability before features. Alert: "
-            "KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
+            "Unhealthy client-minutes (failure suspected or confirmed) as a share of the unhealthy client-minutes that "
+            "the target allows. At 1 the error budget is spent. What to do then: work on reliability before features. "
+            "Alert: KafkaClientErrorBudgetBurn, which counts only confirmed failures.",
             f"({_unhealthy_share()}) / (1 - $slo_target)",
             "percentunit",
             above={1: CRITICAL},
@@ -94,9 +94,9 @@ def _services() -> Panel:
     return rows(
         10,
         "Services",
-        "For each service: observed client-minutes, those with a suspected or confirmed failure (unhealthy), and the "
-        "spent share of the error budget. Above 1, the budget is overspent. What to do: click a service for its "
-        "clients. Alert: KafkaClientErrorBudgetBurn.",
+        "For each service: the observed client-minutes, the unhealthy client-minutes (failure suspected or confirmed), "
+        "and the spent share of the error budget. Above 1, the budget is overspent. What to do: click a service for "
+        "its clients. Alert: KafkaClientErrorBudgetBurn.",
         {
             "healthy": (f"1 - ({_unhealthy_share(by)})", "percentunit"),
             "budget spent": (f"({_unhealthy_share(by)}) / (1 - $slo_target)", "percentunit"),
@@ -141,9 +141,9 @@ def _by_mode() -> Panel:
     return chart(
         21,
         "Unhealthy clients by failure mode",
-        "Clients with a suspected or confirmed failure, by failure mode. A client with two failures counts for both. "
-        "Any failure is bad, because it spends the error budget. What to do: follow the runbook of the most frequent "
-        "failure mode. Alert: the alert of that failure mode.",
+        "Clients with a suspected or confirmed failure, by failure mode. A client with two failures is counted "
+        "under both modes. Any failure is bad, because it spends the error budget. What to do: follow the runbook of "
+        "the most frequent failure mode. Alert: the alert of that failure mode.",
         [verdicts.by_mode()],
         "none",
         stacked=True,

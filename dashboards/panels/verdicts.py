@@ -98,7 +98,7 @@ def suspected(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
-    """Return a panel with the number of clients that cannot be judged in `mode`, or in any failure mode (None)."""
+    """Return a panel with the number of clients that cannot be judged in `mode` (None: in any failure mode)."""
     judged = "in any failure mode" if mode is None else "in this failure mode"
     alert = "No alert." if mode else "Alerts: KafkaClientServiceNotJudged, KafkaClientFleetNotJudged."
     return number(
@@ -115,7 +115,7 @@ def unknown(id_: int, mode: Mode | None = None, width: int = 4) -> Panel:
 
 
 def unhealthy(id_: int, mode: Mode | None = None, width: int = 24, runbooks: str = "") -> Panel:
-    """Return a table of clients that are unhealthy in `mode`, or in any failure mode (None), with owner and onset."""
+    """Return a table of the clients that are unhealthy in `mode` (None: in any failure mode), with owner and onset."""
     now = f'max by ({BY_CLIENT}, mode, status) ({_MODE}{{status=~"suspected|confirmed", {_of(mode)}}}) == 1'
     since = f"max by ({BY_CLIENT}, mode) ({_SINCE}{{{_of(mode)}}}) * 1000"
     rows_ = f"(({since}) * on ({BY_CLIENT}, mode) group_right () ({now})\nor\n({now}) * 0)"
