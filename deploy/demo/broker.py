@@ -120,7 +120,7 @@ class Broker:
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Create a topic unless it exists, and wait until it has a leader.
 
-        Raises KafkaError if a request fails, ServiceError if the broker cannot be reached.
+        Raises KafkaError if a request fails. Raises ServiceError if the broker cannot be reached.
         """
         create_topics(self.kafka, [name], partitions, config)
 
@@ -189,7 +189,7 @@ def new_cluster_id() -> str:
 def plugin_properties(servers: str) -> dict[str, str]:
     """Return the broker properties that load our plugin, which writes to the brokers `servers`."""
     return {
-        # This list replaces the default of brokers 4.x, so it repeats this default (JmxReporter).
+        # This list replaces the default list of brokers 4.x, so it must also contain their default, JmxReporter.
         "metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}",
         "clienthealth.topic": TopicSettings().metrics[0],
         "clienthealth.producer.bootstrap.servers": servers,
@@ -197,6 +197,6 @@ def plugin_properties(servers: str) -> dict[str, str]:
 
 
 def java_command(jar_set: str, heap_mb: int, program: str, *arguments: str, also: Iterable[Path] = ()) -> list[str]:
-    """Return the command that runs the main class `program` with these jars."""
+    """Return the command that runs the main class `program` with the jars of `jar_set` and `also`."""
     path = os.pathsep.join(map(str, [*jars.classpath(jar_set), *also]))
     return [java(), f"-Xmx{heap_mb}m", *JVM, "-cp", path, program, *arguments]

@@ -76,7 +76,7 @@ class Outage:
 
     after       seconds from the client's first acknowledged record to the start of the outage
     seconds     duration of the outage
-    from_onset  True: `seconds` count from the onset of the client's failure. False: they count from the outage's start
+    from_onset  True if `seconds` begins at the onset of the client's failure, False if it begins at the outage's start
     fails       True if the outage itself is the failure that the monitor must find, not only the cause of a failure
     every       seconds from the end of an outage to the next outage; None for a single outage
     """
@@ -245,7 +245,7 @@ def _freeze(running: Running, outage: Outage) -> None:
 
 
 def _ways(broker: Broker, outage: Outage) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return (function that begins the outage, function that ends the outage)."""
+    """Return two functions: the first begins the outage, the second ends it."""
     if outage.how == "pause":
         return broker.pause, broker.resume
     return (broker.kill if outage.how == "kill" else broker.stop), broker.restart

@@ -156,7 +156,7 @@ _LOOP = DemoClient(
     classpath="legacy",
     broker="legacy",
     topics=("events",),
-    # If the ZooKeeper session expired, the endless loop would end, too.
+    # The session timeout is long, because an expired ZooKeeper session would end the endless loop.
     options={"end": "loop", "topic": "events", "seconds": "25", "c.zookeeper.session.timeout.ms": "30000"},
     nice=19,
 )

@@ -137,7 +137,10 @@ class Cluster:
         node.restart()
 
     def controller(self) -> Broker:
-        """Return the active controller. Raises ServiceError if no broker answers, KafkaError if a request fails."""
+        """Return the active controller.
+
+        Raises ServiceError if no broker answers. Raises KafkaError if a request fails.
+        """
         client = admin(Settings(kafka=self.kafka))
         try:
             quorum = client.describe_metadata_quorum()

@@ -39,7 +39,7 @@ class LogEvent:
 class LogFile:
     """A log file, and after a rotation the file that replaces it.
 
-    `limit`: maximum number of events of one logger at one level in a second of the log. Further events are left out.
+    `limit`: maximum number of events per logger, level and second. Further events are left out.
     """
 
     def __init__(self, path: Path, limit: int) -> None:

@@ -83,12 +83,12 @@ def chosen(options: Options) -> list[DemoClient]:
     """
     unknown = [name for name in options.clients if name not in CLIENTS]
     if unknown:
-        raise InputError(f"unknown clients: {', '.join(unknown)}; known are {', '.join(CLIENTS)}")
+        raise InputError(f"unknown clients: {', '.join(unknown)}; known clients: {', '.join(CLIENTS)}")
     names = options.clients or [name for name, client in CLIENTS.items() if client.default]
     clients = [CLIENTS[name] for name in names]
     for mode in options.expect or ():
         if mode not in modes():
-            raise InputError(f"unknown mode '{mode}'; known are {', '.join(modes())}")
+            raise InputError(f"unknown mode '{mode}'; known modes: {', '.join(modes())}")
         if mode not in {client.mode for client in clients}:
             raise InputError(f"none of the clients {', '.join(names)} shows the mode '{mode}'")
     return clients

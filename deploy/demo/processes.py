@@ -1,4 +1,4 @@
-"""Start child processes that end with this process, however this process ends."""
+"""Start child processes that end when this process ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 def give_way(pid: int, nice: int) -> None:
     """Lower the priority of a process and of all processes in its session.
 
-    Does nothing on systems other than Linux, or without permission.
+    Works only on Linux and with permission; otherwise does nothing.
     """
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
@@ -69,7 +69,7 @@ def forget(pid: int) -> None:
 def free_port() -> int:
     """Return a free TCP port on loopback, from 20,000 to 32,767.
 
-    The system may give higher ports to outgoing connections at any time.
+    Higher ports are not used, because the system may give them to outgoing connections at any time.
     """
     while True:
         port = random.SystemRandom().randrange(*_PORTS)
@@ -132,7 +132,7 @@ class Process:
     def pause(self) -> None:
         """Freeze the process and wait until it is stopped."""
         while not self._stopped():
-            # If SIGSTOP stops a child between fork and exec, its parent never stops.
+            # A process does not stop while it waits for a child that SIGSTOP has stopped between fork and exec.
             self.resume()
             time.sleep(0.1)
 

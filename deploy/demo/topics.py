@@ -27,8 +27,8 @@ def create_topics(
 ) -> None:
     """Create the topics that do not exist, and wait until all have a leader.
 
-    `partitions`, `replicas`: -1 means the broker's default. Raises KafkaError if a request fails, ServiceError if no
-    broker can be reached.
+    `partitions`, `replicas`: -1 means the broker's default. Raises KafkaError if a request fails. Raises ServiceError
+    if no broker can be reached.
     """
     _create(kafka, [Topic(name, partitions, config or {}, replicas) for name in topics])
 
@@ -41,7 +41,7 @@ def create_ours(settings: Settings, partitions: int = 1) -> None:
 def ask_for_pushes(kafka: KafkaSettings, seconds: float) -> None:
     """Create the monitor's subscriptions to client metrics (KIP-714) on the brokers.
 
-    `seconds`: the push interval. Raises KafkaError if a request fails, ServiceError if no broker can be reached.
+    `seconds`: the push interval. Raises KafkaError if a request fails. Raises ServiceError if no broker can be reached.
     """
     client = admin(Settings(kafka=kafka), client_id="kafka-health-demo")
     try:

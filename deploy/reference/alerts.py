@@ -33,7 +33,7 @@ def generate() -> dict[str, str]:
 class Alert(NamedTuple):
     """The properties of an alert that the alert's runbook shows.
 
-    hold    the alert's `for`, "at once" if it has none
+    hold    the alert's `for`; "at once" if the alert has no `for`
     labels  names of the labels in the alert's dashboard link, such as service and client_id
     limits  names of the thresholds in the alert's expression, and in the recorded series that the expression uses
     """
@@ -58,7 +58,7 @@ class _Names:
 
 
 def catalogue() -> list[Alert]:
-    """Return all alerts, except the copies for series with `quiet="yes"`, which open a ticket."""
+    """Return all alerts, without the copies for series with `quiet="yes"`; these copies open a ticket."""
     # Each threshold is rendered as its name, so that `_limits` can find it.
     files = rendered(Settings(), lambda severity: severity, limits=_Names()).values()
     every = [rule for text in files for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
@@ -87,7 +87,7 @@ def _limits(expr: str, recorded: Mapping[str, str]) -> frozenset[str]:
     return named.union(*of_recordings)
 
 
-#: The placeholder of each label in the runbooks' commands. Any other label is written in capitals.
+#: The placeholder of each label in the runbooks' commands. A label without a placeholder here is written in capitals.
 PLACEHOLDERS = {
     "cluster": "C",
     "env": "E",
@@ -100,7 +100,9 @@ PLACEHOLDERS = {
 
 
 def with_head(name: str, text: str, alerts: Sequence[Alert]) -> str:
-    """Return a runbook with new generated blocks. `name`: the runbook's file name without `.md`. `text`: its old text.
+    """Return a runbook with new generated blocks.
+
+    `name`: the runbook's file name without `.md`. `text`: the runbook's old text.
 
     Raises CatalogueError if the runbook lacks the lines BEGIN and END.
     """

@@ -31,7 +31,10 @@ def main() -> int:
 
 
 def has_news(present: Sequence[Jar], url: str = osv.URL) -> bool:
-    """Print OSV's advisories on the jars `present`, except those in known_cves.toml. Return True if there are any."""
+    """Print OSV's advisories on the jars `present`, except those in known_cves.toml.
+
+    Return True if any were printed.
+    """
     try:
         news = osv.unlisted(osv.advisories(present, url), vulnerabilities())
     except OSError as error:

@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def build(out: Path) -> list[Path]:
-    """Build the source distribution, and the wheel from it, into the folder `out`."""
+    """Build the source distribution in the folder `out`, and from it the wheel."""
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder)
         for name in SOURCES:

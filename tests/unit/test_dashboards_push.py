@@ -107,7 +107,7 @@ def test_address_and_target_of_the_settings_arrive(grafana: Grafana, tmp_path: P
 @pytest.mark.parametrize(
     ("request_", "answer", "sentence"),
     [
-        (("POST", "/dashboards"), (403, {"message": "Permission denied"}), "(403): the token lacks this right"),
+        (("POST", "/dashboards"), (403, {"message": "Permission denied"}), "(403): the token lacks the right"),
         (
             ("POST", "/dashboards"),
             (412, {"message": "A dashboard with the same name already exists", "status": "name-exists"}),

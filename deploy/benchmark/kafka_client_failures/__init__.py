@@ -17,7 +17,7 @@ from pathlib import Path
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TRUTH = "truth.json"
-#: Recordings of other failures may also show this mode, because their processes were stopped.
+#: The mode that recordings of other failures may also show, because the recorded processes were stopped.
 AT_THE_END = "producer-not-closed"
 
 
@@ -69,7 +69,7 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """Return the share (0 to 1) of accusations that are right; 1 without accusations."""
+        """Return the share (0 to 1) of accusations that are right, or 1 if there are none."""
         right = sum(found for found, _ in self.by_mode.values())
         return right / (right + len(self.wrong)) if right or self.wrong else 1.0
 

@@ -36,7 +36,7 @@ RECONNECT_MS = 1000
 DELIVERY_SECONDS = 1.0
 WATCHED_SECONDS = 2.0
 WATCHED_MEMBERS_SECONDS = 10.0
-LEFT_OUT = "cluster %s: the settings [groups] include and [groups] exclude leave out %d groups"
+LEFT_OUT = "cluster %s: the settings `include` and `exclude` in [groups] leave out %d groups"
 
 
 class Cluster(NamedTuple):
@@ -84,7 +84,7 @@ def only(settings: Settings, group: str) -> Settings:
 def readings(settings: Settings, group: str) -> Generator[list[dict[str, Any]], None, None]:
     """Yield a list with the group's snapshot at each reading. The list is empty if the reading skips the group.
 
-    Raises InputError if there is no such group, ServiceError if the group cannot be read.
+    Raises InputError if there is no such group. Raises ServiceError if the group cannot be read.
     """
     cluster = Cluster(settings.prometheus.cluster_name, settings)
     snapshots = cluster.snapshots()
@@ -168,8 +168,9 @@ def serve(settings: Settings, stop: threading.Event) -> None:
 def next_reading(now: float, interval: float, lead: float) -> float:
     """Return when the next reading begins (epoch s).
 
-    The reading begins `lead` seconds before the monitor's next batch that is more than `lead` seconds away. Batches
-    begin at multiples of `interval`. If `lead` is at least `interval`, the reading begins now.
+    The reading begins `lead` seconds before the monitor's next batch. If that time has passed, the reading begins
+    `lead` seconds before the batch after that. Batches begin at multiples of `interval`. If `lead` is at least
+    `interval`, the reading begins now.
     """
     return now if lead >= interval else ((now + lead) // interval + 1) * interval - lead
 

@@ -45,7 +45,7 @@ _MESSAGES: list[Any] = []
 _DESCRIBE = {kind.lower(): _message(f"{kind}GroupDescribe") for kind in ("Consumer", "Streams", "Share")}
 _SHARE_OFFSETS = _message("DescribeShareGroupOffsets")
 MEMBERLESS = ("Empty", "Dead")
-#: An empty or unreadable group is read again after this share of the time since its last change.
+#: Pause until an empty or unreadable group is read again, as a share of the time for which the group has not changed.
 SHARE = 0.1
 
 
@@ -99,7 +99,7 @@ class GroupsReading:
     groups             the groups that were due to be read, and could be read
     failed_groups      maps each group that could not be read to the reason
     failed_partitions  maps each partition with an unknown end offset to the reason
-    left_out           number of groups that the settings `[groups] include` and `exclude` leave out
+    left_out           number of groups left out because of the settings `include` and `exclude` in `[groups]`
     """
 
     ts_ms: int
@@ -381,7 +381,7 @@ class Pace:
         self._note(name, state, None, reason, now)
 
     def failing(self, waiting: set[str]) -> dict[str, str]:
-        """Return why groups in `waiting`, which are not due, could not be read last time."""
+        """Return why groups that are not due (`waiting`) could not be read last time."""
         return {name: self._seen[name].failing for name in waiting if self._seen[name].failing}
 
     def _note(self, name: str, state: str, committed: int | None, failing: str, now: float) -> None:

@@ -80,7 +80,10 @@ class DumpBudget:
         self._lock = threading.Lock()
 
     def grants(self, dumps: int, now: float) -> bool:
-        """True if this many dumps may be taken; the dumps then count as taken. `now`: seconds of a monotonic clock."""
+        """Return whether this many dumps may be taken. If so, record them as taken.
+
+        `now`: seconds of a monotonic clock.
+        """
         with self._lock:
             if self._at is not None:
                 self._left = min(self._most, self._left + (now - self._at) / 60 * self._per_minute)
@@ -105,7 +108,10 @@ class DumpPlan:
         self._taken = 0
 
     def due(self, reasons: Sequence[Reason], now: float) -> bool:
-        """True if a dump is due for `reasons`; the dump then counts as taken. `now`: seconds of a monotonic clock."""
+        """Return whether a dump is due for `reasons`. If so, record it as taken.
+
+        `now`: seconds of a monotonic clock.
+        """
         if not reasons:
             if now - self._last >= 2 * self._min_seconds:
                 self._taken = 0
@@ -144,7 +150,7 @@ def dump_record(process: ClientProcess, ts_ms: int, dump: str, reason: str) -> d
 def shortened(dump: str, limit: int = MAX_DUMP_BYTES) -> str:
     """Return the dump, cut to `limit` bytes of UTF-8 by leaving out whole threads.
 
-    Threads with `kafka` in their name or stack are left out last.
+    Threads with `kafka` in their name or stack, and DestroyJavaVM, are kept before other threads.
     """
     if len(dump.encode()) <= limit:
         return dump

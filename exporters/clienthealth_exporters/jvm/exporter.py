@@ -203,7 +203,7 @@ class Watch:
     def publish(self) -> None:
         """Read the JVM once. Publish its clients' snapshots and, if due, a thread dump.
 
-        Raises JolokiaError if the agent gives no answer, an error, or no process name.
+        Raises JolokiaError if the agent does not answer, answers with an error, or does not name its process.
         """
         mbeans = self._agent.read(PATTERNS)
         found = process_of(self.target.service, mbeans, self.target.config)
@@ -219,7 +219,8 @@ class Watch:
         if self._reads_without_clients == READS_WITHOUT_CLIENTS:
             log.warning(
                 "%s shows no Kafka client: the JVM runs none, or the client option metric.reporters lacks "
-                "org.apache.kafka.common.metrics.JmxReporter (OpenTelemetry's agent replaces it in kafka-clients 4.x)",
+                "org.apache.kafka.common.metrics.JmxReporter (in kafka-clients 4.x, OpenTelemetry's agent replaces "
+                "this reporter)",
                 self.target.service,
             )
         reasons = self._suspicion.reasons(clients)

@@ -302,7 +302,10 @@ def _all_silent(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "A recording can end before its process, so missing data alone gives at most a suspicion.")
 def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
-    """Lower a `confirmed` verdict on a client's end to `suspected`. Runs before `explained`, which compares statuses."""
+    """Lower a `confirmed` verdict on a client's end to `suspected`.
+
+    Runs before `explained`, which compares statuses.
+    """
     if context.attached is None or verdict.status != "confirmed" or not modes()[verdict.mode].absence:
         return verdict
     return replace(verdict, status="suspected")
