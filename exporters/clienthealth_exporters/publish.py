@@ -56,7 +56,7 @@ class Publisher:
     def to(cls, settings: Settings, client_id: str, **options: Any) -> Self:
         """Return a publisher to the brokers in the settings. `options`: options of kafka-python's producer.
 
-        Raises ServiceError if no broker can be reached, SettingsError if the authentication settings are wrong.
+        Raises ServiceError if no broker can be reached. Raises SettingsError if the authentication settings are wrong.
         """
         options = {"linger_ms": 100, "max_block_ms": MAX_BLOCK_MS, **options}
         return cls(kafka.producer(settings, client_id=client_id, **options))

@@ -109,7 +109,8 @@ class ModeVerdict(msgspec.Struct, omit_defaults=True):
 
     `since`: onset of the failure. `reason`: why the status is unknown. `detail`: the mode's measurements. `ruled_out`:
     innocent explanations that the data refutes. `not_ruled_out`: innocent explanations that are still possible, each
-    with the data that would settle it. `adjusted`: names of rules that changed the verdict after the mode had judged.
+    with the data that would confirm or refute it. `adjusted`: names of rules that changed the verdict after the mode
+    had judged.
     """
 
     mode: str
@@ -375,7 +376,10 @@ def summary(view: View, state: State) -> ClientSummary:
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int = 2**53) -> int:
-    """Return a query parameter as an integer from 1 (from 0 if `default` is 0) to `most`, else raise ValueError."""
+    """Return a query parameter as an integer.
+
+    Raises ValueError if it is not an integer from 1 to `most`. If `default` is 0, the parameter may also be 0.
+    """
     text = query.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) <= 17 and int(text) <= most) or (
         int(text) == 0 and default

@@ -58,7 +58,7 @@ def address(client: Client) -> str:
 
 
 def owner_of(owners: Owners, client: Client) -> Owner | None:
-    """Return a group's own owner, else the owner of the client's service; None if both are unknown."""
+    """Return the group's own owner if `client` is a group that has one, else the owner of the client's service."""
     named = owners.of_group(client.group or client.client_id) if client.kind == "group" else None
     return named or owners.owner_of(client.service)
 
@@ -152,7 +152,7 @@ def plain(value: Any) -> str:
 
 
 def level(ratio: float) -> str:
-    """Return the level (ok, warn or bad) of a buffer or queue. `ratio`: its used share, 0 to 1."""
+    """Return the level (ok, warn or bad) of a buffer or queue of which the share `ratio` (0 to 1) is used."""
     return "bad" if ratio >= LIMITS.buffer_full_ratio else "warn" if ratio >= LIMITS.buffer_used_ratio else "ok"
 
 

@@ -153,7 +153,7 @@ class Exporter:
         self.states.shown(self.states.live(), self.settings.prometheus.max_series_per_metric, {})
 
     def _page(self, trouble: str | None, whole: bool) -> Iterator[str]:
-        """Yield the text of all metrics, or of the exporter's own if `whole` is False."""
+        """Yield the text of all metrics, or only of the exporter's own metrics if `whole` is False."""
         lacking = dict[str, int]()
         if whole:
             states, cap = self.states.live(), self.settings.prometheus.max_series_per_metric

@@ -34,8 +34,8 @@ class Lines:
     """The lines of one health record on the page /metrics, split into parts.
 
     A line such as `kafka_client_up{service="orders",…} 1` has three parts: `kafka_client_up{`, the labels of the
-    metric's scope, and the end. `client`, `group` and `partition` are the labels of these three scopes. `ends` has a
-    text for each metric of FAMILIES: the ends of all lines of this metric.
+    metric's scope, and the end. `client`, `group` and `partition` are the labels of metrics with the scope of the same
+    name. `ends` has a text for each metric of FAMILIES: the ends of all lines of this metric.
     """
 
     client: str

@@ -61,7 +61,7 @@ class Filters:
 
 
 def facets(states: Iterable[State], settings: Settings, owners: Owners) -> Facets:
-    """Return for each field how many clients have each value."""
+    """Return, for each field, the number of clients by value."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in FIELDS}
     for state in states:
         for name, counter in counts.items():

@@ -95,7 +95,7 @@ class HealthTopic:
                         self.put(record.key, record.value, record.timestamp)
 
     def _compare(self, reader: KafkaConsumer, there: Extents) -> None:
-        """Assign the new partitions in `there` to the consumer. If some cannot be read, set `trouble`."""
+        """Assign the new partitions in `there` to the consumer. If a partition cannot be read, set `trouble`."""
         topic, assigned = self.settings.topics.health, reader.assignment()
         if new := there.known.keys() - assigned:
             reader.assign(sorted(assigned | new))

@@ -14,7 +14,7 @@ _FILE = Path(__file__).with_suffix(".toml")
 class Limits(Stated, of=Section(_FILE.name, table(_FILE))):
     """The thresholds in limits.toml.
 
-    `…_ratio` is a share from 0 to 1, `…_clients` a number of clients, `…_services` a number of services.
+    `…_ratio` is a share from 0 to 1, `…_clients` is a number of clients, and `…_services` is a number of services.
     """
 
     buffer_used_ratio: float = DEFAULT

@@ -16,7 +16,7 @@ from clienthealth.model.tables import table
 #: A sample: (values of the metric's extra labels, value).
 Sample = tuple[tuple[str, ...], float]
 CLIENT = ("service", "host", "instance", "client_id")
-#: Maximum number of healthy clients, per service and kind, with the metrics of `Family.evidence`.
+#: Maximum number of healthy clients, per service and kind, that have series of the metrics with `Family.evidence`.
 PEERS = 5
 Scope = Literal["client", "group", "partition", "service", "exporter"]
 SCOPES: Mapping[Scope, tuple[str, ...]] = {
@@ -44,7 +44,7 @@ class Family(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True)
     detail     "mode.name": the value is the number `name` in the detail of the client's verdict on `mode`
     evidence   True if verdicts on a failure mode depend on the metric
     largest    name of a metric of clients. The value is the maximum of that metric over all clients of a service
-    at         values of the extra labels. Only series of `largest` with these values count; None: all series count
+    at         values of the extra labels. `largest` uses only series with these values; None: all series
     """
 
     name: str

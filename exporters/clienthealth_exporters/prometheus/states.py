@@ -126,10 +126,10 @@ class States:
 
     Each record judges a window (time span). The windows decide whether a new record replaces the client's old record:
 
-    - If the new record says that the client has gone, its window must not end before the old record's window begins.
-    - If only the old record says that the client has gone, the new record's window must end more than
-      `window_seconds` - `min_gap_seconds` after the old record's window.
-    - In all other cases, the new record's window must not end before the old record's window ends.
+    - If the new record says that the client has gone, the new window must end at or after the old window's start.
+    - If only the old record says that the client has gone, the new window must end later than the old window, by more
+      than `window_seconds` minus `min_gap_seconds`.
+    - In all other cases, the new window must end at or after the old window's end.
 
     A client is dropped `ttl_seconds` after its last record. While no records arrive at all, no client is dropped.
     `left_out`: number of records that were dropped because of the setting `max_clients`.
@@ -218,7 +218,7 @@ class States:
         """
         now = self._clock()
         with self._lock:
-            # Time without records does not count: no client may be dropped because the monitor has stopped.
+            # Time without any records is not counted, because a stopped monitor is no reason to drop a client.
             oldest = min(now, self._written + SILENT_SECONDS) - self._settings.prometheus.ttl_seconds
             old = [key for key, state in self._states.items() if state.written < oldest]
             for key in old:
@@ -262,7 +262,8 @@ class States:
     def shown(self, states: Sequence[State], most: int, dropped: MutableMapping[str, int]) -> list[Shown]:
         """Return the `Shown` of each state with series on /metrics, in the order of `states`.
 
-        At most `most` clients and `most` groups have series. `dropped` counts those that this limit leaves out.
+        At most `most` clients and `most` groups have series. `dropped` is increased by the number of clients and groups
+        without series because of this limit.
         """
         groups = {state.group for state in states if state.client.kind == "group"}
         groups |= {group for group, _ in list(self._elsewhere.values())}
@@ -313,7 +314,7 @@ class States:
         try:
             record = _ELSEWHERE.decode(value)
         except msgspec.DecodeError:
-            # The exporter that serves this client counts the record in `decode_errors`.
+            # Only the exporter that serves this client counts the unreadable record in its `decode_errors`.
             return
         client = record.client
         if record.worst in ("suspected", "confirmed") or self._recall.get(client.names):

@@ -50,7 +50,7 @@ _WORDS = (*_ILL, *_TITLES)
 
 @dataclass(frozen=True)
 class Cause:
-    """A failure mode with one of its causes, and how many clients have this failure.
+    """A failure mode and one of its causes, with the number of clients that have this failure.
 
     cause      id of the cause, '' if unknown
     confirmed, suspected  number of clients with this status

@@ -42,8 +42,8 @@ TYPES = {(False, True): "opened", (True, True): "changed", (True, False): "close
 class Webhook:
     """Sends events about clients' failures from its own thread, until `close` is called.
 
-    `trouble`: returns why records may be missing, or None if all have been read. `note` ignores all changes until
-    `trouble` first returns None.
+    `trouble`: returns why records may be missing, or None if all records have been read. `note` ignores all changes
+    until `trouble` first returns None.
 
     Raises SettingsError if the file with the webhook's secret cannot be read.
     """
@@ -181,7 +181,7 @@ class Webhook:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, because urllib would follow one with a GET request without the event."""
+    """Refuses redirects, because urllib would follow them with a GET request, which does not contain the event."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

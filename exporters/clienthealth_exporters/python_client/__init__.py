@@ -17,8 +17,8 @@ given.
 The application never gets an exception from the reporter. While the cluster is unreachable, snapshots are dropped and
 counted (`Reporter.dropped_total`). After a fork the child must call `report` again for its own clients.
 
-With confluent-kafka, the durations of all delivery callbacks are measured. With kafka-python, only callbacks added to
-the future of `send()` before the acknowledgement are measured.
+With confluent-kafka, the durations of all delivery callbacks are measured. With kafka-python, a callback is measured
+only if it was added to the future of `send()` before the acknowledgement.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class Reporter:
             _TAKEN.discard((self.process.instance, watched.client_id))
 
     def _at_exit(self) -> None:
-        # kafka-python closes its producers later, and only then their counts are final.
+        # kafka-python closes its producers later, and their counts may change until then.
         for watched in list(self._watched):
             if watched.probe.kind == "consumer" or watched.library != "kafka-python":
                 self._finish(watched)
@@ -290,7 +290,8 @@ class _Lines(logging.Handler):
             self._reporter.keep(record.name, record.levelno, record.getMessage(), more)
         last, logger = logging.lastResort, logging.getLogger(record.name)
         while last is not None and record.levelno >= last.level:
-            # If no handler but ours gets the line, write the line to standard error, as `logging` would without ours.
+            # If only this handler gets the line, write the line to standard error. `logging` does so with lines that
+            # no handler gets.
             if any(not isinstance(handler, _Lines) for handler in logger.handlers):
                 break
             if not logger.propagate or logger.parent is None:

@@ -183,7 +183,7 @@ def _producing_batch(method: Any) -> Callable[..., Any]:
 
 
 def _callback(producer: Any, topic: str, own: Callable[..., object] | None) -> tuple[Callable[..., Any], Any]:
-    """Return (delivery callback, counts of the topic). The callback counts a record's outcome, and then calls `own`."""
+    """Return (delivery callback, counter of the topic). The callback updates the counter, and then calls `own`."""
     probe: ProducerProbe = producer.__dict__[ATTRIBUTE]
     own = own or producer.__dict__[_ON_DELIVERY]
     timed = probe.timed(own) if own is not None else None

@@ -171,7 +171,7 @@ class Sender:
         """Send records (topic, key, value). Return how many were acknowledged within 5 s."""
         if self._producer is None:
             self._producer = kafka.KafkaProducer(**self._options)
-            # Otherwise kafka-python closes this producer at exit, before the last snapshots.
+            # Without this call, kafka-python closes this producer at exit, before the last snapshots.
             getattr(self._producer, "_unregister_cleanup", lambda: None)()
         futures = [self._producer.send(topic, key=key, value=value) for topic, key, value in records]
         until = time.monotonic() + DELIVERY_SECONDS

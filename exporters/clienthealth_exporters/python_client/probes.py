@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 ATTRIBUTE = "_kafka_health_probe"
 DELIVERY_SECONDS = 5.0
-#: Maximum number of topics in a producer's snapshot, or partitions in a consumer's.
+#: Maximum number of topics in a producer's snapshot, and of partitions in a consumer's snapshot.
 MAX_TOPICS = 500
 #: Minimum time (s) between two records with a measured latency.
 SAMPLING_SECONDS = 0.001
@@ -93,7 +93,7 @@ class Watched:
 
 
 class Summary(NamedTuple):
-    """A summary of durations (s). `p99` is up to a fifth too large, and at most `max`."""
+    """A summary of durations (s). `p99` may be up to a fifth too large, but never exceeds `max`."""
 
     number: int
     avg: float
@@ -140,7 +140,7 @@ class Durations:
 
 
 class _Topic:
-    """Counts of a topic's records. `refused`: number of failed records that are not counted in `sent`."""
+    """Counters of a topic's records. `refused`: number of failed records that are not counted in `sent`."""
 
     __slots__ = ("_lock", "acknowledged", "failed", "refused", "sent")
 
@@ -174,7 +174,8 @@ class ProducerProbe:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.closed: Callable[[], None] = lambda: None
         self.clock = clock
-        # The lock is reentrant: a garbage collection in its holder's thread may run a finalizer that sends a record.
+        # The lock is reentrant, because a garbage collection in the thread that holds the lock may run a finalizer
+        # that sends a record.
         self._lock = threading.RLock()
         self._topics: dict[str, _Topic] = {}
         self._other_topics = _Topic(self._lock)
@@ -228,7 +229,7 @@ class ProducerProbe:
     def metrics(self) -> dict[str, float]:
         """Return the counts so far, and the times (ms) measured since metrics() was last called.
 
-        For `callback-time-max`, a callback that is still running counts with its duration so far.
+        `callback-time-max` includes the duration so far of a callback that is still running.
         """
         began = self._callback_began
         with self._lock:
@@ -270,7 +271,7 @@ class Polled:
 
 
 class ConsumerProbe:
-    """Measures a consumer: its time in and between polls, consumed records, and lag."""
+    """Measures a consumer: the time in polls, the time between polls, the consumed records, and the lag."""
 
     kind: Kind = "consumer"
 
@@ -316,7 +317,7 @@ class ConsumerProbe:
                 self._consumed += len(batch)
                 counts = self._partitions.get(partition)
                 if counts is None and len(self._partitions) < MAX_TOPICS:
-                    # Reading the assignment takes time, so read it only for a partition that has no counts yet.
+                    # Reading the assignment takes time, so read it only when records of a new partition arrive.
                     assigned = consumer.assignment()
                     self._partitions = {tp: kept for tp, kept in self._partitions.items() if tp in assigned}
                     counts = self._partitions[partition] = [0, 0, 0]
@@ -329,8 +330,8 @@ class ConsumerProbe:
     def metrics(self) -> dict[str, float]:
         """Return the counts so far, and the times measured since metrics() was last called.
 
-        For `poll-idle-ratio-avg`, a running poll counts with its duration so far. The unit of `last-poll-seconds-ago`
-        is s, the unit of `time-between-poll-max` is ms.
+        `poll-idle-ratio-avg` includes the duration so far of a poll that is still running. The unit of
+        `last-poll-seconds-ago` is s, the unit of `time-between-poll-max` is ms.
         """
         now = self.clock()
         with self._lock:
