@@ -123,7 +123,7 @@ def test_a_mode_explains_modes_that_there_are(monkeypatch: pytest.MonkeyPatch) -
     deadlock = clienthealth.modes.modes()["producer-callback-deadlock"]
     monkeypatch.setitem(vars(deadlock), "explains", frozenset({"delivery-staled"}))
     with pytest.raises(
-        CatalogueError, match="producer-callback-deadlock: `explains` names delivery-staled, which is no"
+        CatalogueError, match="producer-callback-deadlock: the key `explains` contains delivery-staled, which is no"
     ):
         clienthealth.modes.modes.__wrapped__()
 

@@ -57,7 +57,7 @@ def take(state: BucketState, entries: Iterable[LogEntry]) -> None:
 
 
 MINUTES = 60
-#: If an issue needs fewer lines than this in a whole log, one line is enough in an excerpt.
+#: If fewer lines of a whole log than this number suffice to report an issue, one line of an excerpt suffices.
 EVERYDAY_LINES = 8
 
 
@@ -107,8 +107,8 @@ def unattributed(
 ) -> list[tuple[Client, Seen]]:
     """Return the known issues that cannot be attributed to one of `clients`, each with a made-up client.
 
-    Either no client fits the log lines, or several clients do. The made-up client has the client id that the lines
-    name, or ''. `runs_of`: the issues by process (service, host).
+    Either no client fits the log lines, or several clients fit them. The made-up client has the client id that the
+    lines name, or ''. `runs_of`: the issues by process (service, host).
     """
     left = []
     for process, runs in runs_of.items():

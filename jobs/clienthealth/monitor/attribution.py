@@ -164,7 +164,8 @@ class ProcessLog:
     def about(self, client: Client) -> WindowLog:
         """Return the events about a client, and the dumps of its process.
 
-        An event is about the client if it names the client or no client. Other processes' data is left out.
+        An event is about the client if it names the client, or if it names no client. Other processes' data is left
+        out.
         """
         begun = min((life.first_ms for life in self.lives if life.client.identity == client.identity), default=0.0)
         earlier = self._about((entry for entry in self.earlier if entry.ts_ms > begun - BEFORE_MS), client).dumps
@@ -215,7 +216,10 @@ class ProcessLog:
         return list(clients)
 
     def reports_as(self, client: Client) -> Client | None:
-        """Return the only reporting client that may be `client`, which is known only from the log; else None."""
+        """Return the only reporting client that `client` may be; None if there are several or none.
+
+        `client` is known only from the log.
+        """
         clients = self._named_by(client.instance, client.client_id, client.kind, self.reporting)
         return clients[0] if len(clients) == 1 and clients[0].identity != client.identity else None
 

@@ -138,7 +138,10 @@ class Bucket:
 
     @cached_property
     def quiet(self) -> Floats:
-        """For each client, a time (ms) after its last sample. Any later data proves that the process runs."""
+        """For each client, a time span (ms) after its last sample.
+
+        Data of the client's process after this span proves that the process runs.
+        """
         often = np.maximum(INTERVALS * intervals(self.state), 1000.0 * self.settings.absence.min_gap_seconds)
         return np.minimum(self.gaps, often)
 
@@ -168,7 +171,7 @@ class Bucket:
     def also_seen(self, client: Client, kinds: Mapping[str | None, int] | None = None) -> list[Seen]:
         """Return a client's known issues.
 
-        `kinds`: number of clients of each kind in the process; by default, the reporting ones.
+        `kinds`: number of clients of each kind in the process; by default, only reporting clients are counted.
         """
         if client.process not in self.runs:
             return []

@@ -145,7 +145,7 @@ class Reporter(NamedTuple):
 
     number      the client's index in `state.all_clients`
     begin, end  indices [begin, end) of the client's windows in `Gated.touched`
-    newest      index of the newest window with enough samples, or else of the newest window
+    newest      index of the newest window with enough samples; if no window has enough samples, of the newest window
     seen        time of the client's newest sample, by its own clock (epoch ms)
     suspected   True if any of the client's windows must be judged
     """
@@ -443,9 +443,10 @@ def window_starts(times: Iterable[int], slide_ms: int, length_ms: int) -> set[in
 
 
 def overlapped(judged: Sequence[OfWindow]) -> Iterator[tuple[int, list[Verdict]]]:
-    """Yield (end of the window, verdicts) for one client's windows `judged`, in order of time.
+    """Yield (end of the window, verdicts) for the windows of one client (`judged`), in order of time.
 
-    Each verdict is merged with the verdict on the previous window, because windows overlap.
+    Each verdict is merged with the verdict on the previous window, because windows overlap. If there are several
+    windows, nothing is yielded for the first.
     """
     for at in range(min(1, len(judged) - 1), len(judged)):
         last, by_mode = judged[at], defaultdict[str, list[Verdict]](list)

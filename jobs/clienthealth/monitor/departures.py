@@ -35,9 +35,9 @@ OUTAGE_INTERVALS, OUTAGE_MS = 2, 30_000
 
 
 def due_in_outage(bucket: Bucket, before_ms: int) -> list[int]:
-    """Return the clients (positions in `state.all_clients`) to judge now as silent, while no client reports.
+    """Return the clients (positions in `state.all_clients`) that must be judged as silent now.
 
-    `before_ms`: the time without input (`state.idle_ms`) at the previous step.
+    Returns [] while data arrives. `before_ms`: the time without input (`state.idle_ms`) at the previous step.
     """
     state = bucket.state
     if not state.idle_ms:
@@ -92,7 +92,7 @@ def _left_open(
 ) -> list[Transition]:
     """Update a departed client's open incidents, and return the changes.
 
-    `silent`: verdicts on missing data, which count only if the process still lives.
+    `silent`: verdicts on missing data; used only if the process still lives.
     """
     state, client, key = bucket.state, bucket.state.all_clients[number], seen.client.key
     departed_ms = int(state.clients.last[number])
@@ -132,7 +132,7 @@ def reminders(bucket: Bucket, before_ms: int) -> list[Record]:
     """Return records that repeat the state of departed clients with open incidents.
 
     Without these records, exporters drop the clients. The records are due every REMINDED_MS (five minutes), or every
-    half of `[prometheus] ttl_seconds` if that is shorter. `before_ms`: the watermark before this step.
+    `[prometheus] ttl_seconds` / 2 if this time is shorter. `before_ms`: the watermark before this step.
     """
     state, settings = bucket.state, bucket.settings
     every_ms = min(REMINDED_MS, 1000 * settings.prometheus.ttl_seconds // 2)

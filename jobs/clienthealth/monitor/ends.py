@@ -86,7 +86,7 @@ def _of_its_end(
     begun = max((ts - START_MS for ts in begins if ts <= silent.settled_ms), default=None)
     later = min((ts for ts in begins if ts > silent.settled_ms), default=EVER)
     closes = [event.ts_ms for _, event in own_lines if event.signature in close and event.ts_ms >= (begun or 0)]
-    # `unsure`: all closes of this client id follow a later start, so they may be another client's.
+    # `unsure`: all log lines on a close of this client id follow a later start, so they may be about another client.
     unsure = any(ts >= later for ts in closes) and not any(ts < later for ts in closes)
 
     def alone(ts_ms: float) -> bool:
@@ -113,7 +113,7 @@ def _of_its_end(
 def has_ended(bucket: Bucket, client: Client, departed_ms: int, alone: bool) -> bool:
     """Return True if a client without data is known to have ended.
 
-    A log line about the client's close or kill is proof. So is a later client of the same name on the host.
+    A log line about the client's close or kill is proof. A later client of the same name on the host is proof, too.
     `departed_ms`: time of the last sample. `alone`: False if another client of that name was on the host. In that case,
     only a line with the client's instance is proof.
     """
@@ -138,7 +138,7 @@ def namesakes(bucket: Bucket, client: Client) -> Sequence[Life]:
 
 
 def is_by_process(bucket: Bucket, entry: LogEntry, client: Client, departed_ms: int) -> bool:
-    """Return True if a log entry comes from the process of `client`, which sends no metrics.
+    """Return True if a log entry comes from the process of `client`, a client that sends no metrics.
 
     `departed_ms`: time of the client's last sample; 0 if it never sent metrics.
     """
@@ -197,8 +197,8 @@ def pushed_beside(bucket: Bucket, number: int, readings: Sequence[Reading]) -> t
     """Return a sign of life for a client that stopped pushing: a push of another client at the same address.
 
     A push does not name its process. But if the process had ended, its other clients would have stopped, too. So every
-    other client at the address must still push. None of these clients may be new or have this client's id, because
-    such a client may belong to another process.
+    other client at the address must still push. If one of these clients is new, or has the silent client's id, no sign
+    is returned, because that client may belong to another process.
     """
     state, clients = bucket.state, bucket.state.clients
     client, last = state.all_clients[number], int(clients.last[number])

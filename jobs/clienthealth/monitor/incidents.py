@@ -18,7 +18,7 @@ from clienthealth.model.health_record import evidence_json
 from clienthealth.model.verdicts import Status, Verdict
 from clienthealth.monitor.window_verdicts import detail_of, evidence_of, gone_on_with, united
 
-#: "moved": the incident now belongs to the entry of its client that has the right name and instance.
+#: "moved": the incident goes on under the right name and instance of its client.
 Change = Literal["opened", "escalated", "closed", "withdrawn", "moved"]
 
 
@@ -125,7 +125,7 @@ class Incidents:
     ) -> list[Transition]:
         """Update a client's incidents from the verdicts on windows that end at `end_ms`. Return the changes.
 
-        `recovered`: returns True if the fault of a mode is over; by default, a later verdict ok ends the fault.
+        `recovered`: returns True if the fault of a mode is over; by default, a later `ok` verdict ends the fault.
         `offset_ms`: watermark minus the client's own clock.
         """
         changes = []

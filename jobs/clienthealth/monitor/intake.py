@@ -1,10 +1,10 @@
 """Add decoded data to a bucket's state, up to limits that bound its memory and work.
 
-Beyond a limit, new clients are left out and counted. Of the clients that report for the first time, a batch adds only a
-limited number, because a made-up client id appears only once.
+Beyond a limit, new clients are left out and counted. A client that has reported only once may have a made-up client id,
+so a batch adds only a limited number of such clients.
 
-Log lines wait for metrics of the same time, because logs may be read minutes ahead. Ended clients are remembered, so
-that old data that a collector sends again does not bring them back.
+Log lines wait for metrics of the same time, because logs may be read minutes ahead of metrics. Ended clients are
+remembered, so that old data that a collector sends again does not bring them back.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def only(chunk: Chunk, stays_in: Callable[[Client], bool]) -> Chunk:
 
 
 def bound_readings(state: BucketState, settings: MonitorSettings, left_out: Counter[str]) -> None:
-    """Keep each client's newest `max_readings_per_second` samples per second, and count the others."""
+    """Keep at most `max_readings_per_second` samples per client and second, the newest; count the dropped samples."""
     second, most = (state.readings.client << SHIFT) | (state.readings.ts // 1000), settings.max_readings_per_second
     keep = np.ones(len(second), np.bool_)
     keep[:-most] = second[most:] != second[:-most]
@@ -252,10 +252,10 @@ def bound_events(state: BucketState, settings: MonitorSettings, left_out: Counte
 def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
     """Return the watermark (epoch ms): the time up to which the topics have been read.
 
-    The watermark is the median of the tasks' times, weighted by the tasks' clients, so that one wrong clock has no
-    effect. Tasks that read only logs may be far ahead, so the median contains their times only if no task reads
-    metrics. If the median is more than a minute behind `now_ms` (a backlog), the watermark is the earliest time, but
-    at most HELD_MS before the median. The watermark never goes back, and is never ahead of `now_ms`.
+    The watermark is the median of the tasks' times, weighted by each task's number of clients, so that one wrong clock
+    has no effect. Tasks that read only logs may be far ahead, so the median contains their times only if no task reads
+    metrics. If the median is more than a minute behind `now_ms` (a backlog), the watermark is the earliest time, but at
+    most HELD_MS before the median. The watermark never goes back, and is never ahead of `now_ms`.
     """
     reported = sorted(clock for chunk in chunks for clock in chunk.clocks)
     clocks = [clock for clock in reported if clock[1]] or reported
@@ -268,9 +268,9 @@ def clock(state: BucketState, chunks: Sequence[Chunk], now_ms: int) -> int:
 
 
 def idle(state: BucketState, arrived: bool, now_ms: int) -> int:
-    """Update `state.idle_ms`, the time (ms) without input. Return its value before the update; 0 if input has arrived.
+    """Update `state.idle_ms`, the time (ms) without input, and return its old value; return 0 if input has arrived.
 
-    A step adds at most AWAKE_MS (20 s), because the machine was asleep if the pause was longer.
+    A step adds at most AWAKE_MS (20 s): during a longer pause, the machine was asleep.
     """
     passed = min(max(0, now_ms - state.stepped_ms), AWAKE_MS) if state.stepped_ms else 0
     before, state.stepped_ms = state.idle_ms, now_ms

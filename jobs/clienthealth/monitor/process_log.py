@@ -28,7 +28,8 @@ EARLIER_DUMPS = 4
 #: For each client id and log pattern, the oldest line and this number of newest lines are kept, because several clients
 #: may share an id.
 LAST_KEPT = 16
-#: A client's sample is overdue after this number of reporting intervals. A process that logs even later still runs.
+#: A client's sample is overdue after this number of reporting intervals. A process that logs after this time still
+#: runs.
 OVERDUE = 1.5
 #: Maximum time (ms) between the lines that a client logs at its start.
 START_MS = 5_000
@@ -46,7 +47,7 @@ class Start(NamedTuple):
 
 @cache
 def telling(*lives: LifeEvent) -> frozenset[str]:
-    """Return the ids of log patterns that show one of the events `lives`, such as "begins" or "closed".
+    """Return the ids of log patterns that show one of the events in `lives`, such as "begins" or "closed".
 
     Without arguments, return the ids of the patterns that show any event in a client's life.
     """
@@ -169,7 +170,7 @@ def horizons(
 
     A closed window gets no new entries. The time is -inf for an unknown process.
     """
-    # Entries are in order of time, so the last one counts.
+    # Entries are in order of time, so the last entry of each process is used.
     last = {entry.process: entry.ts_ms for entry in state.log_entries}
 
     def closed(process: ProcessKey) -> float:
@@ -184,8 +185,8 @@ def horizons(
 def evict(state: BucketState, settings: MonitorSettings, length_ms: int, living: set[ProcessKey]) -> None:
     """Drop log entries that no window needs, except each process's last EARLIER_DUMPS dumps.
 
-    `length_ms`: length of the longest window. `living`: the processes with reporting clients. This function adds the
-    processes that still log.
+    `length_ms`: length of the longest window. `living`: the processes with reporting clients. This function adds to
+    `living` the processes that still log.
     """
     kept: list[LogEntry] = []
     for process, entries in grouped(state.log_entries, lambda entry: entry.process).items():

@@ -27,7 +27,8 @@ Numbers = dict[Identity, int]
 
 #: A client's index and a time are combined in one sortable number. The lower SHIFT bits are the time (epoch ms).
 SHIFT = 48
-#: A window lasts for at least INTERVALS reporting intervals. An interval counts for at most MAX_INTERVAL_MS.
+#: A window lasts for at least INTERVALS reporting intervals. A longer interval than MAX_INTERVAL_MS is treated as
+#: MAX_INTERVAL_MS.
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
 USUAL_INTERVAL_MS = 15_000
@@ -286,4 +287,4 @@ def skew_words(skew_seconds: float) -> str:
     """Return a clock's deviation in words. `skew_seconds`: seconds ahead; negative: behind."""
     if skew_seconds > 0:
         return f"clock ahead by {skew_seconds:.0f} s"
-    return f"clock behind by {-skew_seconds:.0f} s, or samples arrive late by this time"
+    return f"clock behind by {-skew_seconds:.0f} s, or samples arrive {-skew_seconds:.0f} s late"

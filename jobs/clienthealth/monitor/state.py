@@ -74,7 +74,7 @@ class GroupState(msgspec.Struct):
     client, members  the group and the number of its members, as in its newest sample
     partitions       topic, number and owner (None: unknown) of each partition in `data`
     data             an int64 matrix [observations, 6] as bytes, in order of time. Columns: time (epoch ms), position in
-                     `partitions`, committed, end and start offset, time of the commit (-1: not known)
+                     `partitions`, committed offset, end offset, start offset, time of the commit (-1: not known)
     newest_ms        time of the newest sample
     minute           the unfinished row of the current minute for the history
     unwritten_ms     start of the first minute that is not in the history yet (epoch ms)
@@ -378,7 +378,7 @@ def _readings(saved: _Saved, form: int) -> Readings:
 
 
 def _named(values: Floats, before: Sequence[str], names: Sequence[str]) -> Floats:
-    """Return the columns `names` of a table with the columns `before`. A missing column becomes NaN."""
+    """Return the columns `names` of a table whose columns are named `before`. A missing column becomes NaN."""
     if before == names:
         return values[:, : len(names)]
     known = np.column_stack([values, np.full(len(values), np.nan)])

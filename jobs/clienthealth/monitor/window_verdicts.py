@@ -15,7 +15,8 @@ from clienthealth.model.verdicts import STATUS_ORDER, Count, Evidence, EvidenceK
 from clienthealth.modes import FEW, FailureMode, LiveMode, Mode, T, modes
 from clienthealth.monitor.adjust import BY_NAME, REPEATS, Context, adjust, repeats
 
-#: `Count.slots` keeps this number of newest half minutes. By default, all windows are shorter.
+#: `Count.slots` keeps at most this number of half minutes, the newest ones. By default, all windows are shorter than
+#: this time.
 KEPT_SLOTS = 64
 Overrides = Mapping[str, Mapping[str, float]]
 NOTHING_MORE = Context()
@@ -158,10 +159,10 @@ def united(counts: Iterable[Count]) -> tuple[Count, ...]:
 
 
 def gone_on_with(verdict: Verdict, seen_ms: int) -> tuple[Count, ...]:
-    """Return a verdict's counts. If one of the mode's `sums` in `detail` has no count, add two counts for it.
+    """Return a verdict's counts, and two new counts for each of the mode's `sums` in `detail` that has no count.
 
-    One new count has the kind "log", the other has the kind "metric". Both contain the sum in `settled`, and `seen_ms`
-    in `settled_ms`.
+    One new count has the kind "log", the other has the kind "metric". In both, `settled` is the sum, and `settled_ms`
+    is `seen_ms`.
     """
     counted = {count.name for count in verdict.counts}
     mode = modes().get(verdict.mode)

@@ -24,7 +24,8 @@ from clienthealth.settings import KafkaSettings, Settings, TopicSettings
 
 TIMEOUT_MS = 10_000
 _USER = {"username": "username", "password": "password"}
-#: Maps a SASL mechanism to the options of its login module, and each option to the field of Answers with its value.
+#: Maps a SASL mechanism to the options of its login module, and each option to the field of Answers that holds the
+#: option's value.
 PARTS = {
     **dict.fromkeys(LOGINS, _USER),
     "OAUTHBEARER": {"clientId": "username", "clientSecret": "password", "scope": "scope"},
@@ -199,7 +200,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
     if missing:
         return (
             missing,
-            f"The brokers do not ask clients for {'all' if len(missing) < len(wanted) else 'their'} metrics yet.",
+            f"The brokers do not ask {'some ' if len(missing) < len(wanted) else ''}clients for their metrics yet.",
         )
     often = sorted({other.interval_ms / 1000 for other in present.values() for one in wanted if other.covers(one)})
     return (
@@ -209,7 +210,7 @@ def missing_subscriptions(settings: Settings, seconds: float) -> tuple[list[Subs
 
 
 def subscribe(settings: Settings, missing: Sequence[Subscription], say: Callable[[str], None]) -> list[str]:
-    """Create or change the subscriptions `missing`. Return the names of those that could not be written.
+    """Create or change the subscriptions in `missing`. Return the names of those that could not be written.
 
     `say`: called with a text about each subscription.
     """

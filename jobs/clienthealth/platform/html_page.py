@@ -72,7 +72,7 @@ def element(tag: str, *content: object, **attributes: object) -> Markup:
 
 
 def foreign(text: object) -> Markup:
-    """Return text from outside in a <bdi> element, so that its text direction does not affect the page."""
+    """Return a <bdi> element with a text from outside, so that the text's direction does not affect the page."""
     return element("bdi", str(text))
 
 

@@ -50,10 +50,10 @@ _HOW = f"install Java {OLDEST} (Debian: apt-get install openjdk-17-jdk-headless,
 
 @dataclass(frozen=True)
 class JarSet:
-    """Modules to download, as `group:name:version`, with all their dependencies except `without` (`group:name`).
+    """Modules to download, as `group:name:version`, with their dependencies.
 
-    If `without` is `*:*`, no dependencies are downloaded, and modules may have a classifier
-    (`group:name:version:classifier`).
+    `without`: dependencies (`group:name`) that are not downloaded. If `without` is `*:*`, no dependencies are
+    downloaded, and modules may have a classifier (`group:name:version:classifier`).
     """
 
     modules: Sequence[str]
@@ -137,7 +137,7 @@ def _made_with(paths: str) -> str:
 
 
 def start_archiver() -> object:
-    """Start a process that makes a class archive (AppCDS), and return it (a Popen)."""
+    """Start a process that makes a class archive (AppCDS), and return the process (a Popen)."""
     program, null = (sys.executable, "-m", "clienthealth.spark.program"), subprocess.DEVNULL
     return subprocess.Popen(program, stdin=null, stdout=null, stderr=null)
 

@@ -47,7 +47,7 @@ _WORDS: Mapping[str, str] = table(Path(__file__).with_suffix(".toml"))
 def producer(settings: Settings, **options: Any) -> KafkaProducer:
     """Return a producer for keys and values in bytes. `options`: kafka-python's options, which override the settings.
 
-    Raises ServiceError if no broker can be reached, SettingsError if the options in [kafka] are wrong.
+    Raises ServiceError if no broker can be reached, and SettingsError if the options in [kafka] are wrong.
     """
     return _built(KafkaProducer, settings, options)
 

@@ -123,7 +123,7 @@ def login_parts(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def jvm_flags(options: Mapping[str, str]) -> str:
-    """Return a blank and the JVM flag that permits requests to the token endpoint; '' if there is no token endpoint.
+    """Return the JVM flag that permits requests to the token endpoint, after a blank; '' if there is no token endpoint.
 
     Kafka's Java client requests tokens only from the addresses that this flag lists.
     """
@@ -283,7 +283,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _token(url: str, jaas: Mapping[str, str]) -> tuple[str, float]:
-    """Return (token, epoch second of its renewal). Each login reads a token file again, so its time is 0."""
+    """Return (token, epoch second of its renewal). Each login reads a token file again, so its renewal time is 0."""
     if url.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).read_text("utf-8").strip(), 0.0
     asked = {"grant_type": "client_credentials"} | ({"scope": jaas["scope"]} if "scope" in jaas else {})

@@ -26,7 +26,7 @@ from clienthealth.platform.web_config import access
 from clienthealth.settings import PrometheusSettings
 
 log = logging.getLogger(__name__)
-#: Pages run only this server's script, because a log line may contain HTML.
+#: Pages run only this server's script, because a log line may contain HTML with another script.
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -34,7 +34,7 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-#: MAX_ANSWERS: maximum number of requests at a time. Probes do not count.
+#: MAX_ANSWERS: maximum number of requests at a time. Probes are not counted.
 MAX_CONNECTIONS = 128
 MAX_ANSWERS = 32
 RETRY_AFTER_SECONDS = 5

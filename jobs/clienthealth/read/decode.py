@@ -7,7 +7,7 @@ Reject reasons (`Decoded.errors`), sometimes followed by ": detail":
 empty              no value (a tombstone), or blanks only
 oversized          a record larger than `monitor.max_record_bytes`, or a name longer than `values.MAX_NAME`
 binary             neither text nor a known binary format; broken compression; an unreadable frame of a schema registry
-unknown-schema     framed with a schema that the registry does not have
+unknown-schema     a value framed with a schema that the registry does not have
 truncated-json     JSON that ends before it is closed
 malformed-json     JSON with an error in it, or nested too deeply
 unknown-format     text or JSON in no known format

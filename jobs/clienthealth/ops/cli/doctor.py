@@ -52,6 +52,6 @@ def run(args: argparse.Namespace) -> int:
     failed = sum(finding.state == "failed" for finding in findings)
     skipped = ", ".join(dict.fromkeys(finding.about for finding in findings if finding.state == "skipped"))
     if not args.json:
-        well = f"All checks that ran passed; not checked: {skipped}." if skipped else "Nothing failed."
+        well = f"Nothing failed; not checked: {skipped}." if skipped else "Nothing failed."
         print(f"\n{f'{failed} finding(s) need a remedy.' if failed else well}")
     return int(failed > 0)

@@ -27,7 +27,7 @@ NO_PARTITION = -1
 def run(args: argparse.Namespace) -> int:
     """Survey each topic or file and print the result. Return the exit code (see EXIT_CODES).
 
-    Raises InputError for wrong usage or unreadable files, ServiceError if Kafka cannot be reached.
+    Raises InputError for wrong usage or unreadable files, and ServiceError if Kafka cannot be reached.
     """
     from clienthealth.configuration import load
     from clienthealth.ops.doctor.records import survey

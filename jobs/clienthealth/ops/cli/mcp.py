@@ -161,7 +161,7 @@ class Tools:
         folder = Path(self._settings.review.out)
         pages = sorted(folder.glob("*/review.md"), key=lambda page: page.stat().st_mtime) if folder.is_dir() else []
         if not pages:
-            raise ValueError("the folder that [review] out names has no review: run 'kafka-health review'")
+            raise ValueError("the folder in the setting [review] out has no review: run 'kafka-health review'")
         return answer({"review": pages[-1].parent.name, "text": pages[-1].read_text("utf-8")}, MAX_ANSWER - MAX_TEXT)
 
 

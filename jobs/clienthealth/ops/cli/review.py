@@ -133,7 +133,10 @@ def clusters(settings: Settings) -> list[Settings]:
 
 
 def actions_beside(folder: Path) -> Path:
-    """Return the path of `actions.toml`: in the review's folder, else in the folder above, which all reviews share."""
+    """Return the path of `actions.toml` in the review's folder; if there is none, in the folder above.
+
+    All reviews share the folder above.
+    """
     from clienthealth.review.actions import FILE
 
     own = folder / FILE
@@ -154,7 +157,7 @@ def run_maintain(args: argparse.Namespace) -> int:
         today = datetime.now(UTC).date()
         for done in maintain(spark, settings.monitor.history, settings.review.retention_days, today, args.alone):
             print(
-                f"{done.table}: {done.days} days deleted, {done.removed} small files joined to {done.added}; "
+                f"{done.table}: {done.days} days deleted, {done.removed} small files joined into {done.added}; "
                 f"the table now has {done.files} files ({done.bytes / 1e6:.1f} MB)"
             )
     finally:

@@ -1,6 +1,6 @@
 """Check everything that a healthy installation needs, and describe each fault and its remedy.
 
-A check reports each fault as a finding, and never raises.
+A check reports each fault as a finding, and never raises an exception.
 """
 
 from __future__ import annotations

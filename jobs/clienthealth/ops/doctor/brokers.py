@@ -126,7 +126,7 @@ def _topic(settings: Settings, client: KafkaAdminClient, topic: Mapping[str, Any
 
 
 def _rights(about: str, topic: Mapping[str, Any], needed: set[str]) -> Iterator[Finding]:
-    """Check that this user has the rights `needed` on a topic. Yields nothing for brokers before 2.3."""
+    """Check that this user has the rights in `needed` on a topic. Yields nothing for brokers before 2.3."""
     allowed = topic.get("authorized_operations")
     if not isinstance(allowed, list):
         return
@@ -220,7 +220,9 @@ def clients_asked(settings: Settings, client: KafkaAdminClient, nodes: Sequence[
     if idle:
         text = f"The plugin of broker(s) {', '.join(map(str, idle))} accepts no pushes, because its settings are wrong"
         yield Finding(
-            PUSHES, "failed", f"{text}. The broker's log names them in a line with 'Client telemetry is not taken'."
+            PUSHES,
+            "failed",
+            f"{text}. The broker's log names these settings in a line with 'Client telemetry is not taken'.",
         )
     if not (lacking or idle):
         text = f"All {len(nodes)} broker(s) have our plugin."
@@ -241,7 +243,7 @@ def _asked(
         often = f"every {one.interval_ms / 1000:g} s"
         return Finding(PUSHES, "ok", f"{client} are requested to push their metrics {often} ({one.name}).")
     command = wanted.command(settings.kafka.bootstrap_servers)
-    text = f"{client} are not requested to push {'all' if present else 'the'} metrics that we read"
+    text = f"{client} are requested to push {'only some or ' if present else ''}none of the metrics that we read"
     return Finding(PUSHES, otherwise, f"{text}. Run 'kafka-health init', or: {command}")
 
 

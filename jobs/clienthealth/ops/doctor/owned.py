@@ -49,7 +49,7 @@ def owners_known(settings: Settings) -> Iterator[Finding]:
 
 
 def compared(owners: Owners, clients: Sequence[Client]) -> Iterator[Finding]:
-    """Report services of `clients` without an owner, and owners that match no service or group of `clients`."""
+    """Report the services in `clients` that have no owner, and owners that match no service or group in `clients`."""
     services = sorted({client.service for client in clients if client.kind != "group"})
     groups = {client.group or (client.client_id if client.kind == "group" else "") for client in clients} - {""}
     alone = [service or "(no name)" for service in services if owners.owner_of(service) is None]

@@ -37,10 +37,10 @@ _DECODERS: dict[Stream | None, Callable[[RawRecord, Settings, int], Decoded]] = 
 }
 _EMPTY: Mapping[Stream, tuple[State, str]] = {
     "metrics": ("warning", "The topic has no records yet, so no client can be judged."),
-    "logs": ("skipped", "The topic has no records yet, so failures that only logs show are not found."),
+    "logs": ("skipped", "The topic has no records yet, so failures that are visible only in logs are not found."),
 }
 CLOCK = "clock"
-#: A sample this far (s) ahead of our clock may count in a wrong minute.
+#: A sample this far (s) ahead of our clock may be assigned to a wrong minute.
 SKEW_WARNING_SECONDS = 5.0
 DELAY_WARNING_SECONDS = 30.0
 
@@ -107,7 +107,7 @@ class Reject:
     """Records that are rejected for one reason.
 
     reason     what is wrong with the records, without `detail`
-    detail     details of the first record that has any; '' if none has
+    detail     details of the first record that has details; '' if no record has details
     records    number of these records
     partition  the partition of the first record; None for a file
     offset     the offset of the first record

@@ -49,9 +49,10 @@ class Format:
 
     name         the value of the record header `format` for this format
     order        formats are tried in ascending order; the first that recognises a record decodes it
-    recognise    returns True if the record has this format; never raises
+    recognise    returns True if the record has this format; never raises an exception
     decode       returns a record's snapshots or log lines, depending on `stream`. Returns None if essential parts have
-                 the wrong type, [] if the record has no client or line. Raises DependencyError if a package is missing
+                 the wrong type, and [] if the record has no client or line. Raises DependencyError if a package is
+                 missing
     interval_ms  the reporting interval (ms) if a record does not contain it
     groups       True if records in this format may describe consumer groups
     binary       True if the format reads binary values (`Record.data`), and only these

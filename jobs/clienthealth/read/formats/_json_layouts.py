@@ -83,7 +83,7 @@ class JsonFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     order    formats are tried in ascending order
     layout   the paths of each field of a log line
     all      names of fields; a record must have all of them
-    any      names of fields; if listed, a record must have at least one
+    any      names of fields; a record must have at least one of them, unless `any` is empty
     none     names of fields; a record must have none of them
     beside   maps a field to other fields; a record with the field must have at least one of them
     carries  True if the message is a whole log line in another program's layout

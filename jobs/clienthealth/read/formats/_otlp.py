@@ -36,7 +36,7 @@ class Metric(NamedTuple):
 
     kind    kind of the client
     name    our name of the metric; None for a metric that is not read
-    kip714  True if the name is one that KIP-714 pushes use
+    kip714  True if clients use this name when they push metrics (KIP-714)
     whole   subject of a data point without attributes: the client that the resource names
     """
 
@@ -63,7 +63,7 @@ def subject_of(kind: str, attributes: Mapping[str, str], ids: Sequence[str]) -> 
 def attributes_of(listed: Any) -> Mapping[str, str]:
     """Return a mapping from an attribute's name to its value as text. `listed`: OTLP's JSON list of attributes.
 
-    Attributes without a value, or with a list or object, are left out. If a name occurs twice, the first value counts.
+    Attributes without a value, or with a list or object, are left out. If a name occurs twice, the first value is used.
     """
     by_name: dict[str, str] = {}
     for one in listed if type(listed) is list else ():
@@ -77,7 +77,7 @@ def attributes_of(listed: Any) -> Mapping[str, str]:
 
 
 def first(attributes: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """Return the first non-empty value of the attributes `names` as text; None if there is none."""
+    """Return the first non-empty value of the attributes in `names` as text; None if there is none."""
     for name in names:
         if value := attributes.get(name):
             return str(value)

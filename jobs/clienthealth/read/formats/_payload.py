@@ -65,7 +65,7 @@ def _fill(record: Record, data: bytes | memoryview) -> None:
 
 
 def _fill_from_frame(record: Record, number: int, data: memoryview, settings: Settings) -> None:
-    """Decode `data`; unless it is JSON, request schema `number` from the schema registry."""
+    """Decode `data`: as JSON if possible, else with schema `number` of the schema registry."""
     if data[0] in b"{[":
         with suppress(PayloadError):
             _fill(record, data)
@@ -163,8 +163,8 @@ def framed(data: bytes | memoryview) -> tuple[int, memoryview] | None:
 def without_message_path(data: memoryview) -> memoryview:
     """Return the data after the path that locates a protobuf message in its schema.
 
-    The path is a list of zigzag varints; the first is the number of the others. Raises PayloadError if the data do not
-    begin with a path.
+    The path is a list of zigzag varints; the first varint is the number of the varints after it. Raises PayloadError if
+    the data do not begin with a path.
     """
     try:
         count, at = varint(data, 0, len(data))

@@ -63,7 +63,7 @@ def labels_of(document: Mapping[str, Any]) -> Labels:
 
 
 def label(labels: Mapping[str, Any], *names: str) -> str | None:
-    """Return the first non-empty value of the labels `names`; None if all are missing or empty."""
+    """Return the first non-empty value of the labels in `names`; None if all are missing or empty."""
     for name in names:
         if name in labels and (text := present(labels[name])) is not None:
             return text

@@ -1,6 +1,6 @@
 """Parse the parts of OTLP's protobuf messages that the monitor needs (opentelemetry-proto v1: metrics, logs, common).
 
-Parsing needs the package `protobuf`; recognising a message (`signal`) does not.
+Parsing needs the package `protobuf`; recognising a message (`signal`) needs no package.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def message_of(message: str, data: bytes | memoryview) -> Any:
 def attributes(pairs: tuple[bytes, ...]) -> Mapping[str, str]:
     """Return a mapping from an attribute's name to its value as text. `pairs`: encoded `KeyValue` messages.
 
-    Attributes without a value, or with a list or object, are left out. If a name occurs twice, the first value counts.
+    Attributes without a value, or with a list or object, are left out. If a name occurs twice, the first value is used.
     """
     by_name: dict[str, str] = {}
     for name, value in map(_pair, pairs):
