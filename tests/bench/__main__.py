@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
     asked = parser.parse_args(arguments)
     unknown = [name for name in asked.names if name not in (*NAMES, *OTHERS)]
     if unknown:
-        parser.error(f"unknown: {', '.join(unknown)}; known are {', '.join((*NAMES, *OTHERS))}")
+        parser.error(f"unknown: {', '.join(unknown)}; known names: {', '.join((*NAMES, *OTHERS))}")
     if len(asked.names) == 1 and asked.names[0] in NAMES:
         scope = Scope(asked.quick, asked.records, asked.clients, asked.days, asked.of, asked.before, asked.every)
         return _measure(asked.names[0], scope)

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
         return _flooded(asked.flood.split(","), asked.share)
     only = [name for name in asked.only.split(",") if name]
     if unknown := [name for name in only if name not in faults.KINDS]:
-        parser.error(f"unknown kinds: {', '.join(unknown)}; known are {', '.join(faults.KINDS)}")
+        parser.error(f"unknown kinds: {', '.join(unknown)}; known kinds: {', '.join(faults.KINDS)}")
     why = None if disks.inside() else disks.unavailable()
     skipped = {name: why for name, kind in faults.KINDS.items() if kind.disk and why is not None}
     for name, reason in skipped.items():

@@ -103,7 +103,7 @@ REFUSED = {
     "SASL-SSL": ({"security.protocol": "SASL-SSL"}, f"security.protocol {CHOICE}"),
     "a letter too few": (
         {"security.protocl": "SASL_SSL"},
-        "'security.protocl' is not supported (is security.protocol meant?); known are ",
+        "'security.protocl' is not supported (is security.protocol meant?); supported options: ",
     ),
     "Kerberos": (KERBEROS, f"sasl.mechanism GSSAPI needs the Python package gssapi; {BUT}"),
     "Amazon": (MSK, f"sasl.mechanism AWS_MSK_IAM needs the Python package aws-msk-iam-sasl-signer; {BUT}"),

@@ -67,7 +67,7 @@ def test_what_is_in_order_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "fault"),
     [
-        ("title", "titel", "modes/too_slow/mode.toml: there is no key titel; known are title, "),
+        ("title", "titel", "modes/too_slow/mode.toml: there is no key titel; known keys: title, "),
         ('title = "Slow"', "", "modes/too_slow/mode.toml: Object missing required field `title`"),
         ('["consumer"]', '["producers"]', "modes/too_slow/mode.toml, kinds[0]: Invalid enum value 'producers'"),
         (
@@ -83,7 +83,7 @@ def test_what_is_in_order_is_read(tmp_path: Path) -> None:
             'also = "boredom"\nliteral',
             "mode.toml: the key `also` of wording it-rests contains boredom, which is not a known issue",
         ),
-        ("lines.rests", "lines.naps", "modes/too_slow/mode.toml: there is no log event rests; known are naps"),
+        ("lines.rests", "lines.naps", "modes/too_slow/mode.toml: there is no log event rests; known events: naps"),
         (
             "at_least = 1",
             "at_least = 5",

@@ -61,7 +61,7 @@ def test_the_first_row_that_fits_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('[[owner]]\nteam = "a"\nservces = ["x"]', "line 1: [[owner]] has no key 'servces'; known are team, services"),
+        ('[[owner]]\nteam = "a"\nservces = ["x"]', "line 1: [[owner]] has no key 'servces'; known keys: team"),
         ('# x\n[[owner]]\nservices = ["x"]', "line 2: [[owner]] lacks team"),
         ('[[owner]]\nteam = "a"\n\n[[owner]]\nteam = "b"\nservices = "x"', "line 6: services: expected `array`"),
         ('[[owner]]\nteam = "a"\nslo_target = 2', "line 3: slo_target: expected `float` <= 0.999999"),

@@ -124,7 +124,7 @@ def test_no_file_makes_a_traceback(text: str) -> None:
             "[topics]\nrejects = 'client-logs'",
             "[topics] the topics health and rejects must differ from each other and from the input topics",
         ),
-        ("[modes]\nx = 5", "[modes.x]: unknown mode; known are " + ", ".join(modes())),
+        ("[modes]\nx = 5", "[modes.x]: unknown mode; known modes: " + ", ".join(modes())),
         (
             "[modes.producer-callback-deadlock]\nmin_fills = 'two'",
             "[modes.producer-callback-deadlock] min_fills must be a whole number, at least 1",

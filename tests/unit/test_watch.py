@@ -201,8 +201,8 @@ def test_where_the_thread_of_a_handler_stands_is_shown_though_nothing_is_proved(
     assert "consumer-stalled" in head
     first, *frames = stacks.splitlines()[1:]
     assert re.fullmatch(
-        r"  'billing' \(TIMED_WAITING\) has been here since \d\d:\d\d:\d\d, for at least [\d.]+ s, in [2-4] dumps, "
-        r"using 0 s of CPU:",
+        r"  'billing' \(TIMED_WAITING\) has been in these frames since \d\d:\d\d:\d\d, for at least [\d.]+ s, "
+        r"in [2-4] dumps, using 0 s of CPU:",
         first,
     )
     assert frames == [
@@ -337,7 +337,7 @@ class Terminal(io.StringIO):
 
 def test_where_a_thread_has_been_is_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    line = "  'main' (RUNNABLE) has been here since 10:00:00, for at least 70 s, in 71 dumps, using 12 ms of CPU:"
+    line = "  'main' (RUNNABLE) has been in these frames since 10:00:00, for at least 70 s, in 71 dumps, using 12 ms:"
     for stream, widest in ((Terminal(), 59), (io.StringIO(), len(line))):
         Screen(stream).write(["", line])
         assert max(map(len, stream.getvalue().splitlines())) <= widest

@@ -120,7 +120,7 @@ def _faults(wording: Wording, meaning: Meaning) -> Iterator[str]:
     if pattern.groups != len(pattern.groupindex) or pattern.flags & re.IGNORECASE:
         yield "a group of its pattern has no name, or case is ignored: use (?:…) or (?P<name>…), [Aa]"
     if not wording.source or wording.source.keys() - SPEAKERS or not all(wording.source.values()):
-        yield f"source must name a library, with the place in its code; known are {', '.join(sorted(SPEAKERS))}"
+        yield f"source must name a library, with the place in its code; known libraries: {', '.join(sorted(SPEAKERS))}"
     if not wording.examples:
         yield 'it has no example: add `examples = [{ line = "…" }]`, a line as the library writes it'
     for example in wording.examples:

@@ -279,7 +279,8 @@ class Api:
                 return _answer(Problem(f"there is no {request.path}; see {PREFIX}openapi.json"), HTTPStatus.NOT_FOUND)
             if unknown:
                 raise ValueError(
-                    f"unknown parameters: {', '.join(unknown)}; known are {', '.join(route.parameters) or 'none'}"
+                    f"unknown parameters: {', '.join(unknown)}; "
+                    f"known parameters: {', '.join(route.parameters) or 'none'}"
                 )
             answer = route.answer(self, key, request.query)
         except ValueError as error:

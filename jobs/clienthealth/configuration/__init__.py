@@ -50,7 +50,7 @@ def load(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Se
 
             for mode, overrides in table.items():
                 if mode not in modes():
-                    raise SettingsError(f"{chosen}: [modes.{mode}]: unknown mode; known are {', '.join(modes())}")
+                    raise SettingsError(f"{chosen}: [modes.{mode}]: unknown mode; known modes: {', '.join(modes())}")
                 if not isinstance(overrides, dict):
                     raise SettingsError(f"{chosen}: modes.{mode} must be a section, written [modes.{mode}]")
                 fitted = _fitted(type(modes()[mode].thresholds), overrides, f"modes.{mode}", where)
@@ -94,7 +94,7 @@ def _tables(path: str) -> dict[str, dict[str, Any]]:
         raise SettingsError(f"{path}: not valid TOML{f' {at[0]}' if at else ''}") from None
     for name, table in tables.items():
         if name not in (*_SECTIONS, "modes"):
-            raise SettingsError(f"{path}: unknown section [{name}]; known are {', '.join((*_SECTIONS, 'modes'))}")
+            raise SettingsError(f"{path}: unknown section [{name}]; known sections: {', '.join((*_SECTIONS, 'modes'))}")
         if not isinstance(table, dict):
             raise SettingsError(f"{path}: {name} must be a section, written [{name}]")
     return tables
@@ -117,11 +117,11 @@ def _parse(section: str, name: str, text: str, variable: str) -> Any:
 
 
 def _fitted(section: type, values: Mapping[str, Any], name: str, where: Callable[[str, str], str]) -> dict[str, Any]:
-    """Convert a section's values to the types of their keys. Raises SettingsError if one is wrong."""
+    """Convert a section's values to the types of their keys. Raises SettingsError if a key or value is wrong."""
     fields = keys(section)
     for key in values:
         if key not in fields:
-            raise SettingsError(f"{where(name, key)}: [{name}] has no key '{key}'; known are {', '.join(fields)}")
+            raise SettingsError(f"{where(name, key)}: [{name}] has no key '{key}'; known keys: {', '.join(fields)}")
     if wrong := complaint(section, values):
         key, words = wrong
         raise SettingsError(f"{where(name, key)}: [{name}] {key} {words}")

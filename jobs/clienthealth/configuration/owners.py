@@ -1,7 +1,7 @@
 """Find the owner of a service (team, tier, pager, SLO target) in the files that `[owners] files` lists.
 
 The files may be our own TOML (`[[owner]]`), Backstage's `catalog-info.yaml`, or CODEOWNERS. The first entry that
-matches the service names its owner. In a CODEOWNERS file, the last line that matches names the owner.
+matches a service determines its owner. In a CODEOWNERS file, the last matching line determines the owner.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _plain(error: str) -> tuple[str, str]:
     why, _, path = error.partition(" - at `$.")
     key = re.split(r"\W", path)[0]
     if unknown := re.search(r"unknown field `(.*)`", why):
-        return "", f"[[owner]] has no key '{unknown[1]}'; known are {', '.join(_OwnerTable.__struct_fields__)}"
+        return "", f"[[owner]] has no key '{unknown[1]}'; known keys: {', '.join(_OwnerTable.__struct_fields__)}"
     if missing := re.search(r"required field `(.*)`", why):
         return "", f"[[owner]] lacks {missing[1]}"
     return key, f"{key or 'owner'}: {why[0].lower()}{why[1:].replace('`', '')}"

@@ -68,7 +68,7 @@ def examine(
 
 
 def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Sequence[Attached]) -> Iterator[Recorded]:
-    """Yield an attachment's records, which have only times of day, with a date if one is known.
+    """Yield an attachment's records, which have only times of day. If the date is known, add it to their times.
 
     The date comes from the file's name, else from the `dated` attachments of the same process.
     """
@@ -96,6 +96,6 @@ def of_their_day(identified: Attached, records: Sequence[Recorded], dated: Seque
 
 
 def apart(process: tuple[str, str], record: Recorded, dated: Sequence[Attached]) -> Recorded:
-    """Return an undated record. Its time becomes ten days (APART_MS) before the dated data of its process."""
+    """Return an undated record with a time ten days (APART_MS) before the dated data of its process."""
     starts = [other.start_ms for of_other, other in dated if of_other == process and other.start_ms is not None]
     return replace(record, ts_ms=min(starts) - APART_MS) if starts and record.ts_ms else record

@@ -22,14 +22,13 @@ from clienthealth.monitor.bucket import Bucket
 from clienthealth.monitor.ends import has_ended
 from clienthealth.read.logs.self_descriptions import BY_NAME as SELF_DESCRIBED
 
-#: `Input.what` begins with one of these if a person copied the data. The end of a copy does not show that the client
-#: ended.
+#: Beginnings of `Input.what` for data that a person copied. The end of such data does not show that the client ended.
 PASTED = ("metrics (", "log", "JSON document")
 #: A client's samples may end before its process's other data, by at most LATE_INTERVALS median intervals plus LATE_MS.
 LATE_INTERVALS, LATE_MS = 1.5, 2_000
 #: Maximum difference (ms) between the times of metrics of one sample.
 APART_MS = 500
-#: Inputs with more lines than this in all are a whole log, in which single errors are normal.
+#: If the inputs together have more lines than this, they are a whole log, in which single errors are normal.
 MOST_LINES = 500
 NO_CLOCK = "the time at which the client's metrics were read is unknown"
 
@@ -86,7 +85,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
     """Return a `suspected` verdict if a short input has one of these signs, otherwise `verdict`.
 
     - at least `Meaning.enough` lines of one kind that point to the mode (`Meaning.suspects`)
-    - a thread in a frame of `Facts.places`, or an unfinished close, if the same input states that something hangs
+    - in an input that states that something hangs: a thread in a frame of `Facts.places`, or an unfinished close
 
     Nothing is suspected if the client has samples, or if the inputs together have more than MOST_LINES lines.
     """

@@ -75,7 +75,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Also:
-    """A known issue in the report. `count`: how often and when it occurred."""
+    """A known issue in the report. `count`: text that says how often and when the issue occurred."""
 
     known: Trouble
     count: str

@@ -178,7 +178,7 @@ def _rows(size: int, columns: Mapping[str, Column]) -> list[dict[str, Any]]:
 
 
 def _greatest(w: Windows, window: Ints, values: Floats, topic: Ints) -> tuple[Floats, NDArray[np.object_]]:
-    """Return each window's greatest value (NaN without values), and its topic's name."""
+    """Return each window's greatest value (NaN without values), and the name of the topic with this value."""
     number, name = unknown(len(w)), np.full(len(w), np.nan, np.object_)
     if len(window):
         order = np.lexsort((ranks(w.names)[topic], np.nan_to_num(values, nan=-1.0), window))

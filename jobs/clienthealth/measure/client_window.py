@@ -14,7 +14,7 @@ from clienthealth.measure.view import POSITION, TOPIC_POSITION, About, Rows, Win
 from clienthealth.model.clients import Client
 from clienthealth.model.readings import LogEvent, Reading, Sign, ThreadDump
 
-#: The rules also see data from at least LEAD_MS (ms) before a window, because this data may show causes.
+#: The rules also see at least the last LEAD_MS (ms) of data before a window, because this data may show causes.
 LEAD_MS = 30_000
 
 

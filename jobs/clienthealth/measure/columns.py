@@ -173,7 +173,7 @@ class Column:
         return np.append(self.reported_rows, -1)[self._last(lo, hi)]
 
     def from_last(self, lo: Ints, hi: Ints, back: int) -> Floats:
-        """Return each span's known value `back` places before its last known value; NaN without such a value."""
+        """Return each span's known value that is `back` places before the last one; NaN if there is none."""
         return self._known[self._last(lo, hi, back)]
 
     def rises(self, lo: Ints, hi: Ints) -> Ints:
@@ -188,7 +188,7 @@ class Column:
         a, b = self.bounds(lo, hi)
         return cumulative[b - 1] - cumulative[np.minimum(a, b - 1)]
 
-    # `_known` ends with NaN, so the last known value adds no change.
+    # `_known` ends with NaN. Comparisons with NaN are False, so no change is counted after the last known value.
     @cached_property
     def _risen(self) -> Ints:
         return counted(self._known[1:] > self._known[:-1])

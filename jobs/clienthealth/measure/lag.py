@@ -30,7 +30,10 @@ class Point(NamedTuple):
 
 
 def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
-    """Leave out points that have the end offset of both neighbours. `points`: (end offset, time), in order of time."""
+    """Leave out each point whose two neighbours have the same end offset as the point.
+
+    `points`: (end offset, time), in order of time.
+    """
     seen = list(points)
     neighbours = zip(seen, seen[1:], seen[2:], strict=False)
     inner = [p for before, p, after in neighbours if before[0] < p[0] or p[0] < after[0]]

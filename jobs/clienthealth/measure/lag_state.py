@@ -6,8 +6,9 @@ only while the lag exceeds the tolerated lag. Where Burrow judged wrongly in tes
 - With fewer than three commits (`min_commits`), the state is UNKNOWN until half of `window_seconds` (section `[lag]`
   of the settings) has passed without a commit. Burrow reports STOP a millisecond after a single commit.
 - If the end offset does not move, the state is IDLE, never STOP.
-- STOP needs three usual commit intervals (`stop_gaps`) without a commit, at least 60 s (`stop_min_seconds`) and at most
-  half of `window_seconds`. Only time with unread records counts, because some consumers commit only when data comes.
+- STOP needs a time without commits: three usual commit intervals (`stop_gaps`), but at least 60 s (`stop_min_seconds`)
+  and at most half of `window_seconds`. Only time with unread records counts, because some consumers commit only when
+  data comes.
 - WARN uses a robust slope of the lag (Theil–Sen), so that one lower sample does not hide a climb.
 - If commits stop while a member of the group owns the partition, the state is STALL.
 """
@@ -111,8 +112,8 @@ def rewound(commits: Sequence[Commit]) -> bool:
 def climbs(points: Sequence[tuple[float, float]], dead_band: float) -> bool:
     """True if values rise steadily and by more than `dead_band` per second (Theil–Sen slope).
 
-    A rise is steady if the later value is greater in all but a fifth (FALLING_SHARE) of the pairs of points. `points`:
-    (time in s, value), in order of time.
+    A rise is steady if the later value is greater in at least four fifths (1 − FALLING_SHARE) of the pairs of points.
+    `points`: (time in s, value), in order of time.
     """
     apart = ((earlier, later) for earlier, later in combinations(points, 2) if later[0] > earlier[0])
     slopes = sorted((later[1] - earlier[1]) / (later[0] - earlier[0]) for earlier, later in apart)

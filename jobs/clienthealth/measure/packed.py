@@ -30,7 +30,7 @@ class Readings(Table):
     topic, partition, offset  where the input record is; `topic` is a position in `Chunk.names`
     client, config            positions in `Chunk.all_clients` and `Chunk.configs`; `config` is -1 if it is unknown
     interval                  reporting interval of the client, ms
-    delta                     1: counters count since the previous sample, 0: since the client's start
+    delta                     1: counters hold the increase since the previous sample, 0: since the client's start
     fresh                     1: new in this batch, 0: kept from an earlier batch
     """
 

@@ -52,7 +52,8 @@ def topic_clock(times: Ints, clients: Ints) -> tuple[Ints, Ints]:
     begun, votes, voted = times[order][oldest], times[order][newest], block[order][newest]
     counts = np.bincount(voted)
     first = np.cumsum(counts) - counts
-    # Of two middle times, take the earlier. With the later time, a reporting client could look departed.
+    # If the median lies between two times, take the earlier one. With the later time, a reporting client could look
+    # departed.
     medians = np.maximum.accumulate(votes[np.lexsort((votes, voted))][first + (counts - 1) // 2])
     spans = medians - begun[np.lexsort((begun, voted))][first + (counts + 1) // 3]
     return medians[block], np.maximum(spans, 0)[block]
@@ -75,9 +76,10 @@ class Slot:
 
     pack       packs a sample into bytes
     pad        bytes that make rows equally long for all kinds of clients
-    round      number of calls of `Packer.chunks` before the indices below were set; the next call makes them invalid
+    round      number of calls of `Packer.chunks` when the indices below were set; the next call makes these indices
+               invalid
     at         index of the client in the chunk's `all_clients`
-    config     the client's newest options; their index in the chunk's `configs` is `config_at`, -1 without options
+    config     the client's newest options; `config_at` is their index in the chunk's `configs`, or -1 without options
     topic      the topic of the client's last record; its index in the chunk's `names` is `topic_at`
     """
 
@@ -133,7 +135,7 @@ class Packer:
 
         `topic`, `partition`, `offset`: position of the Kafka record that contains the sample. `values`: the metrics in
         the order of CLIENT_METRICS for the client's kind. `config`: the client's options. `interval_ms`: the client's
-        reporting interval. `delta`: True if counters count since the client's previous sample.
+        reporting interval. `delta`: True if counters hold only the increase since the client's previous sample.
         """
         if slot.round != self._round:
             chunk = self._open[slot.bucket]

@@ -1,6 +1,6 @@
 """Measure how full producers' buffers are, and how long producers' callbacks take.
 
-librdkafka limits both bytes and records. The greater of the two used shares counts. kafka-python 3 has no limit.
+librdkafka limits both bytes and records. The used share is the greater of the two shares. kafka-python 3 has no limit.
 
 Callback latency is the time for which callbacks hold the I/O thread. Without `callback-time-*`, it is derived from the
 time that the thread spends outside Kafka's `Selector`. Δ is a counter's growth, summed over samples in which
@@ -201,8 +201,8 @@ def waiting(w: Windows) -> Bools:
 def answers(w: Windows) -> Column:
     """Return, for each sample, how often the average request latency has changed since the first sample.
 
-    A change proves that a broker has answered. A multiple of 0.001 ms always counts as a change, because the client may
-    have rounded different values to it.
+    A change proves that a broker has answered. A latency that is a multiple of 0.001 ms is always treated as a change,
+    because the client may have rounded different latencies to this value.
     """
     rows = w.column("request-latency-avg").reported_rows
     latency, changed = w.col("request-latency-avg")[rows], np.zeros(len(w.ts))

@@ -35,7 +35,7 @@ class Points:
     topic    index of the topic's name in `Windows.names`
     records  the lag in records, known and ≥ 0
     paused   True if the client has paused the partition
-    before   index of the previous point of the same partition, even if of another client; -1 if there is none
+    before   index of the previous point of the same partition, even if another client reported it; -1 if there is none
     order    indices of all points, sorted by row, then by topic and partition
     begin    positions in `order`: the points of row r of the table are order[begin[r]:begin[r + 1]]
     """

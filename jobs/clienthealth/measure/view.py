@@ -36,7 +36,7 @@ class About(NamedTuple):
     config  the client's options
     group   the client's consumer group; without a group, the client id
     has_log_data  True if a log line or a thread dump of the client's process was ever read
-    whole   True if the client's counters count from its start, False if the client reports increments
+    whole   True if counters are totals since the client's start, False if they are increments since the previous sample
     """
 
     config: Mapping[str, str]
@@ -201,7 +201,8 @@ class Windows:
     def total(self, values: Floats, skip_first: bool = False) -> Floats:
         """Return, for each window, the sum of the `values` of its samples; 0 for an empty window.
 
-        `values`: one number per sample of the table, never NaN. `skip_first`: True to leave out first samples.
+        `values`: one number per sample of the table, never NaN. `skip_first`: True to leave out each window's first
+        sample.
         """
         differences = values[self.rows]
         if skip_first:
@@ -218,25 +219,25 @@ class Windows:
         return bool((self.samples > 0).all())
 
     def first(self, metric: str | Column) -> Floats:
-        """Return each window's first known value of a metric; NaN for a window without one."""
+        """Return each window's first known value of a metric; NaN for a window without known values."""
         column = self._column(metric)
         return column.at(self.lo) if column.whole and self._none_empty else column.first(self.lo, self.hi)
 
     def last(self, metric: str | Column) -> Floats:
-        """Return each window's last known value of a metric; NaN for a window without one."""
+        """Return each window's last known value of a metric; NaN for a window without known values."""
         column = self._column(metric)
         return column.at(self.last_row) if column.whole and self._none_empty else column.last(self.lo, self.hi)
 
     def from_last(self, metric: str | Column, back: int) -> Floats:
-        """Return each window's known value `back` places before its last known value; NaN without such a value."""
+        """Return each window's known value that is `back` places before the last one; NaN if there is none."""
         return self._column(metric).from_last(self.lo, self.hi, back)
 
     def min(self, metric: str | Column) -> Floats:
-        """Return the smallest of each window's known values of a metric; NaN for a window without one."""
+        """Return each window's smallest known value of a metric; NaN for a window without known values."""
         return self._extreme(np.fmin, self._column(metric))
 
     def max(self, metric: str | Column) -> Floats:
-        """Return the largest of each window's known values of a metric; NaN for a window without one."""
+        """Return each window's largest known value of a metric; NaN for a window without known values."""
         return self._extreme(np.fmax, self._column(metric))
 
     def _extreme(self, how: np.ufunc, column: Column) -> Floats:
@@ -291,7 +292,7 @@ class Windows:
     def option(self, name: str, windows: Ints | None = None) -> Floats:
         """Return the client option `name` for each window. `windows`: indexes of the windows, None for all.
 
-        The value is NaN unless the option is an integer from 0 to 2³¹ − 1.
+        The value is NaN if the option is absent, or not an integer from 0 to 2³¹ − 1.
         """
         return np.array([option(client.config.get(name)) for client in self.about(windows)], np.float64)
 
@@ -325,7 +326,7 @@ class Windows:
         return self.part_begin[self.hi] > self.part_begin[self.lo]
 
     def last_parts(self) -> tuple[Ints, Ints]:
-        """Return, for each window, where the values per topic of its last sample begin and end in `parts`."""
+        """Return (begins, exclusive ends): each window's rows in `parts` with the last sample's values per topic."""
         row = np.maximum(self.hi - 1, self.lo)
         return self.part_begin[row], np.where(self.samples > 0, self.part_begin[np.minimum(row + 1, self.hi)], 0)
 

@@ -206,7 +206,7 @@ class ModeFile:
         self.thresholds = Section(f"{self.where}: thresholds", keys.pop("thresholds", {}))
         known = [field.name for field in dataclasses.fields(Facts)]
         if unknown := keys.keys() - set(known):
-            raise CatalogueError(f"{self.where}: there is no key {min(unknown)}; known are {', '.join(known)}")
+            raise CatalogueError(f"{self.where}: there is no key {min(unknown)}; known keys: {', '.join(known)}")
         self._facts = converted(keys, Facts, self.where)
         self._reads: dict[Meaning, None] = {}
 
@@ -224,7 +224,7 @@ class ModeFile:
         of, _, own = name.rpartition(".")
         lines: Mapping[str, Meaning] = _lines(of) if of else self.lines
         if own not in lines:
-            raise CatalogueError(f"{self.where}: there is no log event {name}; known are {', '.join(lines)}")
+            raise CatalogueError(f"{self.where}: there is no log event {name}; known events: {', '.join(lines)}")
         return lines[own]
 
     def facts(self, thresholds: Limits) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def python_options(options: Mapping[str, str]) -> dict[str, Any]:
         elif name not in _SPECIAL:
             supported = sorted({*_SPECIAL, *(same.replace("_", ".") for same in _SAME)})
             meant = "".join(f" (is {near} meant?)" for near in get_close_matches(name, supported, 1))
-            raise OptionError(f"'{name}' is not supported{meant}; known are {', '.join(supported)}")
+            raise OptionError(f"'{name}' is not supported{meant}; supported options: {', '.join(supported)}")
         elif name.endswith("callback.handler.class") and (login is None or login.defaults.get(name) != value):
             raise OptionError(f"remove {name}: sasl.mechanism determines this class")
     if "security.protocol" in options:

@@ -93,7 +93,9 @@ class Section:
                     "but there is no such setting"
                 )
             if setting.form not in ("", *FORMS):
-                raise CatalogueError(f"{self.where}.{name}: unknown form {setting.form}; known are {', '.join(FORMS)}")
+                raise CatalogueError(
+                    f"{self.where}.{name}: unknown form {setting.form}; known forms: {', '.join(FORMS)}"
+                )
 
 
 #: DEFAULT: placeholder that `Checked` replaces with the default from the class's TOML table.

@@ -20,7 +20,7 @@ from clienthealth.read.logs.bursts import SAMPLING_MS
 from clienthealth.read.logs.dump_formats import LITERALS as DUMP_LITERALS
 from clienthealth.read.logs.times import Stamp, Times
 
-#: Number of bytes before (BACK) and after (AHEAD) a Kafka text that are parsed.
+#: Number of bytes to parse before (BACK) and after (AHEAD) a Kafka text.
 BACK, AHEAD = 1 << 14, 1 << 16
 #: Maximum size (bytes) of an entry. If an entry is larger, the next line begins a new entry.
 MAX_PART = 1 << 22
@@ -109,8 +109,8 @@ class Splitter:
     telling  number of parsed lines with a Kafka text
     glued    number of `telling` lines that have a level but do not begin an entry: a sign of an unknown layout
 
-    Of equal one-line entries (same writer, text and tenth of a second), the first is yielded. One more entry stands for
-    the others, and its `repeats` is their number.
+    Of equal one-line entries (same writer, text and tenth of a second), the first is yielded. The other entries are
+    yielded as one entry, with their number as `repeats`.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -132,7 +132,7 @@ class Splitter:
 
     @property
     def zone_ms(self) -> int | None:
-        """Time (ms) to add to the file's local times to get UTC; None unless exactly one zone is known."""
+        """Time (ms) to add to the file's local times to get UTC; None if no zone is known, or several."""
         zones = set(self._zones.values())
         return zones.pop() if len(zones) == 1 else None
 
@@ -164,7 +164,7 @@ class Splitter:
         self._tail = block[block.find(b"\n", begin) + 1 if begin else 0 :] if not self._hot else b""
 
     def close(self) -> Iterator[Entry]:
-        """Yield the entries that a further line could have continued.
+        """Yield the entries that were held back because a later line might continue or repeat them.
 
         Must be called at the end of the file, and before each part that is skipped.
         """
@@ -335,8 +335,8 @@ _FREQUENT = b" eatinosrlcd.:-0123m=/[]u,p"
 class Scanner:
     """Finds many texts in a block of bytes, faster than a regular expression.
 
-    Any seven consecutive bytes contain four bytes that begin at a multiple of four, so numpy compares only every fourth
-    position. Texts of fewer than seven bytes are slow, so there should be few of them.
+    Any seven consecutive bytes contain four bytes that begin at a position divisible by four, so numpy compares only
+    every fourth position. Texts of fewer than seven bytes are slow, so there should be few of them.
     """
 
     def __init__(self, texts: Iterable[bytes]) -> None:

@@ -42,8 +42,9 @@ _LINES = tuple(find for name, find in _RE.items() if name.startswith("line_"))
 _ANYWHERE = re.compile(r"(?:\[\s*)?\{\s*\"")
 _AT_LINE = re.compile(rf"^[ \t\ufeff]*(?={_ANYWHERE.pattern})", re.MULTILINE)
 _PARTED = re.compile(r"[\s,]*")
-#: The search for JSON ends when failed attempts have read _ATTEMPTS times the text's length. Each attempt also counts
-#: 1/_COUNTED of all text before the error as read, because the parser counts the line ends in this text.
+#: The search for JSON ends when failed attempts have read _ATTEMPTS times the text's length. For each attempt,
+#: 1/_COUNTED of all text before the error is added to the text read, because the parser counts the line ends in this
+#: text.
 _ATTEMPTS, _COUNTED = 4, 50
 _NOT_NUMBER = re.compile(r"(?<=[\s:(\[,])-?(?:inf|nan)\b")
 
@@ -111,7 +112,7 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
 
 
 def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
-    """Yield the samples of a file. If its only sample has no time, the sample gets the time in the file's name.
+    """Yield the samples of a file. A single sample without a time gets the time in the file's name.
 
     `named_ms` returns the time in the file's name, or None.
     """

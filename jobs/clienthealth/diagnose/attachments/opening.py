@@ -5,7 +5,8 @@ These rules assign an input to a process:
 - All files of a folder or archive belong to one process.
 - An inner folder is a separate process, unless its name only states the kind or time of its files (`logs/`).
 - `X-metrics.jsonl` and `X.log` belong to a process X.
-- Several logs (`worker-1.log`) are separate processes, if all other files' names begin or end with a log's name.
+- Several logs (`worker-1.log`) are separate processes, if the names of all other files begin or end with the name of a
+  log.
 - If the prefixes of a log's lines name several pods or programs, each of these is a separate process.
 """
 
@@ -40,10 +41,10 @@ class Input:
     start_ms   time of the first used item, epoch ms; None if no used item has a time
     end_ms     time of the last used item
     dated      False if the items have a time of day but no date
-    named      time that items without one got from the file's name: 'day' (with a date), 'clock' (without), '' (none)
+    named      what items without times got from the file's name: 'day' (date and time), 'clock' (time of day), ''
     local      True if the items' times name no zone; they are then read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
-    emptied    number of records without client metrics at the end of the input; 0 if all records lack client metrics
+    emptied    number of records without client metrics after the last record with client metrics; 0 if none has any
     timed      False if the items' times are made up, and show only the order of the items
     left_out   number of left-out lines about Kafka, by reason
     unread     number of lines that may be evidence but could not be read, by reason

@@ -159,7 +159,7 @@ def _of_a_watch(agent: Agent, pid: int, jar: Path, with_password: bool) -> Path 
         return None
     raise InputError(
         f"the Jolokia agent in process {pid} asks for a password ({agent.url}): set user and password_file in section "
-        f"[jvm] of the settings, or remove an agent that is not needed with 'java -jar {jar} stop {pid}'"
+        f"[jvm] of the settings; or, if the agent is not needed, remove it: 'java -jar {jar} stop {pid}'"
     )
 
 

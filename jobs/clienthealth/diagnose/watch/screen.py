@@ -125,11 +125,11 @@ def _stands(stand: Stand) -> str:
     thread = f"'{printable(stand.thread.name)}' ({stand.thread.state or 'state unknown'})"
     called = ", a thread that calls poll()," if stand.polled else ""
     if stand.dumps == 1:
-        return f"{thread}{called} is here"
+        return f"{thread}{called} is in these frames"
     used = "" if stand.cpu_ms is None else f", using {elapsed(stand.cpu_ms / 1000)} of CPU"
     return (
-        f"{thread}{called} has been here since {clock(stand.since_ms)}, for at least {elapsed(stand.seconds)}, "
-        f"in {stand.dumps} dumps{used}"
+        f"{thread}{called} has been in these frames since {clock(stand.since_ms)}, for at least "
+        f"{elapsed(stand.seconds)}, in {stand.dumps} dumps{used}"
     )
 
 

@@ -80,7 +80,7 @@ _encode = msgspec.json.Encoder().encode
 class Stand(NamedTuple):
     """A thread in its process's newest dump, and how long it has had the same frames.
 
-    since_ms  time (epoch ms) of the earliest dump from which on all dumps show the thread in these frames
+    since_ms  time (epoch ms) of the earliest dump since which every dump shows the thread in these frames
     at_ms     time of the newest dump, epoch ms
     dumps     number of dumps from `since_ms` to `at_ms`
     cpu_ms    CPU time (ms) of the thread since `since_ms`; None if unknown
@@ -189,7 +189,7 @@ class Session:
     def ended_processes(self, ended: Mapping[str, int]) -> Mapping[str, Mapping[str, Any]]:
         """Return a JSON object for each process, by the process's instance id.
 
-        `threads` has the application's threads in the newest dump, and `ended` the end time (epoch ms). An unknown
+        `threads` has the application's threads in the newest dump, and `ended` is the end time (epoch ms). An unknown
         field is absent.
         """
         by_instance: dict[str, dict[str, Any]] = defaultdict(dict)

@@ -89,8 +89,8 @@ def watched(text: str, jar: Path | None, settings: Settings, session: Session, a
     `text`: `[SERVICE=]PID` or `[SERVICE=]URL [option=value]…`. `jar`: the agent's jar, None for the default. When
     `agents` is closed, it removes the agents that were attached.
 
-    Raises InputError if `text` is invalid or no agent can be attached, SettingsError for an invalid URL, ServiceError
-    if the process does not answer, and DependencyError if a tool is missing.
+    Raises InputError if `text` is invalid or no agent can be attached. Raises SettingsError for an invalid URL. Raises
+    ServiceError if the process does not answer. Raises DependencyError if a tool is missing.
     """
     service, _, number = text.rpartition("=")
     pid = int(number) if number.isascii() and number.isdigit() else None

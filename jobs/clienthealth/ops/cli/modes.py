@@ -49,7 +49,7 @@ def table(all_modes: list[Mode]) -> str:
 def run_explain(args: argparse.Namespace) -> int:
     """Print everything about the failure mode `args.mode`. Raises InputError if there is no such mode."""
     if (mode := modes().get(args.mode)) is None:
-        raise InputError(f"there is no failure mode '{args.mode}'; known are {', '.join(modes())}")
+        raise InputError(f"there is no failure mode '{args.mode}'; known modes: {', '.join(modes())}")
     explained = explanation(mode, load(args.config).modes.get(mode.id, {}))
     print(json.dumps(explained, indent=2, ensure_ascii=False) if args.json else text(explained))
     return 0
