@@ -256,10 +256,7 @@ def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Log lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Delay a failure until a sample arrives, if only log lines show the failure.
-
-    Runs last, after adjustments that remove evidence.
-    """
+    """Delay a failure that only log lines show. Runs last, after adjustments that remove evidence."""
     reporting = context.reporting
     if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
         return verdict
@@ -302,10 +299,7 @@ def _all_silent(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("moment", "A recording can end before its process, so missing data alone gives at most a suspicion.")
 def _recorded_end(verdict: Verdict, context: Context) -> Verdict:
-    """Lower a `confirmed` verdict on a client's end to `suspected`.
-
-    Runs before `explained`, which compares statuses.
-    """
+    """Lower a confirmed verdict on a client's end to suspected. Runs before `explained`, which compares statuses."""
     if context.attached is None or verdict.status != "confirmed" or not modes()[verdict.mode].absence:
         return verdict
     return replace(verdict, status="suspected")
@@ -356,10 +350,7 @@ def _topics(verdict: Verdict, kind: str = "") -> list[str]:
 
 @_adjustment("shown", "Log lines without times cannot prove a failure that is defined by a duration.")
 def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
-    """Set a verdict to unknown if only untimed lines show the failure.
-
-    Runs before `unproven-ok`, which keeps the new reason.
-    """
+    """Set a verdict that rests only on untimed lines to unknown. Runs before `unproven-ok`, which keeps the reason."""
     mode, attached = modes()[verdict.mode], context.attached
     cause = mode.cause(verdict)
     reason = "" if cause and cause.timeless else mode.needs_times
@@ -373,10 +364,7 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "Copied metrics end when the person stops copying, not when the client ends.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
-    """Set the verdict on a client's end to unknown if only copied metrics show the end.
-
-    Runs before `unproven-ok`, which keeps the new reason.
-    """
+    """Set an end that rests only on copied metrics to unknown. Runs before `unproven-ok`, which keeps the reason."""
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict
