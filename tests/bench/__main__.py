@@ -1,4 +1,4 @@
-"""`make bench`: measure what the complete monitor costs, and compare with targets and Kafka Streams.
+"""`make bench`: measure what the complete monitor costs, and compare it with targets and with Kafka Streams.
 
 python -m tests.bench [NAME…] [--quick] [--records N] [--clients N] [--every S] [--days N] [--of DIR]
                       [--before COMMIT]

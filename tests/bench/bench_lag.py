@@ -1,4 +1,4 @@
-"""Measure a lag evaluation of 2,000 groups × 6 partitions × 90 samples without Spark."""
+"""Measure one evaluation of lag without Spark: 2,000 groups × 6 partitions × 90 samples."""
 
 from __future__ import annotations
 

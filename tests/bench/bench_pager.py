@@ -43,7 +43,7 @@ GROUP = re.compile(
 
 
 class Phase(NamedTuple):
-    """The share of clients that fail from `minute` on. If it is negative, the client that failed first is healthy."""
+    """The share of clients that fail from `minute` on; if negative, the client that failed first is healthy."""
 
     minute: float
     failing: float

@@ -75,7 +75,7 @@ def asking(prometheus: Prometheus, moments: int = MOMENTS) -> Iterator[Asked]:
     for name, board in BOARDS.items():
         for title, target in queries(board):
             end = now_ms() / 1000
-            # The records span only seconds, so a range of a week becomes 50 s, and a step of a minute 5 ms.
+            # The records span only seconds, so a range of a week becomes 50 s, and a step of a minute becomes 5 ms.
             expr = target["expr"].replace("[$__range:1m]", "[50s:5ms]")
             expr = expr.replace("[$__range:$__interval]", f"[{20 * moments}ms:20ms]")
             query = {"query": chosen(board, expr, {}), "stats": "all"}

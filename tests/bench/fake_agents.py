@@ -20,7 +20,7 @@ _NAME = re.compile(r"(?P<group>[\w-]+)/(?P<attribute>.+?)\{(?P<tags>[^}]*)\}")
 
 
 def mbeans(domain: str, recording: str) -> dict[str, dict[str, Any]]:
-    """Return the MBeans of a recorded client, with NaN for null, as Jolokia sends them."""
+    """Return the MBeans of a recorded client as Jolokia sends them, with NaN instead of null."""
     path = RECORDINGS / "evidence" / recording
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         fullest = max(lines, key=len)

@@ -89,7 +89,7 @@ class Lab:
             with Usage({"monitor": monitor.process.pid, "broker": self.broker.pid}) as monitor.usage:
                 yield monitor
         except BaseException:
-            # A regular stop would wait for the end of the batch.
+            # Kill the monitor, because a regular stop would wait for the end of the batch.
             monitor.process.kill()
             FOLDER.mkdir(parents=True, exist_ok=True)
             shutil.copy(monitor.process.log, FOLDER / "failed-monitor.log")

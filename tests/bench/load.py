@@ -32,7 +32,7 @@ class Load:
         self._closed.set()
         self._thread.join(JOIN_SECONDS)
         self._producer.flush(10)
-        # A producer that still exists would go on searching for the broker.
+        # Delete the producer: otherwise it would continue to search for the broker.
         del self._producer
 
     def _run(self) -> None:

@@ -14,7 +14,7 @@ OF_MACHINE = ("CPU", "Python", "Spark", "Java", "broker")
 
 
 def update(titles: Mapping[str, str], quick: bool) -> Path:
-    """Write the page from the newest results, and store them in DATA."""
+    """Write the page from the newest results, and store these results in DATA."""
     results: dict[str, Kept] = {}
     for kept in sorted((*_stored(quick), *_cached(quick)), key=lambda kept: kept.conditions["date"]):
         results[kept.name] = kept
@@ -28,7 +28,7 @@ def update(titles: Mapping[str, str], quick: bool) -> Path:
 
 
 def merged(name: str, newer: Result, quick: bool) -> Result:
-    """Merge a result with earlier ones. A newer row replaces an earlier row with the same first two cells."""
+    """Merge a result with earlier results. A newer row replaces an earlier row with the same first two cells."""
     found = [kept.result for kept in (*_stored(quick), *_cached(quick)) if kept.name == name]
     figures: dict[str, Figure] = {}
     rows: dict[tuple[str, ...], Sequence[str]] = {}

@@ -86,7 +86,7 @@ def main(servers: str, topic: str, records: int, passes: int) -> None:
         assert sum(batch.numInputRows for batch in batches) == records
         seconds = sum(batch.durationMs["triggerExecution"] for batch in batches) / 1000
         print(json.dumps([begin, time.time(), seconds]), flush=True)
-    # The parent process reads the CPU time of this process.
+    # Stay alive, so that the parent process can read the CPU time of this process.
     time.sleep(60)
 
 

@@ -1,4 +1,4 @@
-"""Measure CPU time and memory of programs with all their processes, from /proc."""
+"""Read CPU time and memory of programs and of all their processes from /proc."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Usage:
         self._every = every
         self._samples: list[_Sample] = []
         self._pids: dict[int, str] = {}
-        # Maps each process, even an ended one, to its component (such as `jvm`) and its CPU seconds.
+        # Maps each process, including ended processes, to (component such as `jvm`, CPU seconds).
         self._own: dict[int, tuple[str, float]] = {}
         self._young: set[int] = set()
         self._searched = 0.0
@@ -113,7 +113,7 @@ class Usage:
             self._samples.append(sample)
 
     def _search(self) -> None:
-        """Find new processes. They are measured after the next search, because a new child shares the JVM's memory."""
+        """Find new processes. They are measured after the next search: a new child still shares the JVM's memory."""
         by_pid = {pid: self._sessions[leader] for pid, leader in _sessions().items() if leader in self._sessions}
         first = not self._searched
         before = self._pids.keys() | self._young
@@ -144,7 +144,7 @@ def _sessions() -> dict[int, int]:
 
 
 def _stat(pid: int) -> tuple[float, float, float, bool] | None:
-    """Return CPU seconds of the process and of its ended children, resident MB, and whether it is a JVM."""
+    """Return a process's CPU seconds, its ended children's CPU seconds, its resident MB, and whether it is a JVM."""
     stat = _fields(pid)
     if stat is None:
         return None

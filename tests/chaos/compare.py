@@ -13,7 +13,7 @@ from tests.chaos.world import NUDGED_MS, Run
 FINAL_MS = 180_000
 MINUTE_MS = 60_000
 CLIENT = ("service", "instance", "client_id", "kind")
-#: Incidents may start three windows (30 s apart) earlier or later than calculated.
+#: An incident may start up to three windows (90 s) earlier or later than calculated.
 NEAR_MS = 90_000
 SHOWN = 4
 

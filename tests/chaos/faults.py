@@ -46,7 +46,7 @@ Begin = Callable[[Scene], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of fault that lasts at least `seconds[0]`, at most `seconds[1]`. If `hides`, it deletes unread records."""
+    """A kind of fault. It lasts from `seconds[0]` to `seconds[1]` s. `hides`: True if it deletes unread records."""
 
     name: str
     help: str
@@ -212,7 +212,7 @@ def topic_recreated(scene: Scene) -> Iterator[None]:
     finally:
         admin.close()
     run.create(topic, 2)
-    # Before the monitor notices the new topic, it skips offsets that it has read.
+    # Until the monitor notices that the topic is new, it skips the offsets that it had read from the old topic.
     checkpoint = run.checkpoint / QUERY
     run.wait("not noticed", lambda: not any(position(checkpoint).get(topic, {1: 1}).values()), NOTICED_SECONDS)
     yield
@@ -275,7 +275,7 @@ def _pushed(scene: Scene, url: str) -> tuple[int, str]:
 
 
 def strayed(kind: Kind, chosen: random.Random) -> int:
-    """Return a clock error (ms) below 300 s, because the monitor rejects records that are further ahead."""
+    """Return a clock error (ms) below 300 s, because the monitor rejects records that are more than 300 s ahead."""
     return chosen.choice([65_000, 240_000, 290_000, -600_000, -86_400_000]) if kind.strays else 0
 
 

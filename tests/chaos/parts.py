@@ -109,7 +109,7 @@ def jvm(command: str) -> bool:
 
 
 def workers(command: str) -> bool:
-    # The command line of Spark's JVM contains the name of the worker module, too.
+    # Exclude Spark's JVM: its command line contains the name of the worker module, too.
     return "clienthealth.spark.worker" in command and not jvm(command)
 
 

@@ -117,7 +117,7 @@ def position(checkpoint: Path) -> Mapping[str, Mapping[int, int]]:
     for number in done:
         try:
             lines = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
-            # Spark's rate source has a number in place of offsets.
+            # Skip Spark's rate source: it has a number in place of offsets.
             sources = [read for line in lines[2:] if isinstance(read := json.loads(line), dict)]
         except (OSError, ValueError):
             continue

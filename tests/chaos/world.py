@@ -248,7 +248,7 @@ class Run:
                 **self._more,
             },
             "registry": {"url": self.registry.url},
-            # The time of a departed client's removal differs between runs.
+            # Keep departed clients, because the time of their removal differs between runs.
             "absence": {"shown_seconds": 7 * 86_400},
             "prometheus": {"port": free_port(), "ttl_seconds": 7 * 86_400},
         }

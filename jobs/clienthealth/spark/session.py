@@ -28,7 +28,7 @@ from clienthealth.settings import Settings
 _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
 _JVM = OPTIONS["jvm"]
-#: Memory beyond the heap. Without this addition, the cluster manager kills the process.
+#: Memory added to the heap. Without this addition, the cluster manager would kill the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -55,7 +55,7 @@ def session(name: str, settings: Settings) -> SparkSession:
         conf = SparkConf().setAll([("spark.app.name", name), *options.items()])
 
         def start() -> None:
-            # `getOrCreate` below raises the same error.
+            # Ignore an error here, because `getOrCreate` below raises it again.
             with suppress(PySparkRuntimeError):
                 SparkContext._ensure_initialized(conf=conf)
 
@@ -64,7 +64,7 @@ def session(name: str, settings: Settings) -> SparkSession:
         starting.start()
         starting.join()
     spark = builder.config(map=dict[str, Any](options)).getOrCreate()
-    # Keep these Java classes. Otherwise PySpark would search all jars for them at each column.
+    # Keep these Java classes. Otherwise PySpark would search all jars for these classes whenever it creates a column.
     jvm = cast(Any, spark._jvm)
     jvm.py4j = SimpleNamespace(reflection=SimpleNamespace(TypeUtil=jvm.py4j.reflection.TypeUtil))
     for kept in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
@@ -106,7 +106,7 @@ def _jvm(settings: Settings) -> str:
 def driver_options(settings: Settings) -> Mapping[str, str]:
     """Return the Spark options that must be set before the driver's JVM starts.
 
-    Under spark-submit, give these options to spark-submit.
+    If spark-submit starts the program, give these options to spark-submit.
     """
     return {
         "spark.driver.memory": f"{settings.monitor.heap_mb}m",
@@ -115,7 +115,7 @@ def driver_options(settings: Settings) -> Mapping[str, str]:
 
 
 def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
-    """Return options for spark-submit, with which the JVMs run as on a single machine.
+    """Return options for spark-submit that make the JVMs run as on a single machine.
 
     `cluster`: True if the driver runs on another machine than spark-submit.
     """
@@ -132,10 +132,10 @@ def submit_options(settings: Settings, cluster: bool) -> Mapping[str, str]:
 
 
 def missing_driver_options(spark: SparkSession, settings: Settings) -> list[str]:
-    """Return the `driver_options` that the JVM of a submitted program lacks, each as `OPTION: MISSING FLAGS`."""
+    """Return `OPTION: MISSING FLAGS` for each of the `driver_options` that a submitted program's JVM lacks."""
     in_force = {key: spark.conf.get(key, "") or "" for key in driver_options(settings)}
     lacks = {
-        # The path of the logging configuration differs between machines.
+        # Do not compare the path of the logging configuration: it differs between machines.
         key: [flag for flag in value.split() if flag.partition("file:")[0] not in in_force[key]]
         for key, value in driver_options(settings).items()
     }

@@ -37,7 +37,7 @@ QUALITY, COUNT, SUMMARY = DRIVER = ("quality", "count", "summary")
 
 #: AROUND: overhead (bytes) of a batch with one record; SENT_BYTES: largest record before compression.
 MAX_REASON, AROUND, SENT_BYTES = 1_000, 1_000, 32 << 20
-#: Level 6, the default, takes twice the CPU time for output that is a seventh smaller.
+#: Level 6, the default, takes twice as much CPU time, and its output is only a seventh smaller.
 GZIP_LEVEL = 1
 
 Step = Callable[["tuple[Any, ...]", "Iterator[pd.DataFrame]", "GroupState"], "Iterator[pd.DataFrame]"]
@@ -45,7 +45,7 @@ Row = tuple[str, bytes | None, bytes | None, str | None]
 
 
 class Quality(msgspec.Struct, array_like=True):
-    """Numbers of a topic's records that arrived in one minute: all records, rejected ones, and late ones.
+    """Numbers of a topic's records that arrived in one minute: of all, of rejected and of late records.
 
     `batches`: number of batches in which these records were read.
     """
@@ -67,8 +67,8 @@ class Summary(msgspec.Struct):
     clients   number of clients and groups in the state
     skewed    number of clients with a wrong clock
     late      number of samples and events that came too late
-    left_out  maps each limit (`self_monitoring.LIMITS`) to the number of clients, samples and events that it left out
-    failed    number of processes for which the step failed, by topic; '' also counts records that were too large
+    left_out  maps each limit (`self_monitoring.LIMITS`) to the number of clients, samples and events left out by it
+    failed    number of processes for which the step failed, by topic; '' includes records that were too large
     """
 
     rows: dict[str, int] = {}
@@ -113,10 +113,10 @@ def stepper(settings: Settings, opened: Mapping[int, bytes], numbers: Sequence[i
 def stepped(
     bucket: int, frames: Iterable[pd.DataFrame], state: GroupState, settings: Settings, opened: Mapping[int, bytes]
 ) -> Iterator[pd.DataFrame]:
-    """Judge the input of one bucket in one batch. Yield one DataFrame of output rows, or nothing if there are none.
+    """Judge the input of one bucket in one batch. Yield one DataFrame of output rows, or nothing if there are no rows.
 
-    `frames`: DataFrames with the bucket's encoded chunks in the column `data`. `opened`: packed open incidents by
-    bucket.
+    `frames`: DataFrames with the bucket's encoded chunks in the column `data`. `opened`: maps a bucket to its packed
+    open incidents.
     """
     import pandas as pd
 
@@ -234,9 +234,10 @@ def fits(most: int, *parts: bytes | None) -> bool:
 
 
 def _rejected(data: Sequence[bytes], most: int) -> list[Row]:
-    """Return a row per rejected record, and a row that counts them.
+    """Return a row per rejected record, and a row with the number of rejected records.
 
-    A row of more than `most` bytes loses its value, then also its key and headers.
+    If a row has more than `most` bytes, its value is removed. If it is still too large, its key and the record's own
+    headers are removed, too.
     """
     rows: list[Row] = []
     for reject in (reject for item in data for reject in _unpack_rejects(item)):
@@ -277,7 +278,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 def _counted(data: Sequence[bytes], state: GroupState, every_seconds: int) -> list[Row]:
-    """Return a row of record counts for metrics and, every `every_seconds`, one for the history."""
+    """Return a row of record counts for metrics. Every `every_seconds`, add a row for the history."""
     counts = [count for item in data for count in counts_of(item)]
     kept = _unpack_kept(bytes(state.get[0])) if state.exists else _Kept()
     if not counts and not kept.rows:

@@ -27,12 +27,12 @@ def connection(settings: Settings) -> Mapping[str, str]:
 def stream(spark: SparkSession, settings: Settings, topics: Sequence[str], limit: int = 0) -> DataFrame:
     """Return a stream of the topics' records. Without a checkpoint, the stream begins `start_seconds_back` before now.
 
-    A missing topic is read once it exists, and deleted records are skipped. A batch has at most
-    `max_offsets_per_trigger` records, and at most `limit` if it is not 0.
+    A missing topic is read as soon as it exists. Deleted records are skipped. A batch has at most
+    `max_offsets_per_trigger` records, and at most `limit` records if `limit` is not 0.
     """
     start_ms = int((time.time() - settings.monitor.start_seconds_back) * 1000)
     most = settings.monitor.max_offsets_per_trigger
-    # A poll beyond the batch's end offset could meet a damaged record that `poison` does not find.
+    # Limit polls, too: a poll beyond the batch's end offset could meet a damaged record that `poison` does not find.
     fetching = {"kafka.max.poll.records": str(min(limit or POLLED, POLLED))}
     return (
         spark.readStream.format("kafka")
@@ -56,7 +56,8 @@ def ticks(spark: SparkSession) -> DataFrame:
     return rows.filter(F.unix_millis("timestamp") > F.expr(f"{_CLOCK} - {1000 * TICKS_SECONDS}"))
 
 
-#: TICKS_SECONDS: maximum age (s) of ticks. Without a maximum, a start after hours would read thousands of ticks.
+#: TICKS_SECONDS: maximum age (s) of ticks. Without a maximum, the first batch after hours of downtime would read
+#: thousands of ticks.
 TICKS_SECONDS = 30
 #: With `current_timestamp()`, Spark would compile the code of each batch anew.
 _CLOCK = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"

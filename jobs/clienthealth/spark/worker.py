@@ -1,7 +1,7 @@
 """Prepare each Python worker of Spark, and define the daemon from which Spark forks workers.
 
-The daemon imports all modules once. Imports in each worker would cost half a second and 100 MB. On a cluster, each
-worker must import the modules, because the daemon starts before our files are on its machine.
+The daemon imports all modules once. If each worker imported them, it would need half a second and 100 MB more. On a
+cluster, each worker must import the modules, because the daemon starts before our files are on its machine.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ SICK, SICK_FROM = 100, 6
 
 @dataclass
 class Seen:
-    """What was seen of a run. `behind` has the number of unread records divided by the rate of sent records (s)."""
+    """What was seen of a run. `behind` has the seconds of unread input (unread records / rate of sent records)."""
 
     behind: list[float] = field(default_factory=list)
     scrapes: list[float] = field(default_factory=list)

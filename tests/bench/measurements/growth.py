@@ -162,7 +162,7 @@ def _chunks(clients: int, sick: int) -> Iterator[bytes]:
 
 
 def _values(batch: int, stuck: int) -> list[float]:
-    """Return metrics of a producer with an I/O thread that has hung for `stuck` batches (0 if the thread works)."""
+    """Return metrics of a producer. Its I/O thread has hung for `stuck` batches, or works if `stuck` is 0."""
     alive = 100 + batch - stuck
     metrics = {
         "select-total": 500.0 * alive,

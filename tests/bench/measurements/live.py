@@ -29,7 +29,7 @@ FLEETS = (
     (100_000, 10, 0.70, None),
     (100_000, 30, 0.40, 1500.0),
 )
-#: RATIO: highest allowed CPU time per record of the monitor, relative to Kafka Streams.
+#: RATIO: the monitor's highest allowed CPU time per record, relative to that of Kafka Streams.
 RATIO, ONSET_SECONDS = 1.5, 40.0
 KEEPS_UP = 0.9
 SPOKEN, OF_LIBRARY = 10, 100

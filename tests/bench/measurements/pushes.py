@@ -1,4 +1,4 @@
-"""Measure what pushed metrics (KIP-714) cost a broker with our plugin, and their size."""
+"""Measure the size of pushed metrics (KIP-714), and what they cost a broker with our plugin."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ TITLE = "100,000 clients that report every 10 s"
 TOPIC = "client-metrics"
 FEW, MANY, INTERVAL_SECONDS = 5_000, 100_000, 10
 CORES, MEGABYTES, RATIO = 1.2, 4000.0, 1.3
-#: Maximum age of unread input: two report intervals, and the time between batches.
+#: Maximum age of unread input: two report intervals plus the time between batches.
 BEHIND_SECONDS = 30.0
 LOOK_SECONDS = 5.0
 

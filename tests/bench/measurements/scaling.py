@@ -1,4 +1,4 @@
-"""Measure how much faster two and four Spark executors are than one on equal input."""
+"""Measure how much faster two and four Spark executors process the same input than one executor."""
 
 from __future__ import annotations
 

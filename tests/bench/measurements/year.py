@@ -1,4 +1,4 @@
-"""Measure maintenance and reviews of a year's history, and what a monitor writes daily."""
+"""Measure maintenance and reviews of a history of one year, and how much a monitor writes per day."""
 
 from __future__ import annotations
 
