@@ -42,7 +42,7 @@ class MBean(NamedTuple):
     domain   the text before the first colon, such as `kafka.producer`
     path     the MBean's `type`, or `type/name` if it has both properties
     subject  the measured client, topic, partition or broker; its kind is None if no Kafka client is measured
-    group    the consumer group that `groupId` or a client id `consumer-GROUP-1` names; else None
+    group    the consumer group, from `groupId` or a client id like `consumer-GROUP-1`; None if unknown
     names    maps the MBean's attributes to our names of metrics
     """
 
@@ -61,12 +61,12 @@ class _Layout(NamedTuple):
     lags: Sequence[tuple[str, str, int]]
 
 
-#: Maps an MBean's path to its attributes, and each attribute to our name of the metric.
+#: For each MBean's path: our names of metrics, by attribute.
 NAMES: dict[str, dict[str, str]] = {}
 for _spelled, _name in metric_names.mbeans().items():
     NAMES.setdefault(_spelled.rpartition("/")[0], {})[_spelled.rpartition("/")[2]] = _name
 
-#: Maps a pattern of MBeans to the attributes to request; () means all. Each attribute takes CPU time in the JVM.
+#: Maps a pattern of MBeans to the attributes to request; () means all. Each attribute costs CPU time in the JVM.
 PATTERNS: Mapping[str, Sequence[str]] = {
     **{f"kafka.{_KINDS[group]}:type={group},*": tuple(NAMES[group]) for group in metric_names.JAVA},
     # Request all attributes, because the lag of each partition is an attribute (_LAG).
@@ -141,7 +141,7 @@ def snapshots(mbeans: MBeans, process: ClientProcess, ts_ms: int) -> list[Snapsh
 def read(samples: Samples, name: str, attributes: Mapping[str, Any]) -> None:
     """Add the values of an MBean's attributes to `samples`.
 
-    An MBean that measures no client can only add the client library's version.
+    From an MBean that measures no client, only the client library's version is added.
     """
     mbean = parts(name)
     subject = mbean.subject

@@ -38,9 +38,9 @@ class Recorded:
 
     stream   the kind of record by the file's name; `any` if only the content shows the kind
     ts_ms    the time (epoch ms) to use if the record contains no time; 0 if unknown
-    timed    source of the time: `own` (the record or a line before it), `file` (the file's time), or `order` (the time
-             is unknown, and only the order of the records counts)
-    repeats  number of equal records in a burst that this record represents
+    timed    where the time comes from: `own` (the record or a line before it), `file` (the file's time), or `order`
+             (the time is unknown; only the order of the records is known)
+    repeats  number of equal records of a burst for which this record stands
     content  the parsed record if the file's reader has parsed it; `value` is then empty
     """
 
@@ -146,10 +146,10 @@ def _file(file: Path, service: str, instance: str) -> Iterator[Recorded]:
 
 
 def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
-    """Return one snapshot per client in a line of a recording's metrics file; None for any other line.
+    """Return one snapshot per client in a line of a recording's metrics file; None if the line has another form.
 
-    The line is a JSON object with `ts` (epoch ms) and `metrics`. Metrics are named `group/name{tag=value,…}`, or like
-    MBean attributes: `domain:key=value,…/Attribute`.
+    The line is a JSON object with `ts` (epoch ms) and `metrics`. Metrics are named `group/name{tag=value,…}` or, like
+    MBean attributes, `domain:key=value,…/Attribute`.
     """
     try:
         row = json.loads(line)
@@ -165,7 +165,7 @@ def readings(line: bytes, process: ClientProcess) -> list[Snapshot] | None:
 
 
 def _mbean(key: str, domain: str) -> tuple[str, str]:
-    """Return (MBean's name, attribute) of a metric. `domain`: the MBean's domain if `key` has none."""
+    """Return (MBean's name, attribute) of a metric. `domain`: the MBean's domain if `key` contains no domain."""
     if (named := METRIC.fullmatch(key)) is None:
         mbean, _, attribute = key.rpartition("/")
         return mbean, attribute

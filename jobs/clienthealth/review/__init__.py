@@ -3,15 +3,16 @@
 The terms of the review:
 
 client-minute       a row of the table `minutes`: one client in one minute of UTC. Consumer groups have no
-                    client-minutes, because failure modes are judged only on clients
+                    client-minutes, because failure modes are judged only for clients
 healthy             a client-minute with the status `ok` or `partial`. `partial`: no failure was found, but not every
                     mode could be judged. Partial minutes count as healthy, because clients without logs never have the
                     status `ok`. The review also shows the number of partial minutes
-unhealthy           a client-minute with the status `suspected` or `confirmed`. Both spend the error budget in full. A
-                    failing client does harm even if no thread dump proves the failure
+unhealthy           a client-minute with the status `suspected` or `confirmed`. A suspected minute spends as much of the
+                    error budget as a confirmed minute: a failing client does harm even if no thread dump proves the
+                    failure
 unknown             a client-minute that could not be judged. No ratio includes unknown client-minutes
 observed            healthy + unhealthy
-SLI                 healthy / observed; no value if nothing was observed
+SLI                 healthy / observed; undefined if nothing was observed
 error budget        (1 - target) × observed, in client-minutes; spent = unhealthy
 records lost        minimum and maximum number of records that clients accepted and did not deliver. The maximum is
                     unknown if some lost records were not counted. Lost records have an objective of their own,

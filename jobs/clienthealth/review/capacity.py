@@ -16,14 +16,14 @@ from clienthealth.review.model import Capacity, Distribution, LagTrend, of_row
 from clienthealth.spark.history import CLIENT_KEY
 
 MINUTES_PER_DAY = 1440
-#: A slope is calculated only from at least this number of periods with a known percentile.
+#: A slope is calculated only if the percentile is known for at least this number of periods.
 LEAST_PERIODS = 3
 BUFFER_CLASSES = 10
 TOP = 5
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """Return the lowest class up to which the classes together have at least `share` (0 to 1) of the total count.
+    """Return the class at which the counts, added up from the lowest class, reach `share` (0 to 1) of their sum.
 
     `histogram`: the count of each class. Returns None if there are no classes.
     """
@@ -57,10 +57,10 @@ def buffers(rows: Iterable[Mapping[str, Any]], periods: int) -> list[Capacity]:
 
 
 def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
-    """Return the groups and consumers with the fastest growing lag, at most TOP (5) of them.
+    """Return at most TOP (5) groups and consumers, those with the fastest growing lag.
 
-    The lag must grow by at least 1 record a day. `lag`: the result of `client_minutes.lag`. `reviewed`: number of
-    the reviewed period, as in the column `period`.
+    The lag must grow by at least 1 record a day. `lag`: the result of `client_minutes.lag`. `reviewed`: the value of
+    the column `period` for the reviewed period.
     """
     slope = (F.col("n") * F.col("sxy") - F.col("sx") * F.col("sy")) / F.nullif(
         F.col("n") * F.col("sxx") - F.col("sx") * F.col("sx"), F.lit(0.0)
@@ -79,16 +79,17 @@ def lag_trends(lag: DataFrame, reviewed: int) -> list[LagTrend]:
 def buffer_distribution(rows: Iterable[Mapping[str, Any]], reviewed: int) -> Distribution:
     """Return how many client-minutes had a peak buffer use of 0 to 10 %, 10 to 20 % and so on.
 
-    `rows`: the result of `client_minutes.buffers`. `reviewed`: number of the reviewed period in the column `period`.
+    `rows`: the result of `client_minutes.buffers`. `reviewed`: the value of the column `period` for the reviewed
+    period.
     """
     names = (*(f"{n * 10}–{n * 10 + 10} %" for n in range(BUFFER_CLASSES)), "full")
     return _distribution(names, ((row, row["per_mille"] * BUFFER_CLASSES // 1000) for row in rows), reviewed)
 
 
 def lag_distribution(lag: DataFrame, reviewed: int) -> Distribution:
-    """Return how many minutes groups (or consumers) spent in each class of lag; the classes are powers of ten.
+    """For each class of lag (a power of ten), return how many minutes groups (or consumers) had such a lag.
 
-    `lag`: the result of `client_minutes.lag`. `reviewed`: number of the reviewed period, as in the column `period`.
+    `lag`: the result of `client_minutes.lag`. `reviewed`: the value of the column `period` for the reviewed period.
     """
     rows = lag.groupBy("period", "class").agg(F.sum("n").alias("count")).collect()
     names = ("0", "1–9", "10–99", "100–999", "1k–10k", "10k–100k", "100k–1M", "1M–10M", "over 10M")

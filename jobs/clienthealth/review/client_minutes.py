@@ -1,7 +1,7 @@
 """Aggregate the tables `minutes` and `quality` of a period in Spark. Only small results reach the driver.
 
 `periods` lists adjacent periods of the same length. A minute without a row in `quality` is a gap. Ratios are cut to
-thousandths and lag to whole records, because integers have the same sum in any order.
+thousandths, and lag is cut to whole records, because integers have the same sum in any order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clienthealth.review.model import InputQuality, WrongClock, of_row
 from clienthealth.review.period import MINUTE, Period, utc
 from clienthealth.spark.history import CLIENT_KEY
 
-#: LAG_CLASSES: highest class of lag. Classes are powers of ten.
+#: The number of the highest class of lag. Classes are powers of ten.
 LAG_CLASSES = 8
 
 
@@ -37,7 +37,7 @@ def _minute_of(period: Period) -> Column:
 
 
 def _index(periods: Sequence[Period]) -> Column:
-    """Return the index of a minute's period, 0 for the oldest."""
+    """Return the index of the period that contains a minute; the oldest period has index 0."""
     return F.floor(_minute_of(periods[0]) / periods[0].minutes).cast("int")
 
 
@@ -70,7 +70,7 @@ def failing(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return the numbers of log `lines` and of `clients` for each known issue (`what`), `service` and `period`."""
+    """For each known issue (`what`), `service` and `period`, return the numbers of log `lines` and of `clients`."""
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end)).filter("also_seen is not null")
     return (
         rows.select(*CLIENT_KEY, _index(periods).alias("period"), F.explode("also_seen").alias("seen"))
@@ -82,7 +82,7 @@ def also_seen(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return the number of client-minutes (`count`) for each `service`, `period` (0: the oldest) and `per_mille`.
 
-    `per_mille`: highest used share of the buffer in a minute, in thousandths. Minutes without it are left out.
+    `per_mille`: highest used share of the buffer in a minute, in thousandths. Minutes with unknown use are left out.
     """
     rows = within(minutes, periods[0].start, periods[-1].end).filter("buffer_used_ratio_max is not null")
     share = F.least(F.floor(F.col("buffer_used_ratio_max") * 1000), F.lit(1000)).cast("int")
@@ -90,12 +90,13 @@ def buffers(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 
 
 def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
-    """Return one row per client, period and `queue_topic` (each topic that had the client's fullest queue in a minute).
+    """Return one row per client, period and `queue_topic` (the topic with the client's fullest queue in a minute).
 
     Columns: the client's key, `kind`, `host`, `library`, `version`, `period` and `queue_topic`. `suspected` and
-    `confirmed` are numbers of minutes. `buffer` and `queue`: peak use of the client's buffer and queue (0 to 1).
+    `confirmed` are numbers of minutes with this status. `buffer` and `queue`: peak use of the client's buffer and queue
+    (0 to 1).
     """
-    # Spark sorts all rows to find the maximum of a text. Two steps of grouping are six times as fast as one.
+    # To find the maximum of a text, Spark sorts all rows: grouping in two steps is six times as fast as in one.
     rows = _clients_only(within(minutes, periods[0].start, periods[-1].end))
     key, named = (*CLIENT_KEY, "period", "queue_topic"), ("kind", "host", "library", "version")
     counts, highest = ("suspected", "confirmed"), ("buffer", "queue")
@@ -115,7 +116,7 @@ def clients(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
     """Return one row per client key (of a group or a consumer), `period` (0: the oldest), `lag_topic` and `class`.
 
-    Class 0 is no lag, and class n is a lag with n digits. Further columns:
+    Class 0 means no lag, and class n means a lag with n digits (class 8: at least 8 digits). Further columns:
 
     group             name of the consumer group
     records, seconds  highest lag in records, and highest lag in seconds
@@ -144,8 +145,8 @@ def lag(minutes: DataFrame, periods: Sequence[Period]) -> DataFrame:
 def lag_per_client(lag: DataFrame, reviewed: int) -> DataFrame:
     """Return one row per client key: the client's lag in the reviewed period.
 
-    `lag`: the result of the function `lag`. `reviewed`: number of the reviewed period, from 0. `topic`: the topic with
-    the highest lag. The other columns are those of `lag`.
+    `lag`: the result of the function `lag`. `reviewed`: number of the reviewed period, from 0. The column `topic`
+    contains the topic with the highest lag. The other columns are those of `lag`.
     """
     return (
         lag.filter(F.col("period") == reviewed)

@@ -1,4 +1,4 @@
-"""Content that both forms of a review (page and text) show: formatted numbers, figures, rows of tables, sentences."""
+"""Content of both the page and the text of a review: formatted numbers, figures, rows of tables, and sentences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BADGES = {
     **{"ship": "ok", "freeze": "bad"},
     **{"critical": "bad", "warning": "warn", "suspected": "warn"},
 }
-#: For each ranking of clients: criterion, heading, and heading of the ranked numbers.
+#: For each ranking of clients: (criterion, heading, heading of the column with the ranked numbers).
 RANKINGS = (
     ("unhealthy", "Unhealthy longest", "Minutes"),
     ("buffer", "Fullest buffers", "Peak"),
@@ -65,7 +65,7 @@ def duration(seconds: float | None) -> str:
 
 
 def left(share: float | None) -> str:
-    """Return the remaining share of a budget as text. A negative `share` is an excess, and None gives a dash."""
+    """Return the remaining share of a budget as text, such as `20 % over` if `share` is negative; a dash for None."""
     if share is None:
         return NONE
     return f"{percent(share, 0)} left" if share >= 0 else f"{percent(-share, 0)} over"
@@ -82,7 +82,7 @@ def moment(at: datetime | None) -> str:
 
 
 def stretch(start: datetime, stop: datetime | None, else_word: str = "still open") -> str:
-    """Return a span of time as text. The text names the day of the end only if it is not the day of the start.
+    """Return a span of time as text. The text names the end's day only if it differs from the start's day.
 
     `else_word`: the text for an end that is None.
     """
@@ -109,7 +109,7 @@ def _range(low: int, high: int | None) -> str:
 
 
 def healthy(slo: ServiceSlo) -> str:
-    """Return a service's healthy share as text: `< 100 %` instead of 100 % if records may have been lost."""
+    """Return a service's healthy share as text. If records may have been lost, 100 % becomes `< 100 %`."""
     lossy = slo.minutes.sli == 1 and not slo.lost.none
     return f"<{NB}{percent(1.0)}" if lossy else percent(slo.minutes.sli)
 
@@ -203,7 +203,7 @@ def list_known_bugs(review: Review) -> list[tuple[str, KnownBugs]]:
 
 
 def list_paged(review: Review) -> list[tuple[str, list[Page]]]:
-    """Return (service, its pages), the service with the most pages first. A page for many services has service ''."""
+    """Return (service, its pages), starting with the most pages. A page for many services has service ''."""
     by_service = grouped(review.pages or (), lambda page: page.service)
     return sorted(by_service.items(), key=lambda item: (-len(item[1]), item[0]))
 
@@ -281,14 +281,15 @@ def list_known_issues(review: Review) -> list[Trouble]:
 
 
 def measured(row: ClientRow | TopicRow) -> str:
-    """Return, as text, the number that gave a client or topic its place in a ranking."""
+    """Return, as text, the number by which a client or topic is ranked."""
     return percent(row.value, 0) if row.what in ("buffer", "queue") else number(row.value)
 
 
 def periods_left(row: Capacity) -> str:
     """Return, as text, after how many periods a service's buffers will be full.
 
-    The text is a dash if too few periods are known, and `not in sight` beyond 104 periods (FAR).
+    The text is a dash if too few periods are known. It is `not in sight` if buffer use does not rise, or if buffers
+    will be full only after more than 104 periods (FAR).
     """
     if row.slope is None:
         return NONE

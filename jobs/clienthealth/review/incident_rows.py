@@ -3,7 +3,7 @@
 An incident is the time from `opened` to `closed` of one mode on one client. Changes after the review's end are ignored.
 All times are epoch seconds:
 
-start     when the failure began: the column `since`; if it is null, the time of the first change
+start     when the failure began: the column `since`, or the time of the first change if `since` is null
 found     wall-clock time of the monitor's first verdict
 sure      event time of the confirmation
 found_at  wall-clock time of the confirmation
@@ -25,10 +25,10 @@ from clienthealth.spark.history import CLIENT_KEY
 INCIDENT_KEY = (*CLIENT_KEY, "mode")
 #: Incidents with equal values in these columns form one theme.
 THEME = ("mode", "cause", "topic")
-#: The bounds of a loss: (unit, 0 for the lower or 1 for the upper bound).
+#: The bounds of a loss: (unit, n); n is 0 for the lower bound, and 1 for the upper bound.
 LOST = tuple((what, n) for what in ("records", "bytes") for n in (0, 1))
 LOSING = tuple(mode.id for mode in modes().values() if mode.loses)
-#: An incident flaps if it begins within this time (s) after the end of the client's previous incident of the mode.
+#: An incident flaps if it begins within this time (s) after the client's previous incident of the same mode has ended.
 FLAP_SECONDS = 1800
 
 
@@ -80,9 +80,9 @@ def _inside(period: Period) -> Column:
 
 
 def touching(all_incidents: DataFrame, period: Period) -> DataFrame:
-    """Return the incidents that were open in a period, even if they were withdrawn later.
+    """Return the incidents that were open in a period, including those that were withdrawn later.
 
-    The column `seconds` is an incident's time inside the period.
+    The column `seconds` is how long an incident was open in the period.
     """
     return all_incidents.filter(touches(period)).withColumn("seconds", _inside(period))
 
@@ -123,12 +123,12 @@ def themes(touching: DataFrame) -> DataFrame:
 
 
 def losses(touching: DataFrame) -> DataFrame:
-    """Return the bounds of the loss (`lost_*`) for each `service` that lost records, or may have lost some."""
+    """Return the bounds of the loss (`lost_*`) for each `service` that lost, or may have lost, records."""
     return real(touching).filter("lost_records_0 is not null").groupBy("service").agg(*_sums())
 
 
 def _sums() -> list[Column]:
-    """Return the sums of the columns `lost_*`; null if a term is unknown."""
+    """Return the sums of the columns `lost_*`. If a value is unknown, all sums but `lost_records_0` may be null."""
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
     has_bytes = lose == F.count("lost_bytes_1")
@@ -176,7 +176,7 @@ def alerts(touching: DataFrame, period: Period) -> DataFrame:
 
 
 def _severity(status: Literal["confirmed", "suspected"]) -> Column:
-    """Return the severity of a mode's alert. For an unknown mode, return critical or warning."""
+    """Return the severity of a mode's alert. For an unknown mode, it is critical if confirmed, else warning."""
     alertings = {mode.id: mode.confirmed if status == "confirmed" else mode.suspected for mode in modes().values()}
     known = F.create_map(*(F.lit(text) for mode, alerting in alertings.items() for text in (mode, alerting.severity)))
     return F.coalesce(known[F.col("mode")], F.lit("critical" if status == "confirmed" else "warning"))
@@ -185,8 +185,8 @@ def _severity(status: Literal["confirmed", "suspected"]) -> Column:
 def pages(touching: DataFrame, period: Period, hold: int) -> DataFrame:
     """Return the pages (alerts that call a person) that began in the period, one row per page of a service for a mode.
 
-    A page lasts while a client of the service has a confirmed failure in the mode, and `hold` seconds longer. Withdrawn
-    incidents count, because they called a person.
+    A page lasts while a client of the service has a confirmed failure in the mode. A failure within `hold` seconds
+    after this belongs to the same page. Withdrawn incidents are included, because they called a person.
     """
     rang = touching.filter("last <> 'moved' and found_at is not null and (stop is null or stop > found_at)")
     rang = rang.filter(_severity("confirmed") == "critical")

@@ -28,7 +28,7 @@ _OF_GROUP = re.compile(r"consumer-(.+)-\d+")
 
 
 def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> dict[str, str]:
-    """Return the identity that our broker plugin's headers contain, under the names in `decode.HEADERS`.
+    """Return the client's identity, from our broker plugin's headers. The keys are names in `decode.HEADERS`.
 
     A value is '' if unknown. Returns {} if the record is not a push (no header INSTANCE).
     """
@@ -45,7 +45,7 @@ def identity_headers(headers: Mapping[str, str], identity: IdentitySettings) -> 
 
 
 def complete(snapshot: Snapshot, headers: Mapping[str, str]) -> None:
-    """Set time, interval and TERMINATING of a pushed snapshot from our broker plugin's headers.
+    """Set a pushed snapshot's time, interval and TERMINATING from our broker plugin's headers.
 
     The time comes from the broker's clock. TERMINATING is 1 if the client is closing, else 0.
     """
@@ -94,7 +94,7 @@ def _of_client_id(client_id: str) -> str:
 
 
 def _named(table: Sequence[str], texts: Sequence[str]) -> str:
-    """Return `name` of the first entry `glob=name` with a `glob` that matches a text; '' if there is none."""
+    """Return the `name` of the first entry `glob=name` whose `glob` matches one of `texts`; '' if no entry matches."""
     for entry in table:
         glob, _, name = entry.rpartition("=")
         if any(text and fnmatchcase(text, glob) for text in texts):

@@ -39,7 +39,7 @@ def _struct(name: str, metrics: Iterable[str]) -> type[msgspec.Struct]:
 
 
 def _getter(every: Iterable[str], names: Iterable[str]) -> Callable[[Any], tuple[float | None, ...]]:
-    """Return a function that reads the metrics `names`; `every`: the struct's metrics, in order."""
+    """Return a function that reads the metrics `names` from a struct; `every` lists the struct's metrics in order."""
     numbers = {name: n for n, name in enumerate(every)}
     fields = [f"f{numbers[name]}" for name in names]
     read: Callable[[Any], Any] = attrgetter(*fields)
@@ -75,7 +75,7 @@ class FastTopic(msgspec.Struct, gc=False):
 class FastClient:
     """A client with its identity. All records of the client share this object while it is cached.
 
-    `read` takes all metrics of a record, and returns the values that this kind of client has.
+    `read` takes a record's metrics, and returns the values in the order of CLIENT_METRICS[kind].
     """
 
     __slots__ = ("identity", "read")
@@ -90,7 +90,7 @@ class Fast(msgspec.Struct, gc=False):
 
     ts_ms        time of the snapshot, epoch milliseconds
     client       the reporting client; its `identity` is complete and has a valid kind
-    values       the metrics in the order of CLIENT_METRICS[kind]; UNKNOWN (NaN) or negative if unknown; never infinite
+    values       in the order of CLIENT_METRICS[kind]; unknown values are UNKNOWN (NaN) or negative; none is infinite
     topics       the values of topics, partitions and threads
     config       options of the client by name; records with equal bytes in `config` share one object
     interval_ms  the client's reporting interval
@@ -191,5 +191,5 @@ def _filled(values: Iterable[float | None]) -> Values:
 
 
 def _named(names: Iterable[str], values: Values) -> dict[str, float]:
-    """Return the known values by name."""
+    """Return a dictionary from each metric's name to its value, without unknown values."""
     return {name: value for name, value in zip(names, values, strict=True) if value >= 0}

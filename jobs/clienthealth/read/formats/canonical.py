@@ -1,6 +1,6 @@
 """Our own format: one JSON object for each sample of a client, with the Java client's metric names.
 
-A metric without a finite value ≥ 0 is unknown; the record's other metrics are used.
+A metric is unknown unless its value is finite and ≥ 0; the record's other metrics are still used.
 """
 
 from __future__ import annotations

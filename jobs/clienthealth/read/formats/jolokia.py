@@ -1,4 +1,4 @@
-"""Jolokia's response to a read of MBeans: an array (bulk read) or an object, forwarded by a script.
+"""Jolokia's response to a read of MBeans, as a script forwards it: an array (bulk read) or an object.
 
 The response names no process, so the record's headers or key must name the process.
 """
@@ -15,7 +15,7 @@ from clienthealth.model.values import epoch, mapping, measurement
 from clienthealth.read.formats import Format, Record
 from clienthealth.read.mbeans import read
 
-#: Matches an MBean's name. If a request has a pattern of names, the keys of the response's `value` are such names.
+#: Matches an MBean's name. If a request's name is a pattern, the keys of the response's `value` are MBeans' names.
 MBEAN = re.compile(r"[^=]+:.*=")
 
 
@@ -43,7 +43,7 @@ def _decode(record: Record) -> list[Snapshot]:
 
 
 def _status(element: Any) -> float | None:
-    """Return an element's status (200 if it has only a value); None if it is malformed."""
+    """Return an element's status, or 200 if the element has a value but no status; None if the element is malformed."""
     fields = mapping(element)
     answers = "value" in fields and "mbean" in mapping(fields.get("request"))
     status = fields.get("status", 200 if answers else None)

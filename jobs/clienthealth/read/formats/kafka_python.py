@@ -21,7 +21,7 @@ GROUP = re.compile(
 )
 
 QUEUE_TIME = "record-queue-time-"
-#: A greater queue time is read as milliseconds, because no record waits in the queue for more than an hour.
+#: A queue time above this value is read as milliseconds, because no record waits in the queue for more than an hour.
 LONGEST_QUEUE_SECONDS = 3_600
 
 

@@ -122,7 +122,7 @@ def _topics(topics: Object, producer: bool) -> Iterator[TopicMetrics]:
             partition = mapping(one)
             number = measurement(partition.get("partition"))
             waiting = _sum(partition, "msgq_cnt", "xmit_msgq_cnt")
-            # Partition -1 (`number` is None) has a producer's messages that have no partition yet.
+            # Partition -1 (`number` is None) holds the messages that a producer has not assigned to a partition yet.
             if number is not None or (producer and waiting):
                 yield TopicMetrics(topic, integer(number), metrics=_of_partition(partition, producer, waiting))
 

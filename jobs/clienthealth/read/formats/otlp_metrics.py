@@ -97,7 +97,7 @@ def _take(scopes: list[list[Any]], into: Points, ids: tuple[str, ...]) -> None:
 
 
 def _points(one: Mapping[str, Any]) -> tuple[list[Any], bool]:
-    """Return (data points of a metric, True if they are the deltas of a sum)."""
+    """Return (data points of a metric, True if the points are deltas of a sum)."""
     total = one.get("sum")
     points, delta = None, False
     if type(total) is dict:

@@ -1,6 +1,6 @@
 """OTLP metrics as protobuf, from the OpenTelemetry Collector's Kafka exporter and KIP-714 plugins.
 
-Two pushes of equal metrics differ only in numbers, so a cache keeps the positions of the numbers.
+Two pushes of the same metrics differ only in numbers, so a cache keeps the positions of the numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REMEMBERED_BYTES = 16_000_000
 _OURS = b"kafka."
 _END, _START_AND_END, _DOUBLE, _WHOLE = map(struct.Struct, ("<Q", "<QcQ", "<d", "<q"))
 _STARTS, _ENDS, _AS_DOUBLE, _AS_INT = b"\x11", b"\x19", b"\x21", b"\x31"
-#: Number of items per data point in an unpacked scope: the bytes before the point, its times, its tag and its value.
+#: Items per data point in an unpacked scope: the bytes before the point, its times, its value's tag and its value.
 _ITEMS = 4
 _TIMES, _TAG, _VALUE = 1, 2, 3
 
@@ -41,7 +41,7 @@ Parts = tuple[Any, ...]
 
 
 class _Point(NamedTuple):
-    """A data point. `name`: our metric's name, None for a point that is not read. `start`, `end`: ns, 0 if unknown."""
+    """A data point. `name`: our name of the metric; None if the point is not read. `start`, `end`: ns, 0 if unknown."""
 
     subject: Subject
     name: str | None
@@ -63,9 +63,9 @@ class _Metric(NamedTuple):
 class _Meaning(NamedTuple):
     """The meaning of the numbers in an unpacked scope.
 
-    values   maps a subject (client, topic, …) to its values, each as (index in the unpacked scope, our metric's name)
-    deltas   the indices in the unpacked scope of the deltas' start and end times
-    kip714   True if a metric's name is from KIP-714
+    values   maps a subject (client, topic, …) to pairs (index of a value in the unpacked scope, our name of the metric)
+    deltas   for each delta, the index of its start and end time in the unpacked scope
+    kip714   True if at least one metric's name is from KIP-714
     """
 
     values: Mapping[Subject, Sequence[tuple[int, str]]]
@@ -74,7 +74,7 @@ class _Meaning(NamedTuple):
 
 
 class _Shape:
-    """The positions of the numbers in a scope. `meanings`: what the numbers mean, by all other bytes of the scope."""
+    """The positions of the numbers in a scope. `meanings` maps the scope's other bytes to the numbers' meaning."""
 
     def __init__(self, form: str) -> None:
         self.unpack = struct.Struct(form).unpack
@@ -125,7 +125,7 @@ def _other_bytes(parts: Parts, ids: Ids) -> Parts:
 
 
 def _take_numbers(parts: Parts, meaning: _Meaning, into: Points) -> bool:
-    """Add a scope's data points to `into`; return False if one of their times is invalid."""
+    """Add a scope's data points to `into`; return False if the times of a point are not in the usual layout."""
     ends, starts = set(), set()
     for times in set(parts[_TIMES::_ITEMS]):
         if len(times) == _START_AND_END.size:
@@ -190,7 +190,7 @@ def _subject(kind: str, pairs: tuple[bytes, ...], ids: Ids) -> Subject:
 
 
 def _laid_out(scope: bytes, listed: Sequence[_Metric]) -> tuple[str, _Meaning]:
-    """Return (`struct` format, meaning); raise ValueError for fields in an unusual order."""
+    """Return (`struct` format, meaning) of a scope; raise ValueError if its fields are in an unusual order."""
     form, behind, items = ["<"], 0, 0
     values: dict[Subject, list[tuple[int, str]]] = {}
     deltas: list[int] = []

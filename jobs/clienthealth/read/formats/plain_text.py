@@ -1,4 +1,4 @@
-"""Printable text in any layout that does not begin with `{`. This format is tried last.
+"""Printable text in any layout, unless the text begins with `{`. This format is tried last.
 
 Text names no process, so the record's headers or key must name the process.
 """

@@ -1,4 +1,4 @@
-"""prometheus-kafka-adapter. A record has one sample of Prometheus's remote write, with its value as a string.
+"""prometheus-kafka-adapter. A record has one sample of Prometheus's remote write; the sample's value is a string.
 
 Let the adapter send only samples that match `{__name__=~"kafka_(producer|consumer)_.*"}`. All other samples become
 rejects (`no-metrics`).

@@ -1,4 +1,4 @@
-"""Telegraf's JSON (`data_format = "json"`), with one metric or a batch (`metrics`) in a record.
+"""Telegraf's JSON (`data_format = "json"`). A record has one metric, or a batch of metrics in the field `metrics`.
 
 The URL from which Telegraf reads a JVM's metrics identifies the JVM.
 """
@@ -18,14 +18,14 @@ from clienthealth.read.formats._prometheus import Labels, kind_of, label, labels
 
 _NAMES = metric_names.spellings(metric_names.attribute)
 _TELLING = metric_names.telling()
-#: Fields that contain a series' value if inputs.prometheus has `metric_version = 1`.
+#: With `metric_version = 1` in inputs.prometheus, one of these fields contains a series' value.
 _VALUES = frozenset({"gauge", "counter", "value", "untyped"})
 
 
 class _Layout(NamedTuple):
     """The meaning of a Telegraf metric's name and of its fields' names.
 
-    series  (field, name of the series) for each Prometheus series; if there are any, other fields are ignored
+    series  (field, name of the series) for each Prometheus series; beside a series, other fields are ignored
     kind    kind of the client; None for a metric of another program
     names   our names of the metrics in `fields`
     """

@@ -24,10 +24,10 @@ MEASURED = "measured."
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"one_of": "is"}):
     """A condition on the value of a client's option: a text, a pattern, or a limit.
 
-    option  the option's name; names that begin with `measured.` are the client's own measurements
-    one_of  `is` in TOML: the texts that the value may equal, in lower case
+    option  the option's name, or `measured.` and the name of one of the client's measurements
+    one_of  texts in lower case, one of which the value must equal; `is` in TOML
     like    regular expression for the whole value, as an alternative to `one_of`
-    of      name of an option; `below` and `above` are multiples of its value. '' if `below` and `above` are numbers
+    of      the option of whose value `below` and `above` are multiples; '' if they are the limits themselves
     """
 
     option: str
@@ -52,7 +52,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_fields=True):
     """A known issue, reported in addition to the verdicts. `says` is its title.
 
-    id             the name of the issue's table in TOML; also in records, the history and JSON
+    id             the name of the issue's table in TOML; records, the history and JSON use the same id
     sentence       one or two sentences that describe the issue
     action         what to do about the issue
     least          minimum number of lines in a run of lines about the issue; a shorter run is normal
@@ -77,7 +77,7 @@ class Trouble(Meaning, frozen=True, eq=False, kw_only=True, forbid_unknown_field
 
 _TABLES = table(Path(__file__).with_suffix(".toml"))
 _SOURCES = _TABLES.pop("sources")
-#: Literals must not contain these characters, because raw JSON is searched, in which they may be escaped.
+#: Literals must not contain these characters: in raw JSON, which is searched, they may be escaped.
 _ESCAPED = re.compile(r"[\"\\<>&'=/+]")
 _WORDS = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 #: The end of an error's class name in a log line, but not in source code.
@@ -85,7 +85,7 @@ _THROWN = r"(?:Exception|Error)(?=: \S|\]|['\"]| - | at |, :message=>|\s*(?:\n|\
 
 
 def _named(error: str) -> dict[str, object]:
-    """Return the TOML table of a log pattern for a protocol error's class name."""
+    """Return the TOML table of a log pattern that matches a protocol error's class name."""
     return {
         "id": f"error-{error}",
         "source": _SOURCES["named"],
@@ -98,7 +98,7 @@ def _named(error: str) -> dict[str, object]:
 
 
 def _coded(error: str) -> dict[str, object]:
-    """Return the TOML table of a log pattern for a protocol error's code (`NOT_LEADER`).
+    """Return the TOML table of a log pattern that matches a protocol error's code (for example, `NOT_LEADER`).
 
     Elixir and Erlang write the code as an atom.
     """
@@ -121,7 +121,7 @@ def _coded(error: str) -> dict[str, object]:
 
 
 def _described(library: str, text: str) -> dict[str, object]:
-    """Return the TOML table of a log pattern for a library's description of an error."""
+    """Return the TOML table of a log pattern that matches a library's description of an error."""
     shared = library in ("librdkafka", "sarama")
     return {
         "id": f"text-{text}",
@@ -160,8 +160,8 @@ TROUBLES = tuple(BY_ID.values())
 def lint(options: Mapping[str, str], kind: Kind | None) -> list[tuple[Trouble, str]]:
     """Return (known issue, text) for each issue that a client's options or measurements show.
 
-    `text` lists the options that show the issue, as `name = value, …`. Issues that measurements show come first. Names
-    of measurements in `options` begin with `measured.`.
+    `text` lists the options that show the issue, as `name = value, …`. Issues that measurements show come first. In
+    `options`, the names of measurements begin with `measured.`.
     """
     found = []
     for trouble in TROUBLES if options else ():

@@ -10,11 +10,11 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.values import grouped, integer
 from clienthealth.read.logs.dumps import DUMP_LINE
 
-#: Events of one pattern, client, thread and address within this time (ms) are merged.
+#: Events with the same pattern, client, thread and address in the same interval of this length (ms) are merged.
 SAMPLING_MS = 100
 #: Equal lines of thread dumps are merged if they are in the same block (SLOT_BYTES) of a file and have times in the
-#: same interval. Blocks are numbered modulo SLOTS, so the numbers repeat only after 256 KiB. A dump of up to this size
-#: therefore keeps nearly all lines.
+#: same interval (LINE_SAMPLING_MS). Blocks are numbered modulo SLOTS, so the numbers repeat only after 256 KiB. A dump
+#: of up to 256 KiB therefore keeps nearly all lines.
 SLOT_BYTES, SLOTS, LINE_SAMPLING_MS = 512, 512, 30_000
 
 T = TypeVar("T")

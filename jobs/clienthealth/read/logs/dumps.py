@@ -21,11 +21,11 @@ MAX_GAP = 8_192
 
 _STAMP_LENGTH = 19
 _END = "JNI global ref"
-#: Failure modes use only frames with one of these texts.
+#: Failure modes use only frames that contain one of these texts.
 _TELLING = ("kafka.", "java.util.concurrent.", "java.lang.", "jdk.internal.", "sun.nio.", "sun.misc.", ".onCompletion(")
 _MARKS = ("java.lang.Thread.State: ", DUMP_TITLE, "Mounted virtual thread ", _END, DEADLOCK, HOLDER)
 _HEADER = re.compile(r'"(.{0,1000})" (?:#\d|\[|daemon |prio=|os_prio=|cpu=|tid=|virtual|- Thread t@\d)', re.ASCII)
-#: A line that replaces missing lines, so that frames are not added to the thread before the gap.
+#: A line that replaces missing lines, so that frames after the gap are not added to the thread before the gap.
 _MISSING = "ERROR lines are missing"
 _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 
@@ -33,7 +33,7 @@ _STAMP_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
 def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
     """Return the first 64 dumps of a log record in the form that failure modes read.
 
-    A dump's time is the record's time, plus the time since the record's first dump.
+    A dump's time is the record's time, plus the time from the record's first dump to this dump.
     """
     first = line.dumps[0].ts_ms if line.dumps else None
     return [
@@ -51,7 +51,8 @@ def dumps_of(line: LogLine, source: Source | None) -> list[ThreadDump]:
 def is_line(text: str) -> bool:
     """True if a single log line may be part of a dump that was sent line by line.
 
-    A frame must contain one of _TELLING. Frames of exceptions count, too, because they look the same.
+    A frame must contain one of _TELLING. Frames of exceptions are accepted, too, because they look like a dump's
+    frames.
     """
     line = text.lstrip(" \t")
     if line.startswith("at "):
@@ -64,7 +65,7 @@ def is_line(text: str) -> bool:
 def rejoin(lines: Iterable[LogEvent]) -> list[ThreadDump]:
     """Rejoin dumps that arrived line by line, in any order and from any number of files.
 
-    `lines`: one event DUMP_LINE per line; a repeated line counts once. Dumps without a title line are dropped.
+    `lines`: one event DUMP_LINE per line; a repeated line is used once. Dumps without a title line are dropped.
     """
     files = grouped(lines, lambda line: line.captures.get("file"))
     return [dump for of_file in files.values() for dump in _dumps_of_file(of_file)]
@@ -119,8 +120,8 @@ def polls_for(thread: Thread, client_id: str) -> bool | None:
 def clients_of(dump: ThreadDump) -> Iterator[tuple[str | None, Kind]]:
     """Yield (client id or None, kind) of each client with threads in a dump.
 
-    If the dump names several producers, a thread that waits inside send() also yields (None, producer). A Java consumer
-    is yielded only if a framework polls it, or if the dump shows no other client.
+    If the dump names several producers, and a thread waits inside send(), (None, producer) is yielded, too. A Java
+    consumer is yielded only if a framework polls it, or if the dump shows no other client.
     """
     named = dict.fromkeys(
         name for thread in dump.threads if (name := thread.name.removeprefix(PRODUCER_THREAD)) != thread.name

@@ -49,14 +49,14 @@ def service_of_pod(pod: str) -> str:
 
 
 def body_of(line: LogLine) -> str:
-    """Return a line's message and the lines below it, cut to 65,536 characters."""
+    """Return a line's message with the lines below it, at most 65,536 characters."""
     if line.stack is None:
         return (line.message or "")[:MAX_BODY]
     return (line.stack if line.message is None else f"{line.message}\n{line.stack}")[:MAX_BODY]
 
 
 def named_client(message: str | None, thread: str | None) -> str | None:
-    """Return the client id in a library's line or in a thread's name; None if neither has one."""
+    """Return the client id in a library's line or in a thread's name; None if neither contains a client id."""
     return (_client_in(message[:MAX_BODY]) if message else None) or (_client_of(thread) if thread else None)
 
 

@@ -20,7 +20,7 @@ _OPTION = re.compile(r"^[ \t]+([a-z][a-z0-9._]{0,80}) = (\S[^\n]*)$", re.MULTILI
 
 
 def options_in(text: str) -> dict[str, str]:
-    """Return at most 120 options by name, from indented lines `name = value`.
+    """Return a dictionary of at most 120 options, from indented lines `name = value`.
 
     Unset options (`null`, `[]`), secrets, and values of more than 200 characters are left out.
     """
@@ -32,7 +32,7 @@ def options_in(text: str) -> dict[str, str]:
 
 
 def options_logged(captures: Mapping[str, str]) -> dict[str, str]:
-    """Return the client options among a log pattern's captures, under Kafka's names.
+    """Return the captures of a log pattern as client options; the keys are Kafka's names of the options.
 
     Example: a capture `requestTimeoutMs` becomes `request.timeout.ms`. Captures `address` and `client` are left out.
     """

@@ -84,7 +84,7 @@ def number(text: str | None) -> float | None:
 
 
 def time_ms(written: object) -> int | None:
-    """Return the time in a text as epoch milliseconds; None if it is no plausible time.
+    """Return the time in a text as epoch milliseconds; None if the text is no plausible time.
 
     The text is a date and time, or a number of s, ms, µs or ns since 1970.
     """
@@ -104,10 +104,10 @@ ZONE_MS, MOST_ZONES, SOON_MS = 1_800_000, 28, 10_000
 
 
 def zone_between(written_ms: int, there_ms: int) -> int | None:
-    """Return the offset (ms) to add to a time without a zone to get UTC; None if unknown.
+    """Return the offset (ms) which, added to a time without a zone, gives UTC; None if unknown.
 
-    `written_ms`: the time, read as UTC. `there_ms`: when the text arrived (epoch ms). If these times differ by a
-    multiple of half an hour, the difference is the offset, because a delay is rarely such a multiple.
+    `written_ms`: the time, read as UTC. `there_ms`: when the text arrived (epoch ms). If the difference of these times
+    is within SOON_MS of a multiple of half an hour, this multiple is the offset: a delay is rarely so close to one.
     """
     away = there_ms - written_ms
     zone = round(away / ZONE_MS) * ZONE_MS
@@ -135,7 +135,7 @@ def _moment(parts: Mapping[str, str | None], day: date | None) -> datetime | Non
     try:
         if "d" in found:
             month = _MONTHS.get(found.get("mon", "")) or int(found.get("m", "0"))
-            # A date without a year is at most a day later than `day`.
+            # A date without a year gets the latest year in which it is at most a day after `day`.
             latest = (day or datetime.now(UTC).date()) + timedelta(days=1)
             year = (
                 int(found["y"]) if "y" in found else latest.year - ((month, int(found["d"])) > latest.timetuple()[1:3])
@@ -165,7 +165,7 @@ def _zone(text: str) -> tzinfo:
 
 
 class Stamp(NamedTuple):
-    """A time in a line: epoch ms (None without a date), and the position `line[begin:end]`."""
+    """A time in a line: epoch ms (None if the date is unknown), at the position `line[begin:end]`."""
 
     ts_ms: int | None
     begin: int
@@ -225,7 +225,7 @@ class Times:
 
     @classmethod
     def anywhere(cls) -> Times:
-        """Return an instance that tries only formats that are unmistakably times, whatever words precede them."""
+        """Return an instance that tries only formats that are unmistakable even after other words."""
         return cls(list(_ANYWHERE))
 
     def begins(self, line: bytes) -> bool:
@@ -268,7 +268,7 @@ class Times:
 
 
 def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
-    """Return the first format of _ANYWHERE in over half of the lines, or []."""
+    """Return a list with the first format of _ANYWHERE that fits over half of the lines; [] if no format does."""
     own = [line for line in lines if line.strip() and not line.startswith((b" ", b"\t", b"Caused by"))]
     for name, pattern in _ANYWHERE:
         if own and 2 * sum(pattern.match(line, 0, 300) is not None for line in own) > len(own):
@@ -277,7 +277,7 @@ def _anywhere(lines: Sequence[bytes]) -> list[tuple[str, re.Pattern[bytes]]]:
 
 
 def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tuple[str, str, str]:
-    """Return the order of year, month and day by which the dates in `parts` are closest to `day` and to each other."""
+    """Return the order of year, month and day that brings the dates in `parts` closest to `day` and to each other."""
     best, least = _ORDERS[0], float("inf")
     for order in _ORDERS:
         numbers = [dict(zip(order, map(int, part), strict=True)) for part in parts]
@@ -287,7 +287,7 @@ def _order(parts: Sequence[tuple[bytes, bytes, bytes]], day: date | None) -> tup
             continue
         if not days or min(days).year < datetime.fromtimestamp(EARLIEST_MS / 1000, UTC).year:
             continue
-        # A file's entries are close in time, so a wrong order spreads their dates.
+        # A file's entries are close in time; a wrong order of year, month and day spreads their dates.
         away = (abs((day - days[-1]).days) if day else 0.0) + (max(days) - min(days)).days
         if away < least:
             best, least = order, away
@@ -304,7 +304,7 @@ class TimeInName(NamedTuple):
 def time_in_name(file: str, day_ms: int) -> TimeInName | None:
     """Return the last time in a file's name; None if the name contains no time.
 
-    `day_ms`: an epoch time (ms) with the date to use if the name contains none.
+    `day_ms`: if the name contains no date, the date of this time (epoch ms) is used.
     """
     day = datetime.fromtimestamp(day_ms / 1000, UTC).date()
     for match in reversed([*_IN_NAME.finditer(file.rpartition("/")[2])]):

@@ -41,7 +41,7 @@ _ENTRY = pattern(TABLES["lines"]["entry"])
 
 
 _FOREIGN = re.compile(r"[ \t]*at (?!java\.|javax\.|jdk\.|sun\.)", re.ASCII)
-#: `jstack -F` and OpenJ9 report deadlocks above the threads, other JVMs below them.
+#: `jstack -F` and OpenJ9 report deadlocks above the threads; other JVMs report deadlocks below the threads.
 DEADLOCK, HOLDER = "Found one Java-level deadlock", "which is held by "
 _REPORT_FIRST = "Deadlock Detection:"
 _SUMMARY = re.compile(rf"{DEADLOCK}|Found \d{{1,6}} deadlock", re.ASCII)
@@ -51,7 +51,7 @@ _IN_SUMMARY = re.compile(r"[ \t\"=]|Found |Java stack information", re.ASCII)
 
 @dataclass
 class _Open:
-    """The dump that is being read; `taken`: numbers (from 0) of its lines in the text."""
+    """The dump that is being read; `taken`: the numbers of the dump's lines in the text, from 0."""
 
     shape: Shape
     ts_ms: int | None
@@ -76,7 +76,7 @@ class _Scan:
         self.closed: list[_Open] = []
         self.dump: _Open | None = None
         self.block: Block | None = None
-        #: True after a line that is not part of a dump; the next blank line then ends the thread.
+        #: True after a line that is not part of a dump; the next blank line then ends the current thread.
         self.foreign = False
         #: Names of deadlocked threads, from a report above the dump's threads.
         self.announced: list[str] = []
@@ -96,7 +96,7 @@ class _Scan:
         return [self._made(dump) for dump in self.closed]
 
     def _passed_by(self, number: int) -> int:
-        """If a thread that runs only JVM code begins at line `number`, return its last line's number; else `number`."""
+        """If a thread that runs only JVM code begins at line `number`, return the thread's last line; else `number`."""
         dump, block = self.dump, self.block
         if dump is None or dump.shape is not HOTSPOT or block is None or block.line != number or block.name == EXITING:
             return number
@@ -167,7 +167,7 @@ class _Scan:
         self._begin(number, dump, Block(name=name, python=shape.python, key=key), fields)
 
     def _nameless(self, number: int, line: str) -> bool:
-        """Add a thread, and return True, if its header is only a quoted name or is missing. Otherwise, return False."""
+        """If a thread's header is missing or only a quoted name, add the thread and return True; else, return False."""
         if HOTSPOT not in self.shapes:
             return False
         after = next((below for below in self.lines[number + 1 : number + 4] if below.strip()), "")
@@ -243,7 +243,7 @@ WHAT = "stack of one thread"
 
 
 def bare_stacks(text: str) -> list[Dump]:
-    """Return a dump of one thread for each stack with "kafka" in a frame.
+    """For each stack with "kafka" in a frame, return a dump of one thread.
 
     Stacks with fewer than MIN_FRAMES (three) frames, and stack traces of exceptions, are left out.
     """
@@ -269,21 +269,21 @@ def bare_stacks(text: str) -> list[Dump]:
 
 
 def may_begin_dump(text: str) -> bool:
-    """True if the text has several lines and contains one of LITERALS, which mark a dump."""
+    """True if the text has several lines and contains one of LITERALS, the texts that mark a dump."""
     return "\n" in text and any(literal in text for literal in LITERALS)
 
 
 def dumps_in(text: str, alone: bool = True) -> list[Dump]:
     """Return all thread dumps in a text, in the order of the text.
 
-    `alone`: True for a file or a pasted text, False for text from a log. In a log, frames without a thread's header are
-    the stack trace of an exception.
+    `alone`: True for a file or a pasted text, False for text from a log. In a log, frames without a thread's header
+    come from an exception.
     """
     start = text.lstrip("\ufeff \t\r\n")[:1]
     if start in ("{", "[") and is_dump_document(text):
         dumps = dumps_of_document(parsed(text.lstrip("\ufeff")), text.count("\n") + 1)
         if dumps:
             return dumps
-    # `scan` is slow, and most log lines contain none of HINTS.
+    # Most log lines contain none of HINTS, so the slow `scan` is skipped.
     dumps = scan(text) if (alone or "\n" in text) and any(hint in text for hint in HINTS) else []
     return dumps or (bare_stacks(text) if alone else [])

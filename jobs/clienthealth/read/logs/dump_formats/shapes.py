@@ -1,4 +1,4 @@
-"""Define the text formats of thread dumps (shapes) by patterns of the lines in each tool's dumps."""
+"""Define each text format (shape) of thread dumps by patterns of the lines that a tool writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEVER = pattern(r"(?!)")
 
 
 class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a tool writes dumps: patterns of their lines.
+    """The format of a tool's dumps, as patterns of lines.
 
     what      name of the tool, for people
     hints     texts; every dump of the shape contains at least one of them
@@ -22,7 +22,7 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state     matches a line with the thread's state or CPU time (groups `state` and `cpu`)
     other     matches all other lines of a dump
     above     matches the lines above the first thread
-    time      matches a line above the first thread that has the dump's time (group 1, and milliseconds in group 2)
+    time      matches the line with the dump's time above the first thread (group 1: time; group 2: milliseconds)
     title     text in the first line of a dump
     end       text in the last line of a dump; '' if the tool writes no such line
     python    True if the frames are Python's
@@ -46,6 +46,6 @@ _BY_NAME = converted(
 )
 SHAPES = tuple(_BY_NAME.values())
 HOTSPOT, _TO_FILE = _BY_NAME["hotspot"], _BY_NAME["to-file"]
-#: Every dump contains one of these texts; "\n#" is for `Thread.dump_to_file`.
+#: Every dump contains one of these texts; dumps by `Thread.dump_to_file` contain "\n#".
 HINTS = (*dict.fromkeys(hint for shape in SHAPES if shape is not _TO_FILE for hint in shape.hints), "\n#")
 STATES: Mapping[str, str] = TABLES["states"]

@@ -26,7 +26,7 @@ def _add_python(block: Block, match: re.Match[str]) -> None:
 
 
 def _add_function(block: Block, file: str, function: str, line: object) -> None:
-    """Add a frame of a Python function. In py-spy's dumps, `function` may begin with the name of its class."""
+    """Add a frame of a Python function. In py-spy's dumps, `function` may begin with a class name."""
     if of_client := _MODULE.match(file):
         module = re.sub(r"[/\\]", ".", of_client[1])
         ported = TABLES["ported"].get(module, {}).get(function.rpartition(".")[2])
@@ -64,7 +64,7 @@ class Block:
     """A thread of a dump, as far as the parser has read the thread's lines. `frames`: innermost first.
 
     line    number of the thread's first line in the text, from 0
-    state   the thread's state in the tool's or JVM's words; '' if unknown
+    state   the thread's state as the tool or the JVM writes it; '' if unknown
     cpu_ms  CPU time; None if unknown
     python  True if the frames are Python functions
     key     distinguishes threads with the same name
@@ -81,8 +81,8 @@ class Block:
     def add(self, method: str, place: str) -> None:
         """Add a frame, the caller of the frame that was added last. At most 1,024 frames are kept.
 
-        `method`: `package.Class.method`; a prefix that comes from relocated packages is removed. `place`: file and
-        line, or ''.
+        `method`: `package.Class.method`; the prefix of a relocated (shaded) package is removed. `place`: file and line,
+        or ''.
         """
         if len(self.frames) < MAX_FRAMES:
             self.frames.append(Frame(method[method.find(KAFKA) + 1 :] if KAFKA in method else method, place))
@@ -124,7 +124,7 @@ def _state_by_frames(frames: Sequence[Frame]) -> str:
 def dump_of(
     what: str, blocks: Iterable[Block], ts_ms: int | None, taken: frozenset[int], complete: bool | None
 ) -> Dump:
-    """Make a dump of at most MAX_THREADS (256) threads, with those of Kafka clients first.
+    """Make a dump of at most MAX_THREADS (256) threads; threads of Kafka clients come first.
 
     `what`, `ts_ms`, `taken` and `complete` are fields of `Dump`.
     """
@@ -144,7 +144,7 @@ Pattern = re.Pattern[str]
 
 
 def pattern(text: str) -> Pattern:
-    """Compile a regular expression. In the expression, `%name%` stands for a part in `shapes.toml`."""
+    """Compile a regular expression, in which `%name%` stands for the entry `name` of `[parts]` in `shapes.toml`."""
     for name, part in TABLES["parts"].items():
         text = text.replace(f"%{name}%", part)
     return re.compile(text.replace("\n", ""), re.ASCII)
@@ -175,7 +175,7 @@ MAX_DEPTH = 8
 
 
 def is_dump_document(text: str) -> bool:
-    """True if the names of fields in this JSON text are those of a thread dump."""
+    """True if this JSON text has the field names of a thread dump."""
     return (
         '"threadContainers"' in text
         or ('"stackTrace"' in text and '"threadState"' in text)
@@ -184,7 +184,7 @@ def is_dump_document(text: str) -> bool:
 
 
 def dumps_of_document(document: object, lines: int = 1) -> list[Dump]:
-    """Return the only dump in a JSON document, in a list; [] if the document has no threads.
+    """Return a list with the one dump in a JSON document; [] if the document has no threads.
 
     `lines`: number of lines of the document's text; all of them belong to the dump.
     """
