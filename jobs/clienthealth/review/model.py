@@ -348,7 +348,7 @@ class Review:
     """The whole content of a review.
 
     cluster, environment      '' if the settings name none
-    needless_pages_target     noise budget: maximum number of pages in the period that need no action
+    needless_pages_target     noise budget: maximum number of needless pages in the period
     pages                     None if alerts in this environment only open tickets
     night_hours               hours (UTC) at which a night begins and ends
     periods                   the periods that trends compare, oldest first
