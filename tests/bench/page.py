@@ -76,7 +76,7 @@ def _text(titles: Mapping[str, str], kept: Sequence[Kept], quick: bool) -> str:
     ]
     missing = [title for name, title in titles.items() if name not in {result.name for result in kept}]
     if missing:
-        parts.append("Not measured yet: " + "; ".join(missing) + ".")
+        parts.append("Measurements without a result: " + "; ".join(missing) + ".")
     parts += [_section(titles[result.name], result) for result in kept]
     return "\n\n".join(parts) + "\n"
 

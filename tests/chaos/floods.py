@@ -201,7 +201,7 @@ def _beside(lab: Lab, outcome: Flood, flood: Callable[[Monitor], None], most: fl
 def _memory(monitor: Monitor, flood: Flood, since: float) -> None:
     jvm, python = (monitor.usage.peak_mb(part, since=since) for part in ("jvm", "python"))
     flood.lines.append(
-        f"Peak memory: JVM {jvm:,.0f} MB, Python {python:,.0f} MB. Shared memory counts for each process."
+        f"Peak memory: JVM {jvm:,.0f} MB, Python {python:,.0f} MB. These sums include shared memory once per process."
     )
 
 

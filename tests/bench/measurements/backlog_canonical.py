@@ -73,8 +73,8 @@ def _result(ours: Sequence[WorkedOff], peers: Sequence[PeerPass], reading: raw.R
     how = (
         f"The monitor and Kafka Streams {peer.KAFKA_STREAMS} each read {filled.records:,} snapshots of "
         f"{filled.clients:,} clients, in the monitor's own JSON ({filled.mean_bytes:,} bytes each). "
-        "Kafka Streams calculates five indicators every 30 s, but no verdicts. Speed and CPU of the monitor are "
-        "measured after a third of the records, those of Kafka Streams after half of them."
+        "Kafka Streams calculates five indicators every 30 s, but no verdicts. The measurement of speed and CPU "
+        "begins after a third of the records, for Kafka Streams after half of them."
     )
     return Result(figures, how, [Table(head, rows)])
 

@@ -32,7 +32,10 @@ def measure(scope: Scope) -> Result:
         *(Figure(f"decoder alone, {name}: records decoded", rate, "/s") for name, rate in rates.items()),
         Figure("decoder alone: speed of OTLP protobuf relative to OTLP JSON", multiple(), "×", 2.0, "least"),
     ]
-    how = f"One process decodes {RECORDS:,} records in memory, without Spark. The fastest of {PASSES} passes counts."
+    how = (
+        f"One process decodes {RECORDS:,} records in memory, without Spark. The figure is from the fastest of {PASSES} "
+        "passes."
+    )
     return Result(figures, how)
 
 

@@ -54,7 +54,7 @@ def measure(scope: Scope) -> Result:
     taken = _taken_over(most.unhealthy)
     figures = [
         Figure("driver's CPU per batch: increase per 100,000 more clients", slope, "ms", SLOPE_MS),
-        Figure(f"CPU of a task that takes over 1/32 of {most.unhealthy:,} open incidents", taken, "ms"),
+        Figure(f"CPU of a task that adopts 1/32 of {most.unhealthy:,} open incidents", taken, "ms"),
     ]
     cpus = ["CPU of judging", "CPU per client", "CPU of the driver"]
     data = ["data to the driver", "data and CPU of the driver while clients fail"]

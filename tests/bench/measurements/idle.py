@@ -56,7 +56,7 @@ def measure(scope: Scope) -> Result:
     how = (
         f"For {seconds:.0f} s, the monitor gets a sample and a log line of {PRODUCERS} producers, {CONSUMERS} "
         f"consumers and {GROUPS} groups every {INTERVAL_SECONDS} s. Only the second half counts. Memory that "
-        "processes share counts for each of them."
+        "processes share is included for each of them."
     )
     rows = [
         [part, f"{cost.cores(part):.3f}", f"{parts[part]:,.0f}" if part in parts else "–"]

@@ -114,8 +114,8 @@ def measure(scope: Scope) -> Result:
         today = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
         rows.append([f"{clients:,}", f"{every} s", *cells, f"{len(live.onsets)} of {live.sick}", today])
     how = (
-        f"The monitor and Kafka Streams {peer.KAFKA_STREAMS} read the same topic at the same time. One producer in "
-        f"{SICK} hangs in a callback from {HEALTHY_SECONDS} s on, when the measurement begins. The "
+        f"The monitor and Kafka Streams {peer.KAFKA_STREAMS} read the same topic at the same time. After "
+        f"{HEALTHY_SECONDS} s the measurement begins, and one producer in {SICK} hangs in a callback from then on. The "
         f"measurement lasts {WATCHED_SECONDS:.0f} s plus one interval. The CPU per record excludes the broker."
     )
     parts_head = [f"{part}, µs" for part in ("JVM", "Python", "broker for both", "Kafka Streams")]

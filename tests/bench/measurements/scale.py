@@ -84,8 +84,8 @@ def measure(scope: Scope) -> Result:
     ]
     how = (
         f"{many:,} producers send a snapshot of 1.5 kB every {INTERVAL_SECONDS} s each, for {long:.0f} s. Before them, "
-        f"{few:,} clients send as many records a second for {short:.0f} s. Only the second half of each run counts. "
-        "The delay is the number of unread records, divided by the records sent per second."
+        f"{few:,} clients send the same number of records per second for {short:.0f} s. Only the second half of each "
+        "run counts. The delay is the number of unread records, divided by the records sent per second."
     )
     return Result(figures, how, [Table([*head, "peak memory, MB", "memory of JVM, MB"], rows)])
 

@@ -106,7 +106,7 @@ def _result(
     how = (
         f"The history of {clients:,} clients has a row for each client and minute of {days} days. The newest day has "
         f"{newest:,} files, as many as a monitor writes in a day. `kafka-health maintain` and `review` run with "
-        "default settings; memory is that of all their processes."
+        "default settings. The memory is the sum over all processes of a command."
     )
     notes: list[str] = []
     if written is not None:
