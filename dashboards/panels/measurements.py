@@ -151,7 +151,7 @@ def records_failed(width: int = 12, among: str = "") -> Panel:
     rate = f"rate({dropped}[$__rate_interval])"
     return chart(
         114,
-        "Records given up, dropped or sent again",
+        "Records given up, dropped, sent again",
         "Records per second. An empty chart is good. Given up: no broker acknowledged the records in time, or a broker "
         "refused them. Dropped: send() failed because the buffer was full (clients before 2.6 lack this metric). "
         "Records given up or dropped are lost unless the application sends them again. Sent again (dashed): normal "

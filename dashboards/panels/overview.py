@@ -28,10 +28,9 @@ from dashboards.scope import (
 
 _LEGEND = """\
 **Kafka clients, judged every few seconds from their metrics, logs and thread dumps.** \
-Blue means healthy, yellow means suspected, dark red means confirmed, and grey means unknown. Read from left to right \
-whether clients report, whether any of them fails, and whether the monitor itself is up to date. Choose a service \
-above, or click a row to see the client and its evidence. *Kafka clients* at the top leads to producers, consumers, \
-each failure mode, the review and the monitor."""
+Blue is healthy, yellow suspected, dark red confirmed; grey is not known. Read from left to right: do clients report, \
+does any of them fail, is the monitor itself up to date. Choose a service above, click a row for the client and its \
+evidence; *Kafka clients* at the top leads to producers, consumers, each failure mode, the review and the monitor."""
 _WATCHDOG = "KafkaClientHealthWatchdog"
 _NAMED = f'alertname=~"KafkaClient.+", alertname!="{_WATCHDOG}"'
 _FIRING = f'ALERTS{{alertstate="firing", {_NAMED}, {OF_KEPT}, service=~"$service|"}}'

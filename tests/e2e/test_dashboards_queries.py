@@ -73,7 +73,7 @@ EMPTY_WHEN_HEALTHY = {
     "Held back by quotas",
     "Input lost before the monitor read it",
     "Rebalances per minute",
-    "Records given up, dropped or sent again",
+    "Records given up, dropped, sent again",
     "Records rejected, by reason",
     "Series left out",
     "Share of records rejected",
