@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the collected tests from garbage collection, because they live to the end."""
+    """Exclude the collected tests from garbage collection, because they exist until the end of the run."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)

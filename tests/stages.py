@@ -38,7 +38,7 @@ TABLE = re.compile(r"(<!-- stages -->\n).*(<!-- /stages -->)", re.DOTALL)
 class Stage:
     """A stage of the tests. `budgets` has the planned CPU seconds of each suite.
 
-    `needs` is (program, its Debian package). Without the program, the stage is skipped.
+    `needs` is (required program, its Debian package). Without the program, the stage is skipped.
     """
 
     about: str

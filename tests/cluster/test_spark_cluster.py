@@ -96,7 +96,7 @@ def tried(cluster: SparkCluster, trial: Trial) -> None:
     run.publish(backlog.records)
     run.wait("no executors", lambda: as_started(run, 1) and len(cluster.executors()) == 2, WAIT_SECONDS)
     trial.executors = list(cluster.executors().values())
-    # A JVM that starts a program forks first, and the fork has the same command line for a moment.
+    # Ignore duplicates: when a JVM starts a program, its fork has the same command line for a moment.
     trial.drivers = sorted({command for _, command in run.monitor.processes(parts.jvm)})
     run.wait("no worker works", lambda: cluster.at_work() > 0, WAIT_SECONDS)
     os.kill(next(iter(cluster.executors())), signal.SIGKILL)

@@ -94,7 +94,7 @@ def prometheus(
 ) -> Iterator[str]:
     """Run Prometheus with our rules. Each `for` in the rules is set to one second.
 
-    Prometheus sends an alert again every `again`.
+    `again`: the time after which Prometheus repeats an alert.
     """
     assert PROMETHEUS
     address = free_address()
@@ -178,7 +178,7 @@ def test_a_page_arrives_within_the_documented_time(tmp_path: Path) -> None:
         stack.enter_context(started([ALERTMANAGER, *routing], tmp_path / "alertmanager.log", alertmanager))
         every, rules = scraping["scrape_interval"], evaluating["interval"]
         address = stack.enter_context(prometheus(tmp_path, pages, alertmanager, every, again="1m", paging=rules))
-        # An alert about a target that is down would delay the page.
+        # Wait, because an alert about a target that is down would delay the page.
         eventually(lambda: scraped(address), "both are scraped")
         eventually(lambda: quiet(running), "nothing counts as down")
         begun = time.monotonic()

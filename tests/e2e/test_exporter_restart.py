@@ -1,4 +1,4 @@
-"""Check that an exporter's restart causes neither a second page nor a resolution."""
+"""Check that an exporter's restart neither pages again nor resolves the alert."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_restart_of_the_exporter_neither_resolves_a_page_nor_sends_it_again(
     assert prometheus.series(FAILING), "the page goes on over the gap"
     exporter.start()
     eventually(lambda: prometheus.series("kafka_client_failure_mode"), "its series are back")
-    # A resolution or repetition would be delivered within a second.
+    # A resolved or repeated alert would be delivered within a second.
     time.sleep(3)
     assert prometheus.series(FAILING)
     assert {(alert["status"], alert["startsAt"]) for alert in pages(world)} == {("firing", pages(world)[0]["startsAt"])}

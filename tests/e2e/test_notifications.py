@@ -175,7 +175,7 @@ def test_a_fleet_that_fails_is_one_page(world: World) -> None:
 
 @dataclass(frozen=True)
 class Storm:
-    """A fleet in which `each` clients of each service fail in each mode, and `fleet` clients are healthy."""
+    """A fleet. In each service, `each` clients fail in each mode; `fleet` other clients are healthy."""
 
     services: int
     status: str
@@ -225,7 +225,7 @@ SENT: Mapping[str, Sequence[tuple[str, str, int]]] = {
     ),
     "200 services overspend their error budgets after an outage": (("KafkaClientErrorBudgetBurn", "warning", 200),),
 }
-#: Size (bytes) of the largest page and the largest ticket of a situation.
+#: Maps a situation to the sizes (bytes) of its largest page and its largest ticket.
 LARGEST: Mapping[str, tuple[int, int]] = {
     "50 clients of one service fail": (5_100, 0),
     "one client in each of 9 services fails": (1_800, 0),

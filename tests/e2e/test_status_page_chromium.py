@@ -36,7 +36,7 @@ FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-#: Simulates a phone: an iframe can be narrower than 500 px, a window cannot.
+#: Simulates a phone with an iframe, because a window cannot be narrower than 500 px.
 FRAME = """<!doctype html><title>waiting</title><meta name="color-scheme" content="light dark">
 <style>body{{margin:0}}iframe{{border:0;display:block}}</style>
 <iframe id="f" width="{width}" height="{height}" src="{url}"></iframe>

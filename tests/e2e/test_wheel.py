@@ -71,7 +71,7 @@ def test_a_jstack_is_diagnosed(installed: Path) -> None:
 
 
 def test_a_command_that_needs_more_prints_what_to_install(installed: Path, tmp_path: Path) -> None:
-    # The monitor creates the checkpoint's folder in the working directory.
+    # Set `cwd`, because the monitor creates the checkpoint's folder in the working directory.
     done = subprocess.run(
         [installed / "kafka-health", "monitor"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )

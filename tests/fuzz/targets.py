@@ -70,7 +70,7 @@ IDENTITY = ("service", "host", "instance", "client_id", "kind", "library", "vers
 
 
 class MistakeError(BaseException):
-    """Stands for an exception in a format's code. The decoder does not turn a BaseException into a reject."""
+    """Stands for an exception in a format's code. The decoder would turn an Exception into a reject."""
 
 
 def check(decoded: Decoded) -> None:
@@ -434,7 +434,7 @@ def warm() -> None:
 
 @contextmanager
 def nothing_hidden() -> Iterator[None]:
-    """Raise exceptions in a format's code as MistakeError."""
+    """Turn exceptions in a format's code into MistakeError."""
     seen = {stream: {fmt.name: _seen(fmt) for fmt in formats(stream)} for stream in decode.STREAMS}
 
     def stream_formats(streams: tuple[Stream, ...]) -> Mapping[str, Format]:

@@ -31,7 +31,8 @@ pytestmark = pytest.mark.long
 
 NEWEST = "broker"
 SINCE_42 = f"org.apache.kafka.common.metrics.JmxReporter,{PLUGIN}Since42"
-#: The oldest version with KIP-714, the oldest maintained version, the newest version before 4.2, the newest version.
+#: In this order: the oldest version with KIP-714, the oldest maintained version, the newest version before 4.2, and the
+#: newest version.
 BROKERS = {
     "test-broker-3.7": jars.JarSet(("org.apache.kafka:kafka_2.13:3.7.2", *jars.LOG4J_1), without=("io.netty:*",)),
     "broker-3.9": jars.SETS["broker-3.9"],

@@ -1,4 +1,4 @@
-"""Compare callback latency derived from a producer's metrics with the callback's own measurement."""
+"""Compare the callback latency that the monitor derives from metrics with the latency that the callback measures."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ BROKERS_4: dict[str, dict[str, str]] = {
     },
     "broker": {},
 }
-#: A record in `deadly` makes a member hang, and leave its group.
+#: A record in the topic `deadly` makes a member hang, so that the member leaves its group.
 HANGS = {"rate": "0", "topics": "orders,deadly", "slow_topic": "deadly", "handle_ms": "100000000"}
 HANGS |= {"c_max_poll_interval_ms": "20000", "s_max_poll_interval_ms": "20000"}
 

@@ -110,7 +110,7 @@ def test_a_suspicious_jvm_is_asked_for_a_thread_dump(broker: Broker, settings: S
         exporter = threading.Thread(target=Exporter(settings, targets, publisher).run, args=(stop,))
         exporter.start()
         try:
-            # A client that lacks metadata during its start causes a dump, too.
+            # Other dumps may come from clients that lack metadata during their start.
             key, record = next(
                 (key, record)
                 for key, record in records(settings, LOGS, "stuck")

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.long
 CLIENTS = 20
 GROUP = "shop"
 KAFKA_HEALTH = str(Path(sys.executable).with_name("kafka-health"))
-#: Keeps clients from going stale on a busy machine.
+#: Prevents clients from expiring on a busy machine.
 SLOWLY = {"KAFKA_HEALTH_PROMETHEUS_TTL_SECONDS": "86400"}
 
 
@@ -212,7 +212,7 @@ def test_new_topics_have_as_many_copies_as_there_are_brokers(half: Half, capsys:
     out = ["--out", str(half.folder / "other.toml")]
     assert run("init", *out, *ours, "--replication-factor", "3", "--yes") == 2
     assert "start the brokers that are down, or give a smaller --replication-factor" in capsys.readouterr().err
-    # The default replication factor also counts the broker that is down.
+    # The default replication factor depends on the number of all brokers, including the broker that is down.
     assert run("init", *out, *ours, "--yes") == 1
     client = admin(half.settings)
     (topic,) = client.describe_topics(["new-metrics"])

@@ -133,7 +133,7 @@ def test_retention_a_new_topic_of_the_same_name_and_new_partitions_do_not_stop_i
     lab.wait(lambda: lab.metric("recreated_partitions_total") == 1)
     lab.wait(lambda: lab.metric("input_topic_present") == 1)
     send(now - 20_000, 6)
-    # The first four records on the new topic may be skipped and count as lost.
+    # The first four records on the new topic may be skipped, and are then counted as lost.
     lab.wait(lambda: lab.metric("records_read_total") + lab.metric("lost_records_total") == read + lost + 20 + 4 + 6)
     assert lab.metric("lost_records_total") <= lost + 15 + 4
     admin.create_partitions({topic: 3})

@@ -275,7 +275,7 @@ def test_confluent_kafka_by_its_class(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     own = lab.snapshots()[-1]
     assert own["key"] == "orders-api|web-7:1|orders"
     assert (own["client"]["library"], own["client"]["kind"]) == ("librdkafka", "producer")
-    # The produce() that raised TypeError counts as a send and as an error.
+    # The call of produce() that raised TypeError counts both as a send and as an error.
     assert own["metrics"]["record-send-total"] == sent + 1 and own["metrics"]["record-error-total"] == 1
     assert own["metrics"]["queue-records"] == 0
     assert any(s["metrics"].get("ack-latency-max", 0) > 0 for s in lab.snapshots())
@@ -306,7 +306,7 @@ def test_a_hanging_callback_is_seen_without_polls(lab: Lab) -> None:
     try:
         lab.await_snapshot(lambda s: s["metrics"].get("callback-time-max", 0) > 1500)
         hanging = [s["metrics"] for s in lab.snapshots() if s["metrics"].get("callback-time-max", 0) > 500]
-        # The first of five delivery reports keeps the callback busy, so four wait.
+        # The first of five delivery reports keeps the callback busy, so the other four wait.
         assert {m["queue-records"] for m in hanging} == {4}
         times = [m["callback-time-max"] for m in hanging]
         assert times == sorted(times) and len(times) > 2

@@ -179,7 +179,8 @@ def instrumented(folder: Path, servers: str) -> tuple[dict[str, bytes], dict[str
     port = free_port()
     options = AGENT | {
         "logback.configurationFile": "logback.xml",
-        # Since kafka-clients 4.0, the agent's metrics reporter disables JMX unless it is listed.
+        # Since kafka-clients 4.0, the agent's metrics reporter replaces the JMX reporter unless the JMX reporter is
+        # listed, too.
         "p.metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
     }
     agents = (f"-javaagent:{agent}", f"-javaagent:{jolokia}=port={port},host=127.0.0.1,discoveryEnabled=false", SWITCH)

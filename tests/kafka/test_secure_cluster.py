@@ -1,4 +1,4 @@
-"""Follow our pages to an installation on a cluster with TLS, SCRAM and access control."""
+"""Install the monitor on a cluster with TLS, SCRAM and access control, as our pages describe."""
 
 from __future__ import annotations
 

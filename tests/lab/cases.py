@@ -29,8 +29,8 @@ _WEATHER = ("", "", "", "", "cut", "swallow")
 class Case:
     """One recorded run of a program.
 
-    The failure begins `onset` s after the program works, and the recording ends `after` s later. `lasts` is the
-    duration (s) of a fault that ends by itself. `weather` is an event at the brokers before the onset.
+    The failure begins `onset` s after the program has begun to work, and the recording ends `after` s after that onset.
+    `lasts` is the duration (s) of a fault that ends by itself. `weather` is an event at the brokers before the onset.
     """
 
     number: int
@@ -71,8 +71,8 @@ class Case:
 def drawn(seed: int, cases: int, only: Sequence[str] = (), families: Sequence[str] = ()) -> list[Case]:
     """Draw cases, with two failures for each healthy control.
 
-    The name of each mechanism contains one of the texts in `only`, unless `only` is empty. `families` limits the names
-    of families in the same way.
+    If `only` is not empty, the name of each mechanism contains one of the texts in `only`. `families` limits the
+    families in the same way.
     """
     of = [one for one in FAMILIES.values() if not families or any(part in one.name for part in families)]
     named = [one for one in MECHANISMS.values() if not only or any(part in one.name for part in only)]
@@ -124,7 +124,7 @@ def _case(dice: random.Random, number: int, mechanism: Mechanism, families: Sequ
 
 
 def _value(dice: random.Random, value: str) -> str:
-    """Draw a number from a to b for `a..b`, and one of the values a and b for `a|b`."""
+    """For `a..b`, draw a number from a to b. For `a|b`, draw one of the values a and b."""
     low, between, high = value.partition("..")
     if between and low.isdigit():
         return str(dice.randint(int(low), int(high)))

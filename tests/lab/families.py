@@ -1,4 +1,5 @@
-"""Define the families of clients. A family shares a program and the version of its client library."""
+"""Define the families of clients. The clients of a family have the same program and the same version of the client
+library."""
 
 from __future__ import annotations
 

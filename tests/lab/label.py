@@ -28,7 +28,7 @@ Asked = Literal["nothing", "suspected", "confirmed"]
 APART_SECONDS, STILL_SECONDS = 10.0, 30.0
 #: The I/O thread hangs if its metrics stay unchanged for this time (s), or for request.timeout.ms if that is longer.
 DEAD_SECONDS = 60.0
-#: No callback that returns takes this long (s), so two dumps this far apart prove a hang.
+#: A callback that takes this long (s) never returns, so two dumps this far apart prove a hang.
 LONG_SECONDS = 40.0
 _BUSY = ("callback-retry", "callback-sleep", "callback-spin", "callback-latch", "callback-socket")
 _BUSY_HANDLERS = ("handler-retry", "handler-sleep", "handler-spin")
@@ -228,7 +228,7 @@ def _stalled(recorded: Recorded) -> Label:
 
 def _not_closed(recorded: Recorded) -> Label:
     if MECHANISMS[recorded.case["mechanism"]].again:
-        # The old client of a restarted program seems only to pause.
+        # The old client of a restarted program looks as if it only paused.
         return Label(at_most="confirmed")
     ended = recorded.case["timeline"].get("ended", 1 << 60)
     forced = recorded.case["mechanism"] == "closed-at-once" and recorded.log_until_ms >= ended

@@ -16,7 +16,8 @@ _BOOT3 = "%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %5p 4711 --- [orders] [%15.15t] %-40.
 
 @dataclass(frozen=True)
 class Layout:
-    """A log layout. `pattern` has a logging library's syntax, or names a log4j2 template or a logback encoder."""
+    """A log layout. `pattern` is in a logging library's syntax, or is the name of a log4j2 template or logback
+    encoder."""
 
     backend: Backend
     pattern: str

@@ -1,4 +1,4 @@
-"""Define causes that make clients fail, or only look as if they failed."""
+"""Define causes that make clients fail, or make healthy clients look as if they failed."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ _CONTROLS = (
     _fine("deployed-again", "producer", end="close", again=True),
     _fine("consumer-deployed-again", "consumer", end="close", again=True),
     _fine("rebalances", "consumer", "rebalances", lasts=(20, 50)),
-    # If write access is lost later, each record fails at once.
+    # If write access is lost while the producer runs, each record fails at once.
     _fine("topic-denied-later", "producer", "deny", beside=_SYMPTOMS),
     _fine("topic-read-denied", "consumer", "deny", lasts=(8, 30), only=("Plain", "confluent", "kafka_python")),
     _fine("short-outage", "producer", "cut", lasts=(3, 15), beside=_SHORT),
@@ -235,7 +235,7 @@ _CONTROLS = (
     _fine("long-linger", "producer", options={**_LARGE, "p.linger.ms": "5000..20000"}),
     _fine("acks-none", "producer", options={"p.acks": "0"}),
     _fine("quotes", "producer", options={"quotes": "1..999"}, weight=2),
-    # The application logs errors of other clients, so a suspicion is not wrong.
+    # The application logs errors of other clients, so a suspicion is acceptable.
     _fine("quotes-consumer", "consumer", options={"quotes": "1..999"}, beside={CONSUMER: "suspected"}, weight=2),
     _fine("closed", "producer", end="close"),
     _fine("closed-slowly", "producer", end="close", options={"end.ms": "5000..20000"}),

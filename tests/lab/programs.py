@@ -60,7 +60,7 @@ class Program:
         with copy.open("a", encoding="utf-8") as output:
             for line in self.process.stdout:
                 word, _, rest = line.partition(" ")
-                # Agent and program share a pipe, so the program may split an export.
+                # Agent and program write to the same pipe, so output of the program may interrupt an export.
                 if word.startswith('{"resourceMetrics"') and line.endswith("]}\n"):
                     word, rest = "METRICS", line
                 if word == "TRUTH":

@@ -132,7 +132,7 @@ class World:
         self._open.close()
 
     def feed(self, legacy: bool) -> KafkaProducer:
-        """Return a case's own producer, because a blocked producer would delay other cases.
+        """Return a producer for one case only, because a blocked producer would delay other cases.
 
         Only the cases with the legacy broker share a producer.
         """

@@ -1,4 +1,4 @@
-"""Run the quick commands of our pages; other tests must run the rest."""
+"""Run the quick commands of our pages, and check that the rest are run elsewhere."""
 
 from __future__ import annotations
 

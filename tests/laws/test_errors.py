@@ -1,4 +1,4 @@
-"""Check that all exceptions form one tree, and that none is swallowed."""
+"""Check that all exceptions form one tree, and that no exception is silently ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that exactly the real fault is found in recordings of real clients."""
+"""Check that the real fault, and no other fault, is found in recordings of real clients."""
 
 from __future__ import annotations
 

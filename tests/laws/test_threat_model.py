@@ -36,7 +36,7 @@ def test_labels_in_queries_and_links_of_alerts_are_quoted(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", ALERTS, ids=str)
 def test_no_command_is_made_of_names_of_clients(rule: Rule) -> None:
-    """No command in an alert has a client's names, because a reader may paste it into a shell."""
+    """No command in an alert contains names of clients, because a reader may paste the command into a shell."""
     for text in rule.annotations.values():
         outside = re.sub(r"{{.*?}}", lambda part: "LABEL" if "$labels" in part[0] else "", text)
         commands = re.findall(r"`([^`]*)`", outside)

@@ -1,4 +1,4 @@
-"""Run the tests of the alert rules with installed and with self-built promtool and amtool."""
+"""Run the tests of the alert rules twice: with installed and with self-built promtool and amtool."""
 
 from __future__ import annotations
 

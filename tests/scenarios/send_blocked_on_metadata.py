@@ -36,7 +36,7 @@ OTHER = dataclasses.replace(OWN, name="kafka-producer-network-thread | audit")
 
 
 def cut_off(in_buffer: float) -> list[Reading]:
-    """Return samples of a producer without a broker for ten minutes; 20 sends/s fail."""
+    """Return samples of a producer that has had no broker for ten minutes. 20 sends/s fail."""
     return producer(
         rising(),
         still(in_buffer),

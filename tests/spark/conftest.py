@@ -23,7 +23,7 @@ Reviewed = Callable[[Period], Review]
 @pytest.fixture(scope="session")
 def known_history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     root: Path = tmp_path_factory.mktemp("known") / "history"
-    # The history has many rows, for which compiled code is faster.
+    # Let Spark compile code, which is faster for the many rows of the history.
     with configured(spark, {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}):
         known_weeks.write(spark, str(root))
     return str(root)

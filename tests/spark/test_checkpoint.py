@@ -110,7 +110,7 @@ def test_ticks_go_on_where_the_clock_was_set_back(spark: SparkSession, tmp_path:
 
 @pytest.mark.long
 def test_no_code_is_compiled_for_another_batch_of_ticks(spark: SparkSession, tmp_path: Path) -> None:
-    """A query plan with the batch's time would make Spark compile new code."""
+    """If a query plan contained the batch's time, Spark would compile new code for each batch."""
     jvm: Any = spark.sparkContext._jvm
     compilations = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
     after_batch: list[int] = []

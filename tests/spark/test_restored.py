@@ -73,7 +73,7 @@ class Installation:
         return replace(self.settings, monitor=places)
 
     def run(self, settings: Settings, *conditions: Callable[[], bool]) -> History:
-        """Run the monitor until each condition has held in turn, and return its history."""
+        """Run the monitor until all conditions have become true, one after the other. Return its history."""
         over, late = threading.Event(), list[str]()
 
         def watch() -> None:

@@ -29,7 +29,7 @@ def fault(client: Client, mode: str, start: str, stop: str | None, ends: Change 
 
 
 FAULTS = (
-    # Alerts outlast failures by five minutes, so these three cause one page.
+    # An alert lasts five minutes longer than its failure, so these three failures cause one page.
     fault(ORDERS, DEADLOCK, "09:00", "09:30"),
     fault(OTHER, DEADLOCK, "09:10", "09:20"),
     fault(OTHER, DEADLOCK, "09:34", "09:40"),

@@ -1,4 +1,4 @@
-"""Spark jobs that run together have the same results as alone."""
+"""Spark jobs that run at the same time have the same results as when they run alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run producers or consumers of a Python library that fail as the options say."""
+"""Run producers or consumers of a Python library. The options determine how the clients fail."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ async def aio(app: Any) -> None:
         given = {name.replace(".", "_"): _typed(value) for name, value in app.options(kind, truth).items()}
         if kind == "consumer":
             given["enable_auto_commit"] = app.GIVEN["commit"] == "auto"
-            # The event loop that runs the handler also sends heartbeats.
+            # The event loop that runs the handler also sends heartbeats, so a blocked handler stops the heartbeats.
             given |= {"session_timeout_ms": 8000, "heartbeat_interval_ms": 2500}
         given = {name: value for name, value in given.items() if name in allowed}
         client = of(*app.GIVEN["topic"].split(","), **given) if kind == "consumer" else of(**given)
