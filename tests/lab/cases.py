@@ -29,7 +29,7 @@ _WEATHER = ("", "", "", "", "cut", "swallow")
 class Case:
     """One recorded run of a program.
 
-    The failure begins `onset` s after the program has begun to work, and the recording ends `after` s after that onset.
+    The failure begins `onset` s after the program has begun to work, and the recording ends `after` s after the onset.
     `lasts` is the duration (s) of a fault that ends by itself. `weather` is an event at the brokers before the onset.
     """
 

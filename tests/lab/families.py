@@ -1,5 +1,4 @@
-"""Define the families of clients. The clients of a family have the same program and the same version of the client
-library."""
+"""Define the families of clients. Clients of a family have the same program and version of the client library."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Rule:
 
     @property
     def condition(self) -> str:
-        """Return the alert's PromQL condition, from a recording rule if the alert pages."""
+        """Return the alert's PromQL condition. If the alert pages, the condition is in a recording rule."""
         recorded = re.fullmatch(r"(\S+:paging)\{.*\}", self.expr)
         if recorded is None:
             return self.expr
@@ -59,7 +59,7 @@ def read(text: str) -> Any:
 
 
 def seldom(rules: str) -> str:
-    """Remove the evaluation intervals of the rules, so that promtool uses the test's own."""
+    """Remove the evaluation intervals of the rules, so that promtool uses the interval of the test."""
     return re.sub(r"^    interval: .*\n", "", rules, flags=re.MULTILINE)
 
 

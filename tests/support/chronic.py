@@ -30,7 +30,7 @@ FAR_MS = 10**13
 
 @dataclass(frozen=True)
 class Failure:
-    """A recorded failure. The recording is repeated from `settled` seconds after the onset."""
+    """A recorded failure. The part that begins `settled` seconds after the onset is repeated."""
 
     recording: str
     mode: str
@@ -208,7 +208,7 @@ def _cpu(stretch: Sequence[LogEntry]) -> dict[str, float]:
 
 def _moved(entry: LogEntry, shift: int, round_: int, used: dict[str, float]) -> LogEntry:
     if (event := entry.event) is not None:
-        # `replace` would take five times as long.
+        # Call the constructor, because `replace` would take five times as long.
         moved = LogEvent(
             event.ts_ms + shift,
             event.signature,

@@ -20,7 +20,7 @@ from clienthealth.spark.history import SCHEMA_VERSION
 
 @dataclass(frozen=True)
 class Fault:
-    """A failure of a client: suspected from `start`, confirmed from `sure` (never if None), healthy from `stop`."""
+    """A client's failure. It is suspected from `start`, confirmed from `sure` if that is set, and over from `stop`."""
 
     client: Client
     mode: str
@@ -69,7 +69,8 @@ def verdicts(spark: SparkSession, changes: Iterable[tuple[Transition, datetime]]
 def minute_rows(
     clients: DataFrame, start: datetime, minutes: int, values: dict[str, Column], keep: Column | None = None
 ) -> DataFrame:
-    """Return a row per client and minute, and omit rows for which `keep` is false. `values` has the columns' values."""
+    """Return a row per client and minute, and omit rows for which `keep` is false. `values` maps columns to their
+    values."""
     first = int(start.timestamp())
     rows = clients.crossJoin(clients.sparkSession.range(minutes).select((F.col("id") * 60 + first).alias("at")))
     rows = rows.withColumn("minute", F.timestamp_seconds("at"))

@@ -1,4 +1,4 @@
-"""Archive the files of an earlier release's monitor in tests/releases."""
+"""Run the monitor of an earlier release, and archive the files that it leaves in tests/releases."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WAIT_SECONDS = 300.0
 
 
 def reading(host: str, ts_ms: int, second: int, stuck: int = 0) -> bytes:
-    """Return a producer's sample at `second`, after it has hung for `stuck` s."""
+    """Return the sample, at `second`, of a producer that has hung for `stuck` s."""
     alive = second - stuck
     metrics = {
         "select-total": 1000.0 + 50 * alive,

@@ -1,4 +1,4 @@
-"""List the worst status per failure mode of all recordings and hand-made windows."""
+"""List the worst status of each failure mode in each recording and each hand-made window."""
 
 from __future__ import annotations
 

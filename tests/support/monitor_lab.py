@@ -117,7 +117,7 @@ class Lab:
 
     def _signal(self, number: signal.Signals) -> None:
         for pid in self._pids():
-            # Spark may have ended idle workers meanwhile.
+            # Spark may have ended idle workers since `_pids` listed them.
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 

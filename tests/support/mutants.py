@@ -2,10 +2,10 @@
 
 uv run --frozen --no-sync --with coverage python -m tests.support.mutants [--seed 44] [--count 60] [--whole]
 
-The program works in a copy of the checkout, and applies one mutant at a time. It runs tests until a test fails: first
-tests that run the mutant's line, then tests that run other lines of the file. At the end it runs all tests on the
-survivors. `--whole` includes tests marked long. `--beside FOLDER` changes only statements that are also in the checkout
-in FOLDER. Results go to .cache/mutants/; the next run continues there.
+The program works in a copy of the checkout, and applies one mutant at a time. For each mutant, it runs tests until a
+test fails: first tests that run the mutant's line, then tests that run other lines of the file. At the end, it runs all
+tests on the mutants that no test has noticed. `--whole` includes tests marked long. `--beside FOLDER` changes only
+statements that are also in the checkout in FOLDER. Results go to .cache/mutants/; the next run continues there.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _changed(node: ast.AST) -> ast.AST | None:
 
 
 def _of_text(node: ast.BinOp) -> bool:
-    """Return whether + joins texts or lists, because every test would notice this change."""
+    """Return whether `+` joins texts or lists. Such a `+` is not changed, because every test would notice."""
     parts = (node.left, node.right)
     return any(isinstance(part, ast.JoinedStr | ast.List | ast.Tuple) or _is_text(part) for part in parts)
 
@@ -219,7 +219,7 @@ class Tried:
         self._data, self._log, self._timed = (KEPT / f"coverage-{self.name}{end}" for end in ("", ".log", ".json"))
         self._python = str(self.folder / ".venv" / "bin" / "python")
         coverage = str(Path(find_spec("coverage").origin or "").parents[1])  # type: ignore[union-attr]
-        # After two changes within one second, Python would run the bytecode of the first.
+        # Write no bytecode: after two changes of a file in one second, Python would run the first change's bytecode.
         self._environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((*self._paths(), coverage)),
@@ -270,7 +270,7 @@ class Tried:
     @contextmanager
     def _put(self, mutants: Sequence[Mutant]) -> Iterator[None]:
         before = {path: (path.read_bytes(), path.stat()) for path in {self.folder / one.path for one in mutants}}
-        # Begin with the last mutant, so that the positions of the others stay valid.
+        # Begin with the last mutant of a line, so that the positions of the other mutants stay valid.
         for mutant in sorted(mutants, key=lambda one: -one.begin):
             path = self.folder / mutant.path
             lines = path.read_bytes().split(b"\n")
@@ -334,7 +334,7 @@ def main(arguments: Sequence[str]) -> int:
     for mutant in chosen:
         if str(mutant) not in results.noticed:
             tests_of_file = known.get(mutant.path, {})
-            # Code that runs at import, or caches its result, affects every test of the file.
+            # Run all tests of the file: code that runs at import, or caches its result, affects each of them.
             tests = {
                 test: None
                 for tests_of_line in (tests_of_file.get(mutant.line, ()), *tests_of_file.values())

@@ -108,7 +108,7 @@ class SparkCluster:
 def bare_python(folder: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = (folder / "lib").glob("python*/site-packages")
-    # Python ignores .pth files in folders that a .pth file adds.
+    # Python ignores .pth files in folders that a .pth file adds, so it does not find our editable installation.
     (packages / "dependencies.pth").write_text(f"{SPARK_HOME.parent}\n", encoding="utf-8")
     return folder / "bin" / "python"
 
@@ -123,7 +123,8 @@ def submission(
     python = str(bare_python(folder / "python"))
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--deploy-mode", "client"]
     command += ["--properties-file", str(properties), "--jars", ",".join(map(str, jars.classpath("spark")))]
-    # Spark imports only from archives named .zip. Python would import the packages beside monitor.py.
+    # Copy both files: Spark imports only from archives named .zip, and Python would import the packages beside the
+    # original monitor.py.
     archive, program = (
         Path(shutil.copy(file, folder / name))
         for file, name in ((package, "kafka_client_health.zip"), (ROOT / "jobs" / "monitor.py", "monitor.py"))

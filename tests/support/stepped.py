@@ -94,7 +94,7 @@ def by_batch(
 ) -> dict[float, list[Snapshot | LogEntry]]:
     """Group inputs into batches. Return a mapping from the end of a batch (s) to its inputs.
 
-    LONGER successive batches become one batch if they contain only samples of client `beside`.
+    If LONGER successive batches contain only samples of client `beside`, they become one batch.
     """
     numbered: dict[int, list[Snapshot | LogEntry]] = {}
     for one in sorted(inputs, key=lambda one: one.ts_ms or 0):
@@ -112,9 +112,9 @@ def by_batch(
 
 
 class Stepped:
-    """Runs `step` on one bucket, batch by batch. If `saved`, each batch loads the state that the last batch saved.
+    """Runs `step` on one bucket, batch by batch. If `saved`, each batch loads the state that the batch before saved.
 
-    If `apart`, the step may leave out a process with data that makes the step fail.
+    If `apart`, the step may leave out a process if the process's data makes the step fail.
     """
 
     def __init__(

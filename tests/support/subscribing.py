@@ -8,6 +8,6 @@ from tests.support.waiting import eventually
 
 
 def subscribe(consumer: KafkaConsumer, topic: str) -> None:
-    """Subscribe once the consumer knows the topic, because only known topics are assigned."""
+    """Subscribe as soon as the consumer knows the topic, because only known topics are assigned."""
     eventually(lambda: bool(consumer.partitions_for_topic(topic)), f"metadata of {topic}")
     consumer.subscribe([topic])

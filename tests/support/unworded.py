@@ -1,4 +1,4 @@
-"""List messages of client libraries at WARN and above that no log pattern matches."""
+"""List the client libraries' messages of level WARN or higher that no log pattern matches."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def entries() -> list[Entry]:
 
 @cache
 def _by_fill() -> frozenset[Wording]:
-    """Return the log patterns that match a text of FILLS without a message around the text."""
+    """Return the log patterns that match a text of FILLS even if no message is around the text."""
     passed_on = (before + fill for fill in FILLS for before in ("", "error: "))
     return frozenset(wording for text in passed_on for wording, _ in catalogue().matches(text, None))
 

@@ -40,7 +40,7 @@ def test_each_entry_has_true_versions_modes_that_exist_and_an_address() -> None:
         ("java", "4.1.1", None, ["KAFKA-19012", "KAFKA-19747"], ["KAFKA-19357", "end-of-support"], "4.1.2"),
         ("java", "4.1.2", None, [], ["KAFKA-19012"], ""),
         ("java", "0.11.0.3", "producer", ["KIP-896", "KAFKA-6446"], ["KAFKA-4840"], "4.1.2"),
-        # 6.0.1-ccs is Confluent's build of Kafka 2.6, so any fix in 2.6.x counts.
+        # 6.0.1-ccs is Confluent's build of Kafka 2.6, so all fixes in 2.6.x count as included.
         (
             "java",
             "6.0.1-ccs",

@@ -1,4 +1,4 @@
-"""Alert rules about the clusters, shards and log topics that the settings name are evaluated."""
+"""Alert rules about clusters, shards and log topics are evaluated if the settings list these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids in dashboards never change, thresholds are those of alerts, and links work."""
+"""Ids in dashboards never change, thresholds equal those in alerts, and links work."""
 
 from __future__ import annotations
 

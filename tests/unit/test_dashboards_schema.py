@@ -29,7 +29,7 @@ VERSIONS = {
 
 
 def faults(version: str, board: Board) -> Iterator[str]:
-    # At the top, this import would cost every test run two seconds.
+    # If this import were at the top of the file, it would cost every test run two seconds.
     from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
     typed = copy.deepcopy(board)

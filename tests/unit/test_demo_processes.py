@@ -35,7 +35,7 @@ def test_what_is_gone_needs_no_priority() -> None:
 def test_a_process_is_paused_even_if_it_waits_for_a_child_that_has_not_called_exec(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    # The parent does not stop on SIGSTOP before its child calls exec.
+    # After SIGSTOP, the parent stops only when its child has called exec.
     opens = "[(os.POSIX_SPAWN_OPEN, 0, sys.argv[1], os.O_RDONLY, 0)]"
     spawns = f"import os, sys, time\nos.posix_spawn('/bin/true', ['true'], {{}}, file_actions={opens})\ntime.sleep(60)"
     process = Process("parent", [sys.executable, "-c", spawns, str(fifo)], tmp_path / "log")

@@ -40,7 +40,7 @@ class Node:
 
 
 class Rolled(Cluster):
-    """Fake brokers. The last broker is the controller. The first `looks` checks find a replica out of sync."""
+    """Fake brokers. The last broker is the controller. In the first `looks` checks, a replica is out of sync."""
 
     def __init__(self, folder: Path, looks: int = 0) -> None:
         super().__init__(folder)

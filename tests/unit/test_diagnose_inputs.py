@@ -1,4 +1,4 @@
-"""`diagnose` gives a recording one verdict, whatever shape the recording's files have."""
+"""`diagnose` gives a recording the same verdict, whatever shape the recording's files have."""
 
 from __future__ import annotations
 

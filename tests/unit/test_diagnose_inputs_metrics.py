@@ -31,7 +31,7 @@ def plain(recording: str) -> str:
 
 @cache
 def rows(recording: str) -> list[Row]:
-    """Return for each sample its time (epoch ms), and its values by (group, name, tags)."""
+    """Return (time in epoch ms, values by (group, name, tags)) of each sample."""
     listed: list[Row] = []
     for line in gzip.decompress((RECORDINGS / recording / "metrics.jsonl.gz").read_bytes()).splitlines():
         document = json.loads(line)

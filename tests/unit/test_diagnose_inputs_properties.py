@@ -80,7 +80,7 @@ def _entries(data: bytes, size: int = 1 << 18) -> list[tuple[int, int | None, by
 @FEW
 @given(data=st.data())
 def test_a_truncated_failure_never_looks_healthy(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The file is cut inside a line: nothing shows a cut after a complete line."""
+    """The file is cut inside a line, because a cut after a complete line cannot be noticed."""
     recording = data.draw(st.sampled_from(sorted(FAILURES)))
     folder = unpacked(recording, tmp_path_factory.mktemp("cut"))
     file = data.draw(st.sampled_from(sorted(f for f in folder.iterdir() if f.suffix in (".jsonl", ".log", ".txt"))))

@@ -1,4 +1,4 @@
-"""`diagnose` takes a time from the text, else from the file's date."""
+"""`diagnose` takes a time from the text, or from the file's date if the text has no time."""
 
 from __future__ import annotations
 

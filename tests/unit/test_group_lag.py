@@ -99,7 +99,7 @@ def test_what_the_exporter_publishes_becomes_a_lag() -> None:
         "clamped": 0,
         "member": {"client_id": "web", "consumer_id": "web-1", "host": "/10.0.0.1"},
     }
-    # Offset 120 was the end at second 119, 361 s before the newest sample.
+    # At second 119, 361 s before the newest sample, the end offset was 120.
     assert (stopped["records"], stopped["state"], stopped["member"]) == (361, "STOP", None)
     assert stopped["seconds"] == 361.0
     assert stopped["commit_age_seconds"] == 360.0
@@ -172,7 +172,7 @@ def test_readings_come_in_any_order_and_the_newest_counts() -> None:
     state = state_of(group("a", 20, [("orders", 15, 25)]), group("a", 10, [("orders", 5, 15)]))
     (orders,) = state["indicators"]["lag"]
     assert (state["last_seen"], state["samples"], orders["records"]) == (NOON_MS + 20_000, 2, 10)
-    # Offset 15 was the end at second 10, ten seconds before the newest sample.
+    # At second 10, ten seconds before the newest sample, the end offset was 15.
     assert (orders["seconds"], orders["quality"]) == (10.0, "interpolated")
 
 

@@ -188,7 +188,7 @@ def test_one_group_that_fails_costs_no_other() -> None:
     assert len(reading.groups) == 19
     assert list(reading.failed_groups) == ["1-07"]
     assert "not yours" in reading.failed_groups["1-07"]
-    # Twenty groups need two requests. A failing request is halved at most four times.
+    # Twenty groups need two requests. The groups of a failing request are halved at most four times.
     assert cluster.asked.count("committed") <= 2 + 2 * 4
 
 

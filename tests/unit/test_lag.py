@@ -167,7 +167,7 @@ def test_seconds_are_extrapolated_ten_minutes_at_most() -> None:
 
 
 def test_records_that_are_gone_do_not_count_for_the_seconds() -> None:
-    # Records before offset 1030 are deleted, so the oldest unread is from second 30.
+    # Records before offset 1030 are deleted, so the oldest unread record is from second 30.
     lag = partition_lag(seen([(float(t), 0, 1000 + t) for t in range(0, 61, 10)], start=1030), LIMITS)
     assert lag.seconds == 30.0
     assert lag.retention_used_ratio == 1.0
@@ -204,7 +204,7 @@ def test_a_group_is_as_bad_as_its_worst_partition() -> None:
         (1, 90, "STOP"),
         (2, 0, "IDLE"),
     ]
-    # Partition 1: offset 30 was the end at second 30, 90 s before the newest sample.
+    # Partition 1: at second 30, 90 s before the newest sample, the end offset was 30.
     assert lag["group"] == {
         "status": "STOP",
         "max_lag": 90,

@@ -28,7 +28,7 @@ FLAT = "the end offset stands at 1100 throughout: IDLE, never STOP or STALL"
 SOONER = "STOP by time: silent for 400 s, four of the group's commit gaps; Burrow waits for the fifth"
 FLOOR = "STOP by time: silent for 18 s; below 60 s no group counts as stopped"
 
-#: The cases, by Burrow's number, in which our state differs from Burrow's: (our state, the reason).
+#: Cases in which our state differs from Burrow's. Maps Burrow's number of a case to (our state, the reason).
 AS_BURROW = {6: ("IDLE", FLAT)}
 BY_DEFAULT = {1: ("STOP", SOONER), 6: ("IDLE", FLAT), 9: ("OK", FLOOR)}
 
@@ -53,7 +53,7 @@ def judged(case: list[Any], limits: LagSettings) -> str:
 
 @pytest.mark.parametrize("case", VECTORS["burrow"]["cases"], ids=lambda case: f"case-{case[0]}")
 def test_burrows_windows_with_its_own_rule_for_stop(case: list[Any]) -> None:
-    # Burrow says STOP if the last commit is older than the time between first and last commit.
+    # Burrow says STOP if the time since the last commit exceeds the time between first and last commit.
     spans = len(case[1]) - 1
     limits = dataclasses.replace(LagSettings(), stop_min_seconds=0, stop_gaps=spans + 1e-9, window_seconds=10_000)
     expected, _ = AS_BURROW.get(case[0], (case[6].upper(), ""))

@@ -1,4 +1,4 @@
-"""A client's last push (KIP-714) can show a close, but not complete delivery."""
+"""A client's last push (KIP-714) can show that the client was closed, but not that all records were delivered."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_reason_is_given() -> None:
 
 
 def test_a_close_that_is_proved_proves_no_delivery() -> None:
-    """A librdkafka producer that is closed without flush() does not push how many records it loses."""
+    """A librdkafka producer that is closed without flush() does not report how many records it loses."""
     monitor = Stepped()
     pushes = [snapshot(s, {"terminating": float(s == 60)}, "p", instance="h:1") for s in range(0, 70, 10)]
     others = [snapshot(s, {"select-total": 1000.0 + s}, "o", instance="o:1", host="o") for s in range(0, 600, 10)]

@@ -21,7 +21,7 @@ EVERY_MS = 10_000
 
 
 class Cell(NamedTuple):
-    """A cell of the table. `least` maps a number of dumps, lines or samples to the verdict that needs at least so many.
+    """A cell of the table. `least` maps the least sufficient number of dumps, lines or samples to the verdict.
 
     `least` is empty if ten dumps, lines or samples raise no suspicion.
     """

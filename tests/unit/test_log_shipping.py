@@ -1,4 +1,4 @@
-"""The demo's log shipper makes records of lines, and sends only a part of a burst."""
+"""The demo's log shipper turns lines into records, and sends only a part of a burst."""
 
 from __future__ import annotations
 

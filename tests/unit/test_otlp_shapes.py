@@ -1,4 +1,4 @@
-"""OTLP protobuf metrics are decoded with cached layouts exactly as without a cache."""
+"""OTLP protobuf metrics are decoded to the same values with and without cached layouts."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ class DiedError(Exception):
 
 
 class Query:
-    """A query that reads `sizes` records of each partition. A record in `deadly` kills the reader, which then reports
-    `sign`, or nothing if `sign` is None."""
+    """A query that reads `sizes` records of each partition. A record in `deadly` kills the reader. The reader then
+    reports `sign`, or nothing if `sign` is None."""
 
     def __init__(
         self, sizes: Mapping[Part, int], deadly: Set[tuple[Part, int]] = frozenset(), sign: str | None = WORKER
@@ -127,7 +127,7 @@ def test_all_but_the_deadly_records_are_read_once_and_these_are_reported(
     assert sorted((s.topic, s.partition, s.offset) for s in query.rejected) == sorted(
         (part[1], part[2], offset) for part, offset in deadly
     )
-    # Finding a deadly record takes 12 starts in one partition, 50 in several.
+    # Finding a deadly record takes 12 starts in one partition, and 50 starts in several partitions.
     starts = 12 if parts == 1 else 50
     assert query.starts <= (starts * bombs if sign else 3 * starts * bombs + 2 * KILLS * bombs)
 

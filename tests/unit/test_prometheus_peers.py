@@ -133,7 +133,7 @@ def test_slow_readers_hold_one_block_each_and_others_must_retry() -> None:
         assert exchange(server, b"GET /livez HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200"), (
             "probes are always answered"
         )
-        # Copies of the 5 MB page for 32 readers would be 160 MB.
+        # A copy of the 5 MB page for each of 32 readers would take 160 MB.
         assert memory() - before < 40e6
         assert server.places._value == 0
         for connection in list(server._deadlines):

@@ -1,4 +1,4 @@
-"""The web server serves pages over TLS and with a password, and goes on while a peer stalls."""
+"""The web server serves pages over TLS and with a password, and continues to serve while a peer stalls."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from clienthealth_exporters.publish import Publisher
 
 
 class FakeProducer:
-    """A producer with a `send` that returns a future with the next of `outcomes`. The outcome None is success."""
+    """A fake producer. The future that `send` returns has the next of `outcomes`. The outcome None is success."""
 
     def __init__(self, *outcomes: BaseException | None) -> None:
         self.outcomes = list(outcomes)

@@ -1,4 +1,4 @@
-"""During a rolling restart, two exporters or none may read the clients for half a minute."""
+"""During a rolling restart, two exporters or no exporter may read the clients for half a minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each of 200,000 records, one in ten broken, is decoded or rejected exactly once."""
+"""Of 200,000 records, one in ten is broken. Each record is decoded or rejected exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data sent again after a client's end opens no new incident."""
+"""If data is sent again after a client's end, no new incident opens."""
 
 from __future__ import annotations
 

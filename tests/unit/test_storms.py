@@ -1,4 +1,4 @@
-"""The monitor decodes few lines of a burst, counts all, and loses no rare line."""
+"""Of a burst, the monitor decodes few lines, but it counts all lines and loses no rare line."""
 
 from __future__ import annotations
 
