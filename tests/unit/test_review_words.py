@@ -210,7 +210,7 @@ def test_definitions_are_those_of_the_code() -> None:
         "watched",
         "gap",
     ]
-    assert by_word["unhealthy"].startswith("a client-minute with the status suspected or confirmed. Both spend the")
+    assert by_word["unhealthy"].startswith("a client-minute with the status suspected or confirmed. A suspected minute")
 
 
 def test_links_carry_the_client_and_the_time_of_the_incident() -> None:

@@ -126,7 +126,8 @@ class Team(NamedTuple):
     """A team's services and pages (alerts that called a person). `name` is '' for services without a team.
 
     missed  services that overspent the error budget of the reviewed period
-    frozen  services that overspent the error budget of all periods together; only changes for reliability are allowed
+    frozen  services that overspent the error budget of all periods together, so that only changes for reliability are
+            allowed
     """
 
     name: str

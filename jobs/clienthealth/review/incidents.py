@@ -37,7 +37,7 @@ class Links:
     cluster: str = ""
 
     def dashboard(self, mode: str, service: str, client_id: str, start: datetime, stop: datetime | None) -> str:
-        """Return a link to a mode's dashboard, for one client and the time of its incident.
+        """Return a link to a mode's dashboard that shows one client at the time of an incident.
 
         Returns '' if `[links] dashboards` is not set.
         """
@@ -70,7 +70,7 @@ CLEARED = "last = 'closed' and sure is null"
 
 
 def themes(touching: DataFrame, links: Links) -> list[Theme]:
-    """Return all themes. Themes with a confirmed incident come first. In each part, the longest theme comes first."""
+    """Return all themes: first those with a confirmed incident, then the others, both sorted from the longest."""
     longest = incident_rows.longest(touching, LISTED_PER_THEME).orderBy(*incident_rows.THEME, "rank").collect()
     listed = grouped((row.asDict() for row in longest), _theme_of)
     result = []
@@ -86,7 +86,7 @@ def themes(touching: DataFrame, links: Links) -> list[Theme]:
 
 
 def lost_by_service(touching: DataFrame) -> dict[str, Range]:
-    """Return (minimum, maximum) of the lost records for each service that lost records, or may have lost some."""
+    """Return (minimum, maximum) of the lost records for each service that lost, or may have lost, records."""
     rows = incident_rows.losses(touching).collect()
     return {row["service"] or "": (row["lost_records_0"], row["lost_records_1"]) for row in rows}
 
@@ -109,7 +109,7 @@ def _incident(row: Mapping[str, Any], links: Links) -> Incident:
 
 
 def counts(touching: DataFrame) -> Row:
-    """Return the numbers of incidents that were `withdrawn` and of suspicions that ended unconfirmed (`cleared`)."""
+    """Return how many incidents were `withdrawn`, and how many suspicions ended unconfirmed (`cleared`)."""
     row = touching.select(
         F.count_if(F.col("last") == "withdrawn").alias("withdrawn"), F.count_if(F.expr(CLEARED)).alias("cleared")
     ).first()
@@ -118,14 +118,14 @@ def counts(touching: DataFrame) -> Row:
 
 
 def cleared(touching: DataFrame, links: Links) -> list[Incident]:
-    """Return the suspicions that ended unconfirmed, only the ten earliest (LISTED_CLEARED)."""
+    """Return the ten earliest (LISTED_CLEARED) of the suspicions that ended unconfirmed."""
     rows = touching.filter(CLEARED).orderBy("start", *CLIENT_KEY, "mode").limit(LISTED_CLEARED)
     return [_incident(row.asDict(), links) for row in rows.collect()]
 
 
-#: Time (s) for which an alert fires after its condition has ended.
+#: How long (s) an alert fires after its condition has ended.
 HOLD_SECONDS = 300
-#: FLEET_SERVICES services that begin to fail within FLEET_WITHIN give a single page.
+#: If at least FLEET_SERVICES services begin to fail within FLEET_WITHIN, they give a single page.
 FLEET_SERVICES, FLEET_WITHIN = 10, timedelta(minutes=10)
 
 
@@ -138,7 +138,7 @@ def pages(touching: DataFrame, period: Period, settings: Settings) -> list[Page]
 
 
 def opens_tickets_only(settings: Settings) -> bool:
-    """True if `[prometheus] ticket_only` matches a label of the installation: its alerts then page nobody."""
+    """True if `[prometheus] ticket_only` matches a label of the installation: no alert then calls a person."""
     labels = fixed_labels(settings)
     return any(re.fullmatch(quiet, labels.get(name, "")) for name, quiet in settings.prometheus.ticket_only.items())
 

@@ -1,4 +1,4 @@
-"""The content of a review as plain values, from which page, text and JSON are made."""
+"""The content of a review as plain values. The page, the text and the JSON are made from these values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 SCHEMA = 1
 TIME = "%Y-%m-%dT%H:%M:%SZ"
-#: A page that ended within this time, without a loss, needed no action.
+#: A page needed no action if it ended within this time, and no record can have been lost.
 BRIEF = 10 * MINUTE
 QUESTIONS = ("What happened?", "Whose is it?", "What to do?")
 
@@ -60,7 +60,7 @@ class Theme:
 
     `seconds`: total duration of incidents inside the period. `detect`: median seconds from an incident's onset to its
     detection. `clear`: median seconds from detection to end. `lost_records`, `lost_bytes`: (minimum, maximum) of the
-    loss; None without a loss or if unknown.
+    loss; None if there was no loss, or if the loss is unknown.
     """
 
     mode: str
@@ -99,7 +99,8 @@ class Page:
     """A page (an alert that calls a person) for a failure mode on clients of a service.
 
     `service`: '' if the page is for many services. `stop`: None if the page was still firing at the period's end.
-    `loses`: True if records may have been lost. `night`: the date on which the page's night ends; None by day.
+    `loses`: True if records may have been lost. `night`: for a page at night, the date on which the night ends; None by
+    day.
     """
 
     service: str
@@ -124,7 +125,7 @@ class Alert:
     flaps    number of episodes with an incident that began within half an hour after the end of the client's previous
              incident
     seconds  firing time of all episodes inside the period, added up
-    clear    median time (s) until an alert cleared (stopped firing); None if no episode has ended
+    clear    median time (s) for which an alert fired; None if no episode has ended
     """
 
     mode: str
@@ -137,7 +138,7 @@ class Alert:
 
     @property
     def repeats(self) -> int:
-        """The number of episodes, without the first episode of each client."""
+        """The number of episodes after each client's first episode."""
         return self.count - self.clients
 
 
@@ -162,8 +163,8 @@ class ClientRow:
 class TopicRow:
     """A topic in a ranking.
 
-    `what`, `value`: name and value of the measurement by which the topic is ranked. `clients`: number of clients with
-    this measurement on the topic.
+    `what`, `value`: name and value of the measurement by which the topic is ranked. `clients`: number of clients for
+    which this was measured on the topic.
     """
 
     topic: str
@@ -211,7 +212,7 @@ class KnownBugs:
 class Fleet:
     """New and vanished client ids of the fleet, library upgrades, and versions with known bugs.
 
-    `new`, `vanished` and `upgrades` have at most 20 entries. `new_count`, `vanished_count`: numbers before this limit.
+    `new`, `vanished` and `upgrades` have at most 20 entries. `new_count`, `vanished_count`: numbers without this limit.
     """
 
     new: tuple[FleetRow, ...] = ()
@@ -226,9 +227,9 @@ class Fleet:
 class Capacity:
     """How full the buffers of a service are.
 
-    p95           95th percentile of the client-minutes' peak buffer use (1: full), for each period, oldest first
+    p95           for each period, oldest first: 95th percentile of the peak buffer use in a client-minute (1: full)
     slope         change of the percentile per period; None if too few periods have a percentile
-    periods_left  number of periods until the percentile reaches a full buffer; None if the percentile does not rise
+    periods_left  number of periods until the percentile is 1 (full); None if it does not rise, or is unknown
     """
 
     service: str
@@ -402,8 +403,8 @@ class Review:
 def of_row(kind: type[T], row: Mapping[str, Any], **values: Any) -> T:
     """Make a part of a review from a query's row. A field takes the value of the column with the same name.
 
-    A null text becomes '', and epoch seconds become a time. A loss comes from two columns, with the suffixes `_0`
-    (minimum) and `_1` (maximum). `values`: the fields that are not in the row.
+    A null text becomes '', and epoch seconds become a time. A loss (a pair) is made from two columns, with the suffixes
+    `_0` (minimum) and `_1` (maximum). `values`: the fields that are not in the row.
     """
     for field in dataclasses.fields(kind):
         name, value = field.name, row.get(field.name)

@@ -40,7 +40,7 @@ class Period:
 
     @property
     def label(self) -> str:
-        """The name of the period and its folder: 2026-W46, 2026-11 or 2026-Q4, else its first and last day or time."""
+        """The name of the period and its folder: 2026-W46, 2026-11, 2026-Q4, or the first and last day or time."""
         if self.is_week and self.start.isoweekday() == 1 and self.start.time() == datetime.min.time():
             year, week, _ = self.start.isocalendar()
             return f"{year}-W{week:02d}"
@@ -61,7 +61,7 @@ class Period:
     def step(self, most: int) -> int:
         """Return the shortest of STEPS (minutes) that divides the period into at most `most` parts.
 
-        If all STEPS are too short, return the length of one part (minutes), rounded up.
+        If all STEPS are too short, return the length (minutes, rounded up) of one of `most` equal parts.
         """
         return next((step for step in STEPS if step * most >= self.minutes), -(-self.minutes // most))
 
@@ -71,9 +71,9 @@ def period(begin: str | None, end: str | None, week: str | None, now: datetime) 
 
     All options take an ISO week (2026-W46). `begin` and `end` also take a month (2026-11), a quarter (2026-Q4), a date
     or a time (2026-11-16T08:30, UTC). The period includes the week, month, quarter or date in `end`. Without `end`, the
-    period is the week, month or quarter in `begin`, or seven days from its date. Without `begin`, the period has seven
-    days. The default is the last full ISO week before `now`. Raises InputError if an option is wrong or the period is
-    empty.
+    period is the week, month or quarter in `begin`, or the seven days from the date or time in `begin`. Without
+    `begin`, the period is the seven days up to the end. Without both, it is the last full ISO week before `now`. Raises
+    InputError if an option is wrong or the period is empty.
     """
     if week is not None:
         if begin is not None or end is not None:
@@ -144,5 +144,5 @@ def period_names(newest: Period, periods: Sequence[Period]) -> list[str]:
 
 
 def utc(epoch_seconds: int) -> datetime:
-    """Return epoch seconds as an aware datetime in UTC. PySpark would turn timestamps into naive local times."""
+    """Return epoch seconds as an aware datetime in UTC. PySpark would make naive local times of timestamps."""
     return datetime.fromtimestamp(epoch_seconds, UTC)

@@ -28,7 +28,8 @@ FLOOR = -1.0
 class Cell:
     """A cell of a heat strip: a service's unhealthy client-minutes in a part of the reviewed period.
 
-    `kind` is none, some, much (more than the error budget) or blind (nothing observed). `words` is the tooltip.
+    `kind` is how much of the error budget was spent: none, some, much (more than the budget) or blind (nothing
+    observed). `words` is the tooltip.
     """
 
     kind: str
@@ -145,7 +146,7 @@ def burn_down(review: Review) -> Markup:
 
 
 def heat_columns(review: Review) -> list[tuple[datetime, datetime]]:
-    """Return (start, end) of each column of the heat strip, at most ten (CELLS). A week has one column per day."""
+    """Return (start, end) of at most ten columns (CELLS) of the heat strip. A week has one column per day."""
     return list(pairwise([*(at for at, _ in _steps(review.period, CELLS)), review.period.end]))
 
 
@@ -160,7 +161,7 @@ def heat_names(review: Review) -> list[str]:
 
 
 def heat(review: Review) -> list[HeatRow]:
-    """Return the unhealthy client-minutes of the 12 worst services (ROWS), per column of the heat strip."""
+    """For each of the 12 worst services (ROWS), return the unhealthy client-minutes per column of the heat strip."""
     rows = []
     for slo in (slo for slo in review.services[:ROWS] if slo.minutes.observed or slo.minutes.unknown):
         cells = []
@@ -183,7 +184,7 @@ def heat(review: Review) -> list[HeatRow]:
 
 
 def distribution(title: str, unit: str, counts: Distribution, before: str) -> Markup:
-    """Return a plot of `counts` with one bar per range of values, on a logarithmic scale.
+    """Return a plot of `counts` with one bar per range of values. The lengths of bars are logarithmic.
 
     `unit`: a singular noun for what is counted. `before`: a name of the previous period, such as "the week before".
     """

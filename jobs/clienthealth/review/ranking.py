@@ -27,10 +27,10 @@ RANKINGS = ("unhealthy", "buffer", "queue", "lag")
 
 
 def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
-    """Return the number of clients of each service. Equal client ids in different processes count separately.
+    """Return the number of clients of each service. The same client id in two processes counts as two clients.
 
-    `per_client`: the result of `client_minutes.clients`. `reviewed`: number of the reviewed period, as in the
-    column `period`.
+    `per_client`: the result of `client_minutes.clients`. `reviewed`: the value of the column `period` for the reviewed
+    period.
     """
     rows = (
         per_client.filter(F.col("period") == reviewed)
@@ -42,9 +42,9 @@ def clients_per_service(per_client: DataFrame, reviewed: int) -> dict[str, int]:
 
 
 def listed_clients(per_client: DataFrame, lag: DataFrame, reviewed: int) -> Mapping[str, Sequence[ClientRow]]:
-    """Return, for each of "unhealthy", "buffer", "queue" and "lag", at most five clients (TOP), the worst first.
+    """For each ranking ("unhealthy", "buffer", "queue", "lag"), return at most five clients (TOP), the worst first.
 
-    A client is ranked by its unhealthy minutes, the peak of its buffer or queue (0 to 1), or its lag (records).
+    A client is ranked by its unhealthy minutes, the peak use of its buffer or queue (0 to 1), or its lag (records).
     """
     behind = client_minutes.lag_per_client(lag, reviewed).withColumnRenamed("records", "lag")
     peaks = (
@@ -78,9 +78,9 @@ def _entry(what: str, topic: str | None = None, seconds: str | None = None) -> C
 
 
 def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> list[Row]:
-    """Return, per value of `kind`, the `most` rows with the highest values in the column `highest`.
+    """For each value of `kind`, return at most `most` rows: those with the highest values in the column `highest`.
 
-    `ties`: columns that order equal values.
+    `ties`: columns that order rows with equal values.
     """
     order = Window.partitionBy(kind).orderBy(F.desc(highest), *ties)
     return (
@@ -94,7 +94,7 @@ def _first(rows: DataFrame, kind: str, highest: str, most: int, *ties: str) -> l
 def top_topics(
     per_client: DataFrame, lag: DataFrame, incidents: DataFrame, reviewed: int
 ) -> Mapping[str, Sequence[TopicRow]]:
-    """Return, for each of "unhealthy", "queue" and "lag", at most five topics (TOP), the worst first.
+    """For each ranking ("unhealthy", "queue", "lag"), return at most five topics (TOP), the worst first.
 
     unhealthy  ranked by the minutes of all `incidents` that name the topic as culprit
     queue      ranked by the peak of the topic's fullest queue (0 to 1)
@@ -146,7 +146,7 @@ def fleet(per_client: DataFrame, reviewed: int) -> Fleet:
 
 
 def _versions(per_client: DataFrame, reviewed: int) -> tuple[tuple[Upgrade, ...], tuple[KnownBugs, ...]]:
-    """Return (library upgrades, groups of clients with known bugs), the largest group first."""
+    """Return (library upgrades, groups of clients with known bugs). The largest group comes first."""
     is_now, is_before = F.col("period") == reviewed, F.col("period") == reviewed - 1
     rows = (
         per_client.filter("version is not null")

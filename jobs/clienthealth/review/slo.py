@@ -18,7 +18,7 @@ Decision = Literal["ship", "freeze", "no data"]
 NEARLY = 0.75
 #: Number of periods that `trend` and `long_budget` cover, including the reviewed period.
 PERIODS = 4
-#: (minimum, maximum or None if unknown)
+#: (minimum, maximum); the maximum is None if unknown.
 Range = tuple[int, int | None]
 
 
@@ -60,7 +60,7 @@ def of_service(records: Range, target: int, observed: bool) -> Loss:
 
 
 def of_all(services: Iterable[Loss]) -> Loss:
-    """Return the loss of all services together. Its state is the worst state of any service."""
+    """Return the loss of all services together, with the worst state of a single service."""
     losses = list(services)
     states = {loss.state for loss in losses}
     order: tuple[LossState, ...] = ("missed", "not known", "met")
@@ -94,12 +94,12 @@ class Minutes:
 
     @property
     def healthy(self) -> int:
-        """The client-minutes in which no failure was found, even if some modes could not be judged."""
+        """The number of client-minutes in which no failure was found, even if some modes could not be judged."""
         return self.ok + self.partial
 
     @property
     def observed(self) -> int:
-        """The client-minutes that were judged, healthy or not."""
+        """The number of client-minutes that were judged."""
         return self.healthy + self.unhealthy
 
     @property

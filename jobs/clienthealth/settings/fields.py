@@ -22,7 +22,7 @@ from msgspec import Meta
 from clienthealth.model.errors import CatalogueError, SettingsError
 from clienthealth.model.tables import converted
 
-#: Upper bound of all numbers: an integer of the JVM.
+#: Upper bound of all numbers: the largest `int` of the JVM.
 LARGEST = 2**31 - 1
 
 
@@ -79,7 +79,7 @@ class Section:
         self.settings = {name: converted(row, Setting, f"{where}.{name}") for name, row in rows.items()}
 
     def check(self, names: Set[str]) -> None:
-        """Raise CatalogueError unless `names` (the fields of the settings class) are exactly this section's settings.
+        """Raise CatalogueError if `names` (the fields of the settings class) differ from this section's settings.
 
         Raises the same error if `at_least`, `at_most`, `needs` or `form` of a setting contains an unknown name.
         """
@@ -120,7 +120,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @property
     def range(self) -> str:
-        """The setting's bounds, else its allowed texts (`one_of`), in words; '' if it has neither."""
+        """The setting's bounds or, without bounds, its allowed texts (`one_of`), in words; '' if it has neither."""
         low, high = self.at_least, self.at_most
         if low is not None:
             return f"at least {_shown(low)}" if high is None else f"{_shown(low)} to {_shown(high)}"
@@ -130,7 +130,7 @@ class Key(Setting, frozen=True, dict=True, kw_only=True):
 
     @property
     def wanted(self) -> str:
-        """A description of the allowed values, to follow `must be`: type, form and range."""
+        """A description of the allowed values (type, form and range), which follows `must be` in an error message."""
         inner = {int: "whole number", float: "number", bool: "true or false", str: "string"}[self._inner]
         if (origin := typing.get_origin(self.kind)) is None:
             what = f"a {inner}" if self._inner is not bool else inner
@@ -183,7 +183,7 @@ def _keys(section: type) -> Mapping[str, Key]:
 
 
 def complaint(section: type, values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return (first invalid key, rest of the error sentence that begins with this key); None if all values are valid.
+    """Return (first invalid key, the error sentence after this key); None if all values are valid.
 
     A key that is missing in `values` has its default.
     """
@@ -239,7 +239,7 @@ def _shown(number: float | str | None) -> str:
 
 
 def _but(key: Key, value: Any) -> str:
-    """Return ", not VALUE" for an error message on a number; else ''."""
+    """Return the end of an error message: ", not VALUE" if the value is a number, otherwise ''."""
     return f", not {_shown(value)}" if key.number and type(value) in (int, float) and abs(value) < 1e15 else ""
 
 

@@ -42,7 +42,7 @@ from clienthealth.spark.topics import write
 if TYPE_CHECKING:
     from clienthealth.spark.self_monitoring import SelfMetrics
 
-#: IDLE_SECONDS: interval (s) of batches without input, which find clients that stopped sending data.
+#: IDLE_SECONDS: interval (s) of batches without input. These batches find clients that have stopped sending data.
 IDLE_SECONDS = 15.0
 #: SMALL: a single task writes a batch of at most this number of rows.
 SMALL = 10_000
@@ -80,7 +80,7 @@ class Batch:
         self.guard.reads(batch_id)
         records = self._work(batch, batch_id)
         pause = self.settings.monitor.trigger_seconds - (time.monotonic() - begun)
-        # Even a small batch costs half a second of CPU.
+        # Even a small batch costs half a second of CPU, so pause after it.
         self.metrics.pause = 0.0
         if not self.guard.limit and pause > 0 and records < self.settings.monitor.max_offsets_per_trigger // 2:
             self.metrics.pause = pause
@@ -147,7 +147,7 @@ class Batch:
 
 
 def query_id(spark: SparkSession) -> str:
-    """Return the id of the running query, which survives restarts.
+    """Return the id of the running query. A restart does not change the id.
 
     Raises RuntimeError outside of `foreachBatch`.
     """

@@ -18,7 +18,7 @@ from clienthealth.spark.files import Files
 Offsets = dict[str, dict[str, int]]
 #: One partition of a topic in a source: (index of the source in the query, topic, partition).
 Part = tuple[int, str, int]
-#: Spark option that a checkpoint fixes: after a restart, Spark uses the stored value.
+#: Spark option whose value a checkpoint stores; after a restart, Spark uses the stored value.
 PARTITIONS = "spark.sql.shuffle.partitions"
 #: FORM: file with the version of the state's format; TICKS: index of the tick source.
 FORM, SOURCES, TICKS = "form", 3, 2
@@ -52,8 +52,8 @@ class Checkpoint(Files):
     def claim(self, form: int) -> None:
         """Write the version of the state's format (`state.VERSION`) into the checkpoint's folder.
 
-        Raises StateError if a later release wrote the checkpoint, or an earlier release with fewer Spark sources. The
-        checkpoint is then unchanged.
+        Raises StateError if the checkpoint was written by a later release, or by an earlier release with fewer Spark
+        sources. The checkpoint is then unchanged.
         """
         noted, newest = self.read(FORM), self.newest
         sources = SOURCES if newest is None else len(self._offsets(newest)[1])
@@ -69,7 +69,7 @@ class Checkpoint(Files):
             self.write(FORM, str(form))
 
     def begin_ticks(self, now_ms: int) -> None:
-        """Move the start of the tick source back if its ticks are later than `now_ms`: Spark would fail on such ticks.
+        """If the tick source's ticks are later than `now_ms`, move its start back: Spark would fail on such ticks.
 
         Ticks can be later only if the clock was set back.
         """
@@ -200,7 +200,8 @@ def numbers_of(checkpoint: Checkpoint, settings: MonitorSettings) -> Sequence[in
 def numbers(buckets: int, partitions: int) -> tuple[int, ...]:
     """Return a number for each bucket, so that Spark spreads the buckets evenly over the partitions.
 
-    For the numbers 0 to 31, Spark's hash would put 12 buckets into one of two partitions, and 20 into the other.
+    With the numbers 0 to 31 and two partitions, Spark's hash would put 12 buckets into one partition, and 20 into the
+    other.
     """
     left = [len(range(partition, buckets, partitions)) for partition in range(partitions)]
     chosen: list[int] = []
@@ -219,7 +220,7 @@ def _rotated(word: int, bits: int) -> int:
 
 
 def _hash(number: int) -> int:
-    """Return Spark's hash of a 32-bit integer, signed: MurmurHash3_x86_32 with the seed SEED."""
+    """Return Spark's hash of a 32-bit integer as a signed number: MurmurHash3_x86_32 with the seed SEED."""
     mixed = number * 0xCC9E2D51 & _WORD
     mixed = _rotated(mixed, 15) * 0x1B873593 & _WORD
     hashed = _rotated(SEED ^ mixed, 13) * 5 + 0xE6546B64 & _WORD

@@ -1,6 +1,6 @@
 """Decode raw Kafka records, which arrive in Arrow batches.
 
-The results are chunks of data per bucket (a share of all processes), rejected records, and record counts.
+The results are rejected records, record counts, and chunks of data for each bucket (a share of all processes).
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ RAW = ("value", "size", "key", "headers", "topic", "partition", "offset", "ts_ms
 COUNTS = -1
 REJECTS = -2
 
-#: A worker passes its chunks on after this many records, to limit its memory.
+#: To limit its memory, a worker passes its chunks on after this many records.
 RECORDS_PER_CHUNK = 50_000
 MINUTE_MS = 60_000
 #: Maximum number of literals in a regular expression: RE2 is slow with more.
 MOST = 250
 
-#: In batches of at least BURST lines, at most READ of many similar lines are decoded. The others are only counted.
+#: In batches of at least BURST lines, at most READ lines of each group of similar lines are decoded. The others are
+#: only counted.
 BURST, READ = 500, 50
 _DIGITS = "[0-9]+"
 #: Matches times and file offsets, in which similar lines may differ (see `to_read`).
@@ -67,7 +68,7 @@ class Reject(msgspec.Struct, array_like=True, gc=False):
 
 
 class Count(msgspec.Struct, array_like=True):
-    """The number of records of one topic that arrived in the minute from `minute_ms` (epoch ms) on.
+    """The number of records of one topic that arrived in the minute that begins at `minute_ms` (epoch ms).
 
     `reason`: why the records were rejected; None for good records. `late`: records that arrived more than `[monitor]
     watermark_seconds` after their own time. `newest_ms`, `groups_newest_ms`: newest event time (epoch ms) in
@@ -88,7 +89,7 @@ def decoder(settings: Settings, literals: tuple[str, ...], numbers: Sequence[int
 
     Log records without any of the `literals` are skipped.
 
-    `numbers`: the key of each bucket's state in Spark; by default the bucket's number.
+    `numbers`: the key under which Spark stores each bucket's state; by default, the bucket's number.
     """
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -341,10 +342,10 @@ class _Records:
 
 
 def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Choose the log records to decode. Return (record's index, indexes of the similar records) for each.
+    """Choose the log records to decode. For each, return (its index, the indexes of the records that it represents).
 
-    Similar lines have the same key. If the key names a process, similar lines differ only in digits. Otherwise they
-    differ only in times and file offsets. A line of a thread dump is similar to no other line.
+    Similar lines have the same key. If this key names a process, they differ only in digits; if not, they differ only
+    in times and file offsets. A line of a thread dump is similar to no other line.
 
     `values`, `keys`: binary columns. `worth`: indexes of the records to choose from.
     """

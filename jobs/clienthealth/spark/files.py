@@ -61,7 +61,7 @@ class Files:
 def fetched(spark: SparkSession, location: str, scratch: Path, *names: str) -> Path:
     """Return a local folder with the files `names`: `location` itself, or `scratch` if `location` is a URL.
 
-    A file that the URL's folder lacks is copied from the parent folder.
+    If the URL's folder lacks a file, the file is copied from the parent folder.
     """
     if not is_url(location):
         return Path(location)
@@ -82,7 +82,7 @@ def put(spark: SparkSession, files: Sequence[Path], location: str) -> None:
 
 
 def probe(spark: SparkSession, location: str) -> str | None:
-    """Return the reason why a test file in `location` cannot be written and read; None if both work."""
+    """Write and read a test file in `location`. Return the reason if this fails; None if it succeeds."""
     name, text = f".kafka-health-{uuid4()}", "kafka-health doctor"
     try:
         files = Files(spark, location)

@@ -42,14 +42,15 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 VERSION_PROPERTY = "kafka-client-health.schema-version"
-#: By default, Delta keeps its log for 30 days, and lists all files of the log at each commit.
-#: Delta stores the minimum and maximum of the first four columns; one of them is the event time.
+#: By default, Delta keeps its log for 30 days. At each commit, it lists all files of the log, so the log is kept for a
+#: day. Delta stores the minimum and maximum of the first four columns, among them the event time, but not of the
+#: others.
 KEPT = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 days")
 KEPT["delta.dataSkippingNumIndexedCols"] = "4"
 
 
 def _schema(columns: Mapping[str, Any]) -> StructType:
-    """Return a table's schema. `columns`: for each name, the type, or the columns of an array of structs."""
+    """Return a table's schema. `columns` maps each name to a type or, for an array of structs, to their columns."""
     schema = StructType()
     for name, kind in columns.items():
         schema.add(name, kind if isinstance(kind, str) else ArrayType(_schema(kind)))
@@ -84,8 +85,8 @@ class Origin:
 class ReplayGuard:
     """Rows that may arrive a second time, because the checkpoint is older than the history.
 
-    Such rows have event times up to `until_ms` (epoch ms). Their first copies are in commits up to `written_ms` (epoch
-    ms).
+    Such rows have event times up to `until_ms` (epoch ms). Commits up to `written_ms` (epoch ms) contain their first
+    copies.
     """
 
     until_ms: int
@@ -125,7 +126,7 @@ def _is_there(spark: SparkSession, root: str, table: str) -> bool:
 
 
 def _checked(spark: SparkSession, where: str) -> dict[str, str]:
-    # DESCRIBE DETAIL would also count all files, which takes seconds.
+    # Do not use DESCRIBE DETAIL, which also counts all files: this takes seconds.
     properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES delta.`{where}`").collect()}
     version = properties.get(VERSION_PROPERTY, "none")
     if version != str(SCHEMA_VERSION):
@@ -221,8 +222,8 @@ def commits(spark: SparkSession, root: str, table: str) -> list[tuple[int, Origi
 def append(rows: DataFrame, root: str, table: str, origin: Origin, again: ReplayGuard | None = None) -> None:
     """Append the rows of the batch `origin` to a table, only once even if the batch is repeated.
 
-    Columns are matched by name, and cast to the table's types. `again`: the rows that may be in the table already;
-    those that are in the table are left out.
+    Columns are matched by name, and cast to the table's types. `again` describes rows that may be in the table already;
+    rows that are in the table are not appended.
     """
     where = inside(root, table)
     if origin.planned_ms is not None:
@@ -246,8 +247,8 @@ def append(rows: DataFrame, root: str, table: str, origin: Origin, again: Replay
     rows.selectExpr(*columns).write.format("delta").mode("append").option("userMetadata", str(origin)).save(where)
 
 
-#: For each table: (columns, s). Two rows are the same row if these columns are equal, and the event times differ by at
-#: most s seconds.
+#: For each table: (columns, seconds). Two rows are the same row if these columns are equal, and if the event times
+#: differ by at most this number of seconds.
 _SAME: Mapping[str, tuple[tuple[str, ...], int]] = {
     "minutes": ((*CLIENT_KEY, "kind"), 0),
     "verdicts": ((*CLIENT_KEY, "mode", "change", "status"), 120),
@@ -280,7 +281,7 @@ def _rows(name: str, written: DataFrame) -> DataFrame:
 
 minutes, verdicts = partial(_rows, "minutes"), partial(_rows, "verdicts")
 
-#: Column types in a batch's JSON that differ from the table's. Times are in ms.
+#: The types of those columns that have another type in a batch's JSON than in the table. Times are in ms.
 _WRITTEN = {**dict.fromkeys(("ts", "observed", "since", "minute"), LongType()), "lag_records": DoubleType()}
 
 
@@ -333,8 +334,8 @@ LOG_STORE = "spark.delta.logStore.s3a.impl"
 class Maintained:
     """The maintenance done on one table.
 
-    `days`: number of days with deleted rows. `removed`, `added`: number of small files that were joined, and of files
-    that replaced them. `files`, `bytes`: number and size of the table's files afterwards.
+    `days`: number of days with deleted rows. `removed`: number of small files that were joined. `added`: number of
+    files that replaced them. `files`, `bytes`: number and total size of the table's files after the maintenance.
     """
 
     table: str
@@ -368,7 +369,7 @@ def maintain(
         if days := table.toDF().filter(past).select("day").distinct().count():
             table.delete(past)
         joined = table.optimize().executeCompaction().select("metrics.*").first()
-        # By default, Delta's vacuum lists folders in 10,000 tasks.
+        # By default, Delta's vacuum lists folders in 10,000 tasks; a few are enough.
         tasks = str(4 * spark.sparkContext.defaultParallelism)
         with configured(spark, {"spark.sql.sources.parallelPartitionDiscovery.parallelism": tasks}):
             table.vacuum()

@@ -1,4 +1,4 @@
-"""Count records that Kafka deleted before the query read them: Spark's source skips such gaps.
+"""Count records that Kafka deleted before the query read them: Spark's source skips deleted records.
 
 Kafka's Java client reads the topics' offsets, because it supports every security option of Spark's own clients.
 """
@@ -64,7 +64,7 @@ class Losses:
             metrics.counters["records_read"].labels(topic)
 
     def look(self, positions: Positions, after: float = 0.0) -> None:
-        """Count lost records, unless they were counted less than `after` seconds ago.
+        """Count lost records if the last count was at least `after` seconds ago.
 
         The call also updates the metrics `input_topic_present` and, until the first batch ends, `input_lag_records`.
         """
@@ -91,7 +91,7 @@ class Losses:
                         self._metrics.counters["lost_records"].labels(where[0]).inc(earliest - begin)
                         self._seen[where] = earliest
                 if not self._metrics.batches:
-                    # Before the end of a first batch, Spark does not report unread records.
+                    # Until a first batch ends, Spark does not report unread records, so they are counted here.
                     waiting = Counter[str]()
                     for where, end in self._offsets(here, self._spec.latest()).items():
                         waiting[where[0]] += max(0, end - here[where])
@@ -102,7 +102,7 @@ class Losses:
             self._looked = time.monotonic()
 
     def deleted(self, positions: Positions) -> dict[str, int]:
-        """Return the number of deleted records at or after these positions, for each topic that lost any.
+        """For each topic that lost records, return how many records from these positions on were deleted.
 
         The result is empty if the brokers do not answer.
         """
@@ -150,7 +150,7 @@ class Listener(StreamingQueryListener):
     """
 
     class Java:
-        """Names the Java interface that this object implements, for Py4J."""
+        """Tells Py4J which Java interface this object implements."""
 
         implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
 

@@ -1,16 +1,17 @@
-"""Find a record that ends the monitor whenever it is read. Skip this record, publish it as a reject, read all others.
+"""Find a record that ends the monitor whenever it is read; skip this record, publish it as a reject, and read the rest.
 
 After a crash, Spark repeats the batch, so one record could end every later process. Each process therefore keeps notes
-(the class `Run`) beside the checkpoint. The next process concludes from them how its predecessor ended:
+(the class `Run`) beside the checkpoint. From these notes, the next process concludes how its predecessor ended:
 
 - It ended with a sign of a record's fault: Spark's message, or an exhausted heap. After three such ends in one batch,
-  the batch is narrowed: only a sixteenth is read, then a sixteenth of this part, down to one record. If the heap
-  certainly ran out, one end is enough.
+  the batch is narrowed: only a sixteenth is read, then a sixteenth of this part, and so on, down to one record. If the
+  heap certainly ran out, the batch is narrowed after one such end.
 - It ended without such a sign, as after kill -9. The batch is narrowed only after 20 such ends in a row (KILLS).
-- It ended in a batch of a single record, as often as above. This record is skipped. If the rest of the batch succeeds,
-  the record becomes a reject.
+- It ended in a batch of a single record. After as many such ends as above, this record is skipped. If the rest of the
+  batch succeeds, the record becomes a reject.
 
-A batch with written results is not narrowed, because later batches would write results of the same records again.
+Once results of a batch are written, the batch is not narrowed, because later batches would write results of the same
+records again.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ log = logging.getLogger(__name__)
 
 REASON = "fatal"
 #: A batch is narrowed if the monitor ended in it DEATHS times with a sign of a record's fault, or KILLS times without a
-#: sign. Once the batch is narrowed, one end with a sign is enough, or DEATHS ends without a sign.
+#: sign. A narrowed batch is narrowed again after one end with a sign, or after DEATHS ends without a sign.
 DEATHS, KILLS = 3, 20
-#: To find the faulty record in a batch, the monitor reads one part in SHARE of the batch. After CALM good batches, the
+#: To find the faulty record in a batch, the monitor reads 1/SHARE of the batch at a time. After CALM good batches, the
 #: limit of records per batch is multiplied by SHARE.
 SHARE, CALM = 16, 20
-#: Parts of Spark's messages: signs of a faulty record, and of another cause.
+#: Parts of Spark's messages. OF_RECORDS: signs of a faulty record. NOT_OF_RECORDS: signs of another cause.
 OF_RECORDS = (
     *("OutOfMemoryError", "MemoryError", "Python worker exited unexpectedly", "Received exception when fetching"),
     *("CorruptRecordException", "InvalidRecordException", "PythonException", "ArithmeticException"),
@@ -51,7 +52,7 @@ class Run(msgspec.Struct):
     batch    number of the batch that was pending at the process's start; -1 if there was none
     reading  True once the process has begun to read this batch
     deaths   number of processes that ended in this batch with a sign of a record's fault
-    kills    number of processes that ended while they read this batch, without such a sign
+    kills    number of processes that ended while they read this batch, without a sign of a record's fault
     fault    True if Spark's message on the failure is a sign of a record's fault
     limit    maximum number of records of each kind (metrics, logs) in a batch; 0: the limit in the settings
     skipped  the record that is left out, as (source, topic, partition, offset)
@@ -211,7 +212,7 @@ class Guard:
 
 
 def narrowed(sizes: Mapping[Part, int], choose: random.Random) -> dict[Part, int]:
-    """Return how many records to read of each part (topic and partition): a sixteenth, at least one.
+    """Return how many records to read of each part (topic and partition): a sixteenth of its records, but at least one.
 
     If each part has one record, half of the parts are chosen at random.
     """

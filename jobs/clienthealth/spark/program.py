@@ -92,7 +92,7 @@ class _Run:
         self._listener = Listener(spark, metrics)
         spark.streams.addListener(self._listener)
         self._checkpoint = checkpoint = Checkpoint(spark, query.checkpoint_of(settings))
-        # Call `claim` first, because its errors must leave everything unchanged.
+        # Call `claim` first: if it raises an error, everything must be unchanged.
         checkpoint.claim(VERSION)
         self._losses = Losses(spark, settings, metrics)
         self._look()
@@ -113,7 +113,7 @@ class _Run:
             self._until_more_is_read()
         self._guard.ended(None)
         self._losses.close()
-        # Otherwise the JVM would call the listener of an ended process, and log errors.
+        # If the listener remained, the JVM would call it after the end of this process, and log errors.
         self._spark.streams.removeListener(self._listener)
 
     def _look(self, after: float = 0) -> None:
@@ -170,7 +170,7 @@ def _stop(running: StreamingQuery, metrics: SelfMetrics) -> None:
 
 
 def _archivable(settings: Settings) -> bool:
-    """Return True if this JVM lacks a class archive and may make one."""
+    """Return True if this JVM has no class archive, and is allowed to make one."""
     possible = not submitted() and settings.monitor.class_archive and os.access(jars.cache(), os.W_OK)
     return possible and (paths := class_path(settings)) == class_path(Settings()) and jars.class_archive(paths) is None
 
@@ -184,7 +184,7 @@ def main() -> None:
     os.environ["JAVA_TOOL_OPTIONS"] = "-XX:+RecordDynamicDumpInfo -Xlog:cds*=off"
     with jars.scratch() as folder:
         monitor = MonitorSettings(checkpoint=f"{folder}/checkpoints", history=f"{folder}/history", class_archive=False)
-        # Nothing listens on this port, because the query needs no broker.
+        # This port has no listener, because the query needs no broker.
         settings = Settings(kafka=KafkaSettings(bootstrap_servers="127.0.0.1:9"), monitor=monitor)
         spark = session("archive of classes", settings)
         history.create(spark, monitor.history)

@@ -22,7 +22,7 @@ from clienthealth.spark.topics import stream, ticks
 def raw(spark: SparkSession, settings: Settings, limit: int = 0) -> DataFrame:
     """Return the records of all input topics, with the columns RAW. A record that is too large to decode has no value.
 
-    `limit`: maximum number of records per source and batch; 0 for the settings' limit.
+    `limit`: maximum number of records per source and batch; 0 means the settings' limit.
     """
     too_large = F.octet_length("value") > settings.monitor.max_record_bytes
     columns = {
@@ -42,8 +42,9 @@ def rows(
 ) -> DataFrame:
     """Return the output rows of the stateful step, as a stream with the columns ROWS.
 
-    `opened`: the open incidents by bucket (a share of all clients), as `by_bucket` returns them. `numbers`: the key of
-    each bucket's state in Spark. `limit`: maximum number of records per source and batch; 0 for the settings' limit.
+    `opened`: the open incidents of each bucket (a share of all clients), as `by_bucket` returns them. `numbers`: the
+    key of each bucket's state in Spark. `limit`: maximum number of records per source and batch; 0 means the settings'
+    limit.
     """
     decoded = raw(spark, settings, limit).mapInArrow(decoder(settings, literals(catalogue()), numbers), DECODED)
     # Each tick sends an empty chunk to every bucket, so that silent clients are judged.

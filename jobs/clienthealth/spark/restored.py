@@ -21,13 +21,14 @@ from clienthealth.spark.stepping import Quality, by_bucket
 
 log = logging.getLogger(__name__)
 
-#: Files beside the checkpoint. AGAIN: rows that may arrive again; WRITTEN: newest batch in `quality`.
+#: Files beside the checkpoint. AGAIN describes the rows that may be computed again; WRITTEN contains the number of the
+#: newest batch in `quality`.
 AGAIN, WRITTEN = "again.json", "written"
 #: This file exists once the state contains all incidents open in the history.
 OPENED = "opened"
-#: LASTING_MS: repeated rows are skipped for this long after the history's newest event.
+#: LASTING_MS: how long (ms) after the history's newest event repeated rows are skipped.
 LASTING_MS = 2 * 86_400_000
-#: MORE_SECONDS: topics are read again from this long (s) before the history's end: its last minutes may be missing.
+#: MORE_SECONDS: how long (s) before the history's end topics are read again, because its last minutes may be missing.
 MORE_SECONDS = 600
 
 
@@ -35,7 +36,8 @@ MORE_SECONDS = 600
 class Compared:
     """The result of comparing the history with the checkpoint.
 
-    ends              newest event time in the history; None if the history is empty or as new as the checkpoint
+    ends              newest event time in the history; None if the history is empty, or is neither newer nor older than
+                      the checkpoint
     ahead             True if the history has newer data than the checkpoint
     behind            True if the history lacks data that the checkpoint has read
     newest_commit_ms  time of the history's newest commit (epoch ms); 0 without commits
@@ -88,7 +90,7 @@ def sentence(state: Compared, settings: Settings, now: datetime) -> str | None:
 
 
 class Restored:
-    """Count each row once, although the monitor computes some rows of the history again.
+    """Count each row once, even if the monitor computes it again.
 
     `again`: the rows that may be computed again; None if there are none.
     """
@@ -109,9 +111,9 @@ class Restored:
             self.again = None
 
     def not_counted(self, rows: Sequence[Quality]) -> list[Quality]:
-        """Subtract from `rows` the counts that the history already has for their minutes and topics.
+        """Subtract from each row the counts that the history already has for the row's minute and topic.
 
-        Rows without a remaining count are left out.
+        Rows in which no count remains are left out.
         """
         if self.again is None:
             return [*rows]
@@ -142,7 +144,7 @@ class Restored:
         return left
 
     def written(self, batch: int) -> None:
-        """Record beside the checkpoint that the table `quality` has rows of this batch."""
+        """Note beside the checkpoint that the table `quality` has rows of this batch."""
         self._checkpoint.write(WRITTEN, str(batch))
 
 

@@ -1,7 +1,7 @@
 """The monitor's metrics about itself, and the port that serves them.
 
 /metrics    Prometheus text format
-/healthz    200, but 503 if no batch ended within HUNG_SECONDS, so that a platform restarts the monitor
+/healthz    200, or 503 if no batch has ended for HUNG_SECONDS; a platform then restarts the monitor
 /readyz     like /healthz, but also 503 until the first batch has ended
 """
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 PREFIX = "kafka_client_health"
 QUERY = "monitor"
-#: The names of limits on the monitor's work: values of the label `limit` of `left_out`.
+#: The limits on the monitor's work, as the label `limit` of the metric `left_out` names them.
 LIMITS = ("clients", "clients-per-service", "new-clients", "events-per-process", "events", "readings-per-second")
-#: Value of the label `reason` of `records_rejected` if the judgement of a process raised an error.
+#: If the judgement of a process raises an error, the label `reason` of `records_rejected` has this value.
 FAILED = "step-failed"
 LATENCY_BUCKETS = (5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600)
 PROBES = frozenset({"/healthz", "/readyz"})
@@ -137,7 +137,7 @@ class SelfMetrics:
                 for topic, partitions in latest.items():
                     behind = sum(offset - end.get(topic, {}).get(p, 0) for p, offset in partitions.items())
                     self.gauges["input_lag_records"].labels(topic, query).set(max(0, behind))
-                # A recreated partition ends below its start offset.
+                # If the end offset is below the start offset, the partition was created again.
                 start = source.get("startOffset") or {}
                 for topic, partitions in end.items():
                     for partition, offset in partitions.items():
@@ -150,7 +150,7 @@ class SelfMetrics:
 class Port:
     """Answers HTTP requests for /metrics, /healthz and /readyz; any other path gets a 404.
 
-    `last_batch`: returns the time (epoch s) at which the last batch ended; None before the end of the first batch.
+    `last_batch` returns the time (epoch s) at which the last batch ended, or None before the end of the first batch.
     """
 
     registry: CollectorRegistry

@@ -36,7 +36,7 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 def session(name: str, settings: Settings) -> SparkSession:
     """Return the Spark session of this process, and start it if necessary. `name`: the program's name in Spark.
 
-    Raises DependencyError if Java or the jars are missing and cannot be fetched.
+    Raises DependencyError if Java is missing, or if jars are missing and cannot be fetched.
     """
     builder = SparkSession.builder.appName(name)
     options = {

@@ -33,7 +33,7 @@ _LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (rf"{_LOGGER} - {_LEVEL} - (.*)", ("logger", "level", "message")),
     (rf"{_LEVEL}:{_LOGGER}:(.*)", ("level", "logger", "message")),
     (rf"{_LEVEL} ++(.*) \(([\w.$]{{1,300}})\)", ("level", "message", "logger")),
-    # Only lower-case names are Python loggers; any other name before a colon is an exception.
+    # A name before a colon is a Python logger if it is in lower case, otherwise an exception.
     (rf"{_LEVEL} ++((?:[a-z_]\w*+\.)++[a-z_]\w*+):(?: (.*))?", ("level", "logger", "message")),
     (rf"{_LEVEL}:? ++(.*)", ("level", "message")),
     (r"(.*)", ("message",)),
@@ -48,13 +48,13 @@ _PATTERN = re.compile(
     rf"{_CONTAINER}(?:\[?({_TIME})\]?(?: - |[ \t]+|: ?))?(?:{'|'.join(f'(?:{pattern})' for pattern, _ in _LAYOUTS)})",
     re.ASCII,
 )
-#: Maps the number of each group in _PATTERN to all fields of the group's layout, and each field to its group's number.
+#: For each group's number in _PATTERN: all fields of the group's layout, each with the number of the field's group.
 _GROUPS: dict[int, dict[str, int]] = {}
 for _, _names in _LAYOUTS:
     _numbers = {_name: _number for _number, _name in enumerate(_names, max(_GROUPS, default=1) + 1)}
     _GROUPS |= dict.fromkeys(_numbers.values(), _numbers)
 _LEVELS = _LEVEL[1:-1]
-#: A logger is in brackets, has a package, or is before a colon, bar or hyphen.
+#: A logger is in brackets, contains a package, or is followed by a colon, bar or hyphen.
 _TAIL = (
     r"(?:(?=[\[({<]\s*[^\])}>\s]{0,300}\s*[\])}>]|[^\s\[({<]{1,300}(?<=[:|-])\s|[^\s\[({<]{1,300}\s+[-:|]+\s"
     r"|[\w$]{1,100}\.[\w.$]{1,200}\s)[\[({<]?\s*([^\])}>\s]{0,300})\s*[\])}>]?\s*[-:|]*\s*)?(.*)"
