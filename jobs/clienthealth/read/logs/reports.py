@@ -24,7 +24,9 @@ from clienthealth.model.tables import table
 Floats = npt.NDArray[np.float64]
 BUCKETS = 1 << 14
 #: A sentence counts as the report of a known issue from this probability. Such a report accuses no client.
-OF_ISSUE = 0.5
+OF_ISSUE = 0.3
+#: In a person's sentence, a pattern for lines of any program counts only from this probability of a failure.
+OF_PATTERN = 0.15
 #: Lengths of the character n-grams, which include the blanks around a word.
 SIZES = range(2, 6)
 #: A sentence, within one line.
@@ -66,17 +68,40 @@ def features(sentence: str) -> tuple[list[int], Floats]:
     return [*counts], values / np.linalg.norm(values)
 
 
-def reports_in(text: str, least: float) -> Iterator[tuple[str, re.Match[str]]]:
-    """Yield (label, sentence) for each sentence that reports something. A label is a failure mode or a known issue.
+class Judged(NamedTuple):
+    """What the classifier finds in a sentence.
 
-    `least`: `LogLine.narrated`. The limit for known issues is always OF_ISSUE.
+    label       the most probable failure mode or known issue
+    of_failure  the probability that the sentence reports any failure mode
+    of_issue    the probability of `label` if it is a known issue, else 0
     """
+
+    sentence: re.Match[str]
+    label: str
+    of_failure: float
+    of_issue: float
+
+    def counts(self, least: float) -> bool:
+        """True if the sentence counts as a report of `label`.
+
+        `least`: `LogLine.narrated`. The limit for known issues is always OF_ISSUE.
+        """
+        return self.of_issue >= OF_ISSUE or (not self.of_issue and self.of_failure >= least)
+
+
+def judged(text: str) -> Iterator[Judged]:
+    """Yield what the classifier finds in each sentence of a text."""
     model = _model()
     for sentence in SENTENCE.finditer(text):
         buckets, values = features(sentence[0])
         # The score of a sentence that reports nothing is 1.
         scores = np.exp(model.weights[:, buckets] @ values + model.biases)
         best, total = scores.argmax(), 1 + scores.sum()
-        of_label, limit = (scores[model.failing].sum(), least) if model.failing[best] else (scores[best], OF_ISSUE)
-        if buckets and of_label >= limit * total:
-            yield model.labels[best], sentence
+        if buckets:
+            of_issue = 0.0 if model.failing[best] else float(scores[best] / total)
+            yield Judged(sentence, model.labels[best], float(scores[model.failing].sum() / total), of_issue)
+
+
+def reports_in(text: str, least: float) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield (label, sentence) for each sentence that counts as a report. `least`: `LogLine.narrated`."""
+    return ((one.label, one.sentence) for one in judged(text) if one.counts(least))

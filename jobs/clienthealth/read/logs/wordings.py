@@ -21,7 +21,7 @@ from clienthealth.model.readings import LogEvent
 from clienthealth.model.tables import converted
 from clienthealth.read.logs.dump_formats.threads import TABLES
 from clienthealth.read.logs.dump_formats.threads import pattern as with_parts
-from clienthealth.read.logs.reports import reports_in
+from clienthealth.read.logs.reports import OF_PATTERN, judged
 
 Life = Literal["begins", "closes", "closed", "loses", "is killed"]
 
@@ -44,7 +44,7 @@ class Wording(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True,
                `%name%` stands for a part in shapes.toml
     logger     beginning of the logger's name; None for any. Names without a dot are not tested
     also       id of a known issue that a matching line shows besides the failure; '' if none
-    reports    label (`reports_in`) of sentences that count as matches; '' if none. With a label, the pattern applies
+    reports    label (`judged`) of sentences that count as matches; '' if none. With a label, the pattern applies
                only to a person's sentences
     examples   lines that the pattern must match
     """
@@ -147,7 +147,7 @@ class Catalogue:
     by_id     maps the id of a log pattern to its log event
     loose     ids of the log patterns that may match lines of any program (`Wording.loose`)
     narrated  ids of the log patterns for a person's sentences (`Wording.narrated`)
-    reports   maps a label of `reports_in` to the log pattern that sentences with this label match
+    reports   maps a label of `judged` to the log pattern that sentences with this label match
     literals  the literal texts of all patterns; every match contains at least one of them
     """
 
@@ -207,24 +207,33 @@ class Catalogue:
         person's sentences, and the classifier. In a goroutine dump, a pattern's match is the goroutine that has waited
         longest.
         """
-        named = logger is not None and "." in logger
+        named = logger if logger and "." in logger else ""
         matched: set[Meaning] = set()
-        judged, said = False, narrated is not None
+        of_mode = False
+        # The lines below the first are a stack.
+        sentences = [] if narrated is None else list(judged(text.partition("\n")[0]))
+        doubtful = [one.sentence.span() for one in sentences if one.of_failure < OF_PATTERN]
         for index in self._literals_in(text):
             (loose, otherwise, _), candidates = self._by_literal[index]
-            if not (otherwise and matched) and not (loose and (judged or not with_loose)):
-                for wording, find, logged_by in candidates:
-                    if wording.narrated > said or (logged_by and named and not logged_by.match(logger or "")):
-                        continue
-                    meaning = self.by_id[wording.id]
-                    if not (len(wording.literals) > 1 and meaning in matched) and (match := find(text)):
-                        matched.add(meaning)
-                        judged |= not loose and type(meaning) is Meaning
-                        yield wording, match
-        # The lines below the first are a stack.
-        for label, sentence in reports_in(text.partition("\n")[0], narrated) if narrated is not None else ():
-            if self.by_id[self.reports[label].id] not in matched and self._fact.match(sentence[0].strip()):
-                yield self.reports[label], sentence
+            if (otherwise and matched) or (loose and (of_mode or not with_loose)):
+                continue
+            for wording, find, logged_by in candidates:
+                if (wording.narrated and narrated is None) or (
+                    logged_by and named and not logged_by.match(logger or "")
+                ):
+                    continue
+                meaning = self.by_id[wording.id]
+                if (len(wording.literals) > 1 and meaning in matched) or not (match := find(text)):
+                    continue
+                if not (loose and any(begin <= match.start() < end for begin, end in doubtful)):
+                    matched.add(meaning)
+                    of_mode |= not loose and type(meaning) is Meaning
+                    yield wording, match
+        for one in sentences:
+            wording = self.reports[one.label]
+            new = self.by_id[wording.id] not in matched and one.counts(narrated or 0)
+            if new and self._fact.match(one.sentence[0].strip()):
+                yield wording, one.sentence
 
 
 def _pairs(text: str) -> set[str]:
