@@ -23,8 +23,8 @@ FIELDS = ("cluster", "headline", "overall", "themes", "quality")
 class Clusters:
     """Reviews of several clusters over the same period. No two clusters have the same name.
 
-    Environments with pages (alerts that call a person) come first. In each environment, the cluster that spent the
-    largest share of its error budget comes first.
+    Environments in which alerts may call a person come first. In each environment, the cluster that spent the largest
+    share of its error budget comes first.
     """
 
     reviews: Sequence[Review]
@@ -46,7 +46,7 @@ class Clusters:
 
     @cached_property
     def environments(self) -> dict[str, list[Review]]:
-        """The reviews by environment. Failures in staging spend no budget of production."""
+        """The reviews by environment. Thus, failures in staging do not spend production's error budget."""
         return grouped(self.reviews, lambda review: review.environment)
 
 

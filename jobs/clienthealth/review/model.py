@@ -122,8 +122,8 @@ class Alert:
     """The alert for one mode and severity in the period. An episode is a time in which the alert fires for one client.
 
     count    number of episodes
-    flaps    number of episodes with an incident that began within half an hour after the end of the client's previous
-             incident
+    flaps    number of episodes with an incident that began less than half an hour after the client's previous incident
+             ended
     seconds  firing time of all episodes inside the period, added up
     clear    median time (s) for which an alert fired; None if no episode has ended
     """

@@ -1,4 +1,4 @@
-"""Explain why the monitor's streaming query failed. The message names the remedy if people can remove the cause."""
+"""Explain why the monitor's streaming query failed. If people can remove the cause, the message says how."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Entry(Protocol):
-    """A log event or a thread dump that stands for `repeats` equal entries."""
+    """A log event or a thread dump. `repeats`: number of equal entries for which it stands, itself included."""
 
     repeats: int
 
