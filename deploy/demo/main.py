@@ -229,7 +229,7 @@ def _check_environment(options: Options) -> None:
             "a JDK (Debian: apt-get install openjdk-17-jdk-headless)"
         )
     if options.expect is not None and alerting.missing():
-        raise DependencyError(f"--expect waits for alerts, but {'; '.join(alerting.missing())}")
+        raise DependencyError(f"--expect needs Prometheus and Alertmanager: {'; '.join(alerting.missing())}")
     for name in jars.SETS:
         jars.classpath(name)
 

@@ -32,7 +32,7 @@ SHARES = (0.0, 0.02, 0.1, 0.3, 0.5, 1.0, 1.0, 2.0, 10.0)
 
 
 def metrics_only(window: ClientWindow) -> ClientWindow:
-    """Return the window without log lines and dumps: the gate skips only such windows."""
+    """Return the window without log lines and dumps, because the gate never skips a window that has them."""
     return dataclasses.replace(window, logs=(), dumps=(), departed_ms=None)
 
 

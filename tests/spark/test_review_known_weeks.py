@@ -198,7 +198,7 @@ def test_fleet(week: Review) -> None:
 
 
 def test_capacity(week: Review) -> None:
-    # 60 of 9,950 minutes do not raise the 95th percentile.
+    # 60 of 9,950 minutes are too few to raise the 95th percentile.
     rising = (0.4, 0.5, 0.6, 0.7)
     assert [c.service for c in week.capacity] == ["audit", "billing", "orders-api"]
     for capacity in week.capacity:

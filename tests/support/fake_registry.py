@@ -1,4 +1,4 @@
-"""Fake Confluent's schema registry, and encode samples as Avro records."""
+"""A fake of Confluent's schema registry, and functions that encode samples as Avro records."""
 
 from __future__ import annotations
 

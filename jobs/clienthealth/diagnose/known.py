@@ -94,7 +94,7 @@ def suspected_by_text(verdict: Verdict, known: Context, inputs: Sequence[Input])
         return verdict
     explained, logs = _topics(inputs, lambda one: EXPLAINED in one.left_out), attached.look.window.logs
     over = [number for number, event in enumerate(logs, 1) if any(event in one for one in mode.lines if one.relief)]
-    # If another program's logger wrote a library's line, the line is a quotation.
+    # A line of a library that another program's logger wrote is only quoted there.
     loose, safe = catalogue().loose, catalogue().narrated
     written = [e for e in logs[max(over, default=0) :] if e.own or "." not in (e.logger or "") or e.signature in loose]
     left = [e for e in written if e.own or e.signature in safe or (e.source and e.source.topic) not in explained]

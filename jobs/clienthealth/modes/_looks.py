@@ -1,6 +1,6 @@
 """Decide whether `diagnose` rules a failure mode out, and whether a thread dump is worth taking.
 
-A post-mortem gets no further data, so it needs evidence that the client is healthy. One thread dump without a fault is
+`diagnose` gets no further data, so it needs evidence that the client is healthy. One thread dump without a fault is
 not enough. Two such dumps, ten seconds apart, are enough.
 """
 

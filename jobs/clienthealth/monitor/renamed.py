@@ -60,8 +60,8 @@ def join(state: BucketState, closed: Ints) -> tuple[Ints, list[str], list[Transi
 def assign(bucket: Bucket) -> list[Transition]:
     """Move open incidents to the clients to which they belong. Return the changes of incidents.
 
-    An incident without a client id moves if its process has only one client of the same kind. If a client is known only
-    from the log, its incident moves to the reporting client with the same client id.
+    If a process has only one client of a kind, its incident of that kind without a client id moves to this client. If a
+    client is known only from the log, its incident moves to the reporting client with the same client id.
     """
     state = bucket.state
     names = {(ref.process, ref.client_id, ref.kind) for ref in state.all_clients} if state.former else set()

@@ -48,7 +48,7 @@ def _clients_only(minutes: DataFrame) -> DataFrame:
 def statuses(minutes: DataFrame, periods: Sequence[Period], step: int) -> DataFrame:
     """Return the number of client-minutes (`count`) for each `service`, `period` (0: the oldest), `slot` and `status`.
 
-    The last period has slots of `step` minutes; earlier periods have the single slot -1.
+    The last period has slots of `step` minutes; each earlier period is one slot, with the number -1.
     """
     newest = periods[-1]
     rows = _clients_only(within(minutes, periods[0].start, newest.end))

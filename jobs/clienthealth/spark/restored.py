@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 #: Files beside the checkpoint. AGAIN describes the rows that may be computed again; WRITTEN contains the number of the
 #: newest batch in `quality`.
 AGAIN, WRITTEN = "again.json", "written"
-#: This file exists once the state contains all incidents open in the history.
+#: The monitor writes this file when the state contains all incidents that are open in the history.
 OPENED = "opened"
 #: LASTING_MS: how long (ms) after the history's newest event repeated rows are skipped.
 LASTING_MS = 2 * 86_400_000
