@@ -16,7 +16,7 @@ _BOOT3 = "%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %5p 4711 --- [orders] [%15.15t] %-40.
 
 @dataclass(frozen=True)
 class Layout:
-    """A log layout. `pattern`: in a logging library's syntax, or the name of a log4j2 template or logback encoder."""
+    """A log layout. `pattern`: a logging library's pattern, or the name of a log4j2 template or logback encoder."""
 
     backend: Backend
     pattern: str

@@ -1,4 +1,4 @@
-"""Run the monitor of an earlier release, and archive the files that it leaves in tests/releases."""
+"""Run the monitor of an earlier release, and archive its files in tests/releases."""
 
 from __future__ import annotations
 

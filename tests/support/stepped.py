@@ -112,7 +112,7 @@ def by_batch(
 
 
 class Stepped:
-    """Runs `step` on one bucket, batch by batch. If `saved`, each batch loads the state that the batch before saved.
+    """Runs `step` on one bucket, batch by batch. If `saved`, each batch loads the state of the previous batch.
 
     If `apart`, the step may leave out a process if the process's data makes the step fail.
     """

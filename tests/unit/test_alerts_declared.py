@@ -1,4 +1,4 @@
-"""Alert rules about clusters, shards and log topics are evaluated if the settings list these."""
+"""Alert rules cover the clusters, shards and log topics that the settings declare."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ CONSUMER = "kafka.consumer:client-id=c-1,type="
 
 
 def hanging(asked: Any) -> tuple[int, bytes]:
-    """Answer as the agent of a consumer whose handler has run for 91 s. The default max.poll.interval.ms is 300 s."""
+    """Answer as the agent of a consumer. Its handler has run for 91 s. The default max.poll.interval.ms is 300 s."""
     if isinstance(asked["body"], dict):
         return 200, json.dumps({"status": 200, "value": f"Full thread dump\n\n{HANGS}"}).encode()
     metrics = {

@@ -34,9 +34,9 @@ def measure(scope: Scope) -> Result:
     parts = [f"CPU of {part}, µs" for part in ("JVM", "Python", "broker")]
     head = ["input", "bytes in a line", "lines/s", "CPU per line, µs", *parts, "peak memory, MB", "lines rejected"]
     how = (
-        f"The input that repeats one Kafka error has {STORM:,} log lines of {PROCESSES} processes. Each other input "
-        f"has {NOISE:,}. One client logs {LOUD * 10} % of these errors. The measurement of the speed begins after a "
-        "third of the lines."
+        f"Each input has log lines of {PROCESSES} processes: {STORM:,} lines that repeat one Kafka error, or "
+        f"{NOISE:,} other lines. One client logs {LOUD * 10} % of the errors. The measurement of the speed begins "
+        "after a third of the lines."
     )
     return Result(figures, how, [Table(head, rows)])
 
