@@ -256,7 +256,7 @@ def _contradicted_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("window", "Log lines alone would open an incident that the client's next sample may contradict.")
 def _await_samples(verdict: Verdict, context: Context) -> Verdict:
-    """Delay a failure that only log lines show. Runs last, after adjustments that remove evidence."""
+    """Let a failure that only log lines show wait for a sample. Runs last, after adjustments that remove evidence."""
     reporting = context.reporting
     if reporting is None or not verdict.unhealthy or verdict.mode in context.incidents:
         return verdict
@@ -364,7 +364,7 @@ def _untimed_lines(verdict: Verdict, context: Context) -> Verdict:
 
 @_adjustment("shown", "Copied metrics end when the person stops copying, not when the client ends.")
 def _stopped_looking(verdict: Verdict, context: Context) -> Verdict:
-    """Set an end that rests only on copied metrics to unknown. Runs before `unproven-ok`, which keeps the reason."""
+    """Set an end to unknown if only copied or few samples show it. Runs before `unproven-ok`, to keep the reason."""
     attached, kinds = context.attached, {fact.kind for fact in verdict.evidence}
     if attached is None or not verdict.unhealthy or not modes()[verdict.mode].absence:
         return verdict

@@ -27,8 +27,8 @@ Numbers = dict[Identity, int]
 
 #: A client's index and a time are combined in one sortable number. The lower SHIFT bits are the time (epoch ms).
 SHIFT = 48
-#: A window lasts for at least INTERVALS reporting intervals. A longer interval than MAX_INTERVAL_MS is treated as
-#: MAX_INTERVAL_MS.
+#: A window lasts for at least INTERVALS reporting intervals. For a longer interval than MAX_INTERVAL_MS,
+#: MAX_INTERVAL_MS is used.
 INTERVALS = 4
 MAX_INTERVAL_MS = 300_000
 USUAL_INTERVAL_MS = 15_000

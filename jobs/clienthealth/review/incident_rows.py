@@ -128,7 +128,10 @@ def losses(touching: DataFrame) -> DataFrame:
 
 
 def _sums() -> list[Column]:
-    """Return the sums of the columns `lost_*`. If a value is unknown, all sums but `lost_records_0` may be null."""
+    """Return the sums of the columns `lost_*`.
+
+    If a maximum is unknown, `lost_records_1` (for records) or both `lost_bytes_*` (for bytes) are null.
+    """
     lose = F.count("lost_records_0")
     records = F.when(lose == F.count("lost_records_1"), F.sum("lost_records_1"))
     has_bytes = lose == F.count("lost_bytes_1")

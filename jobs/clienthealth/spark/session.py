@@ -28,7 +28,7 @@ from clienthealth.settings import Settings
 _LOG4J = Path(__file__).with_name("spark-log4j2.properties")
 OPTIONS: Mapping[str, Mapping[str, str]] = table(Path(__file__).with_name("spark.toml"))
 _JVM = OPTIONS["jvm"]
-#: Memory added to the heap. Without this addition, the cluster manager would kill the process.
+#: Memory in addition to the heap. Without this memory, the cluster manager would kill the process.
 _BESIDE_HEAP = {"driver": "640m", "executor": "1g"}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 

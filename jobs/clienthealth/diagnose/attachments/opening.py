@@ -44,7 +44,8 @@ class Input:
     named      what items without times got from the file's name: 'day' (date and time), 'clock' (time of day), ''
     local      True if the items' times name no zone; they are then read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
-    emptied    number of records without client metrics after the last record with client metrics; 0 if none has any
+    emptied    number of records without client metrics after the last record with client metrics; 0 if all records lack
+               client metrics
     timed      False if the items' times are made up, and show only the order of the items
     left_out   number of left-out lines about Kafka, by reason
     unread     number of lines that may be evidence but could not be read, by reason

@@ -243,7 +243,8 @@ def _asked(
         often = f"every {one.interval_ms / 1000:g} s"
         return Finding(PUSHES, "ok", f"{client} are requested to push their metrics {often} ({one.name}).")
     command = wanted.command(settings.kafka.bootstrap_servers)
-    text = f"{client} are requested to push {'only some or ' if present else ''}none of the metrics that we read"
+    how_much = "requested to push only some or none" if present else "not requested to push any"
+    text = f"{client} are {how_much} of the metrics that we read"
     return Finding(PUSHES, otherwise, f"{text}. Run 'kafka-health init', or: {command}")
 
 

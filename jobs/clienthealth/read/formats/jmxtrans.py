@@ -1,6 +1,6 @@
 """jmxtrans's KafkaWriter. A record has one MBean attribute, with its full name in the field `keyspace`.
 
-The Java consumer replaces dots in topic names, so all dots before the topic belong to the client id. For
+The Java consumer replaces dots in topic names, so dots that separate no parts belong to the client id. For
 `producer-topic-metrics`, the client id is assumed to contain no dots.
 """
 

@@ -27,7 +27,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     option  the option's name, or `measured.` and the name of one of the client's measurements
     one_of  texts in lower case, one of which the value must equal; `is` in TOML
     like    regular expression for the whole value, as an alternative to `one_of`
-    of      the option of whose value `below` and `above` are multiples; '' if they are the limits themselves
+    of      name of an option if `below` and `above` are multiples of its value; '' if they are the limits themselves
     """
 
     option: str
