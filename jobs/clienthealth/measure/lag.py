@@ -30,7 +30,7 @@ class Point(NamedTuple):
 
 
 def compressed(points: Iterable[tuple[int, float]]) -> list[Point]:
-    """Leave out each point whose two neighbours have the same end offset as the point.
+    """Leave out each point that has the same end offset as both its neighbours.
 
     `points`: (end offset, time), in order of time.
     """

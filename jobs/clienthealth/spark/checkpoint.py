@@ -18,7 +18,7 @@ from clienthealth.spark.files import Files
 Offsets = dict[str, dict[str, int]]
 #: One partition of a topic in a source: (index of the source in the query, topic, partition).
 Part = tuple[int, str, int]
-#: Spark option whose value a checkpoint stores; after a restart, Spark uses the stored value.
+#: A checkpoint stores the value of this Spark option; after a restart, Spark uses the stored value.
 PARTITIONS = "spark.sql.shuffle.partitions"
 #: FORM: file with the version of the state's format; TICKS: index of the tick source.
 FORM, SOURCES, TICKS = "form", 3, 2

@@ -112,7 +112,7 @@ def readings(lines: Iterable[str], jvm: ClientProcess, file_ms: int) -> Iterator
 
 
 def timed(found: Iterator[Reading], named_ms: Callable[[], int | None]) -> Iterator[Reading]:
-    """Yield the samples of a file. A single sample without a time gets the time in the file's name.
+    """Yield the samples of a file. If the only sample has no time, it gets the time in the file's name.
 
     `named_ms` returns the time in the file's name, or None.
     """

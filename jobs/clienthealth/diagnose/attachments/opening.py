@@ -41,7 +41,7 @@ class Input:
     start_ms   time of the first used item, epoch ms; None if no used item has a time
     end_ms     time of the last used item
     dated      False if the items have a time of day but no date
-    named      what items without times got from the file's name: 'day' (date and time), 'clock' (time of day), ''
+    named      what items without times got from the file's name: 'day' (date and time), 'clock' (time), '' (nothing)
     local      True if the items' times name no zone; they are then read as UTC
     zone_ms    duration (ms) to add to the items' times to get UTC; None if unknown
     emptied    number of records without client metrics after the last record with client metrics; 0 if all records lack

@@ -94,7 +94,7 @@ def _of_client_id(client_id: str) -> str:
 
 
 def _named(table: Sequence[str], texts: Sequence[str]) -> str:
-    """Return the `name` of the first entry `glob=name` whose `glob` matches one of `texts`; '' if no entry matches."""
+    """Return the `name` of the first entry `glob=name` with a `glob` that matches a text; '' if no entry matches."""
     for entry in table:
         glob, _, name = entry.rpartition("=")
         if any(text and fnmatchcase(text, glob) for text in texts):
