@@ -253,14 +253,14 @@ _STALLED = DemoClient(
 _SWALLOWED = replace(
     _STALLED,
     name="delivery-swallowed",
-    help="a producer whose connections stay open, but whose requests get no answer",
+    help="a producer that keeps its connections, but gets no answer to its requests",
     kinds=1,
     outage=Outage(after=25, seconds=1e6, how="swallow", fails=True),
 )
 _LEADERLESS = replace(
     _STALLED,
     name="delivery-leaderless",
-    help="a producer to a topic whose only replica is on a killed broker",
+    help="a producer to a topic with its only replica on a killed broker",
     kinds=1,
     broker="cluster",
     options={**_STALLED.options, "p.client.id": "ledger-writer"},

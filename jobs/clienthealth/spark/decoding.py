@@ -365,7 +365,7 @@ def to_read(values: Any, keys: Any, worth: np.ndarray) -> list[tuple[int, np.nda
 
 
 def _alike(values: Any, keys: Any, worth: np.ndarray) -> np.ndarray:
-    """Return one number for each record whose index is in `worth`. Similar records have equal numbers."""
+    """Return one number for each record with an index in `worth`. Similar records have equal numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

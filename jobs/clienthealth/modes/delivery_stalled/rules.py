@@ -1,4 +1,4 @@
-"""Judge producers whose records wait: brokers acknowledge nothing, although the producer has the topic's metadata."""
+"""Judge producers with waiting records: no broker acknowledges them, although the producer has the topic's metadata."""
 
 from __future__ import annotations
 

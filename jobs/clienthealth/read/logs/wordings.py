@@ -187,7 +187,7 @@ class Catalogue:
     def _literals_in(self, text: str) -> Iterator[int]:
         """Yield the indices in `_by_literal` of the literals that a text contains.
 
-        Only literals are searched for whose rarest pair of characters the text contains. There are few of them.
+        The search leaves out each literal if the text lacks the literal's rarest pair of characters. Few are left.
         """
         common = _pairs(text) & self._by_pair.keys()
         for index in sorted(chain.from_iterable(self._by_pair[pair] for pair in common)):
