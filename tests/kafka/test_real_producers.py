@@ -26,6 +26,7 @@ from clienthealth.model.telemetry import Identity, LogLine, RawRecord, Snapshot
 from clienthealth.modes import catalogue
 from clienthealth.platform.jars import java
 from clienthealth.read.decode import decode_logs, decode_metrics
+from clienthealth.read.formats._json_layouts import parsed
 from clienthealth.read.logs.events import events_and_dumps
 from clienthealth.settings import Settings
 from deploy.demo import jars
@@ -404,14 +405,6 @@ def test_the_opentelemetry_agent(snapshots: dict[str, Row]) -> None:
     assert abs(snapshot["ts_ms"] / 1000 - time.time()) < 3600
 
 
-def _is_whole(line: bytes) -> bool:
-    """True if a line of the program's output is JSON: another thread may have written in its middle."""
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
-
-
 def test_the_doctor_names_the_switch_of_an_opentelemetry_agent_of_3_that_has_kafka_off(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -425,7 +418,8 @@ def test_the_doctor_names_the_switch_of_an_opentelemetry_agent_of_3_that_has_kaf
         def exported() -> bytes | None:
             sent = re.split(rb'"acknowledged": [1-9]', (tmp_path / "out").read_bytes(), maxsplit=1)[1:]
             lines = (line for output in sent for line in output.splitlines(keepends=True) if line.endswith(b"\n"))
-            return next((line for line in lines if line.startswith(b'{"resourceMetrics"') and _is_whole(line)), None)
+            # Another thread of the program may write in the middle of the agent's line.
+            return next((line for line in lines if line.startswith(b'{"resourceMetrics"') and parsed(line)), None)
 
         export = eventually(exported, "metrics of a producer that has sent")
     decoded = decode_metrics(Raw("agent", export).record, Settings(), now_ms())

@@ -218,9 +218,7 @@ class Catalogue:
             if (otherwise and matched) or (loose and (of_mode or not with_loose)):
                 continue
             for wording, find, logged_by in candidates:
-                if (wording.narrated and narrated is None) or (
-                    logged_by and named and not logged_by.match(logger or "")
-                ):
+                if (wording.narrated and narrated is None) or (named and logged_by and not logged_by.match(named)):
                     continue
                 meaning = self.by_id[wording.id]
                 if (len(wording.literals) > 1 and meaning in matched) or not (match := find(text)):
