@@ -105,8 +105,8 @@ def _alerts() -> Panel:
     return alert_list(
         11,
         "Alerts",
-        "Pending and firing alerts of this monitor, from all data sources whose alerts Grafana may read. Empty is "
-        "good. What to do: open the runbook to which the alert links.",
+        "Pending and firing alerts of this monitor, from all data sources with alerts that Grafana may read. "
+        "Empty is good. What to do: open the runbook to which the alert links.",
         width=10,
         height=7,
     )
@@ -177,9 +177,9 @@ def _installations() -> Panel:
         12,
         "Clusters and environments",
         "Clients of the service by cluster and environment, the worst first. If clients fail in only one cluster, the "
-        'cause is the brokers or the load of that cluster, not the release. The column "bugs" counts clients whose '
-        "version has known bugs; the exporter's page /fleet lists these versions. Click a row for the overview of that "
-        "cluster and environment. Alerts: each failure mode's alert.",
+        'cause is the brokers or the load of that cluster, not the release. The column "bugs" counts clients '
+        "with a version that has known bugs; the exporter's page /fleet lists these versions. Click a row for the "
+        "overview of that cluster and environment. Alerts: each failure mode's alert.",
         {
             "confirmed": (f"{verdicts.failing('confirmed', by)}\nor\n0 * {reporting}", "none"),
             "suspected": (f"{verdicts.failing('suspected', by)}\nor\n0 * {reporting}", "none"),
